@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.table import tell
 from kafkaform.core.layout import Broker, Layout, PartitionState
-from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
+from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,8 @@ def tasks(layout: Layout) -> Iterator[tuple[str, Callable[[], Placements]]]:
 
     def wanted(prefix: str, partitions: int, factor: int, strategy: Strategy) -> Callable[[], Placements]:
         return lambda: place(
-            [Want(prefix + topic, partitions, factor, strategy) for topic in layout.topics], layout
+            [PlacementRequest(prefix + topic, partitions, factor, strategy) for topic in layout.topics],
+            layout,
         )
 
     yield "RF 3 → 4", wanted("", 10, 4, Strategy.BALANCED)

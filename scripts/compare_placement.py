@@ -36,7 +36,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import KAFKA_VERSION, fetched
 from kafkaform.devcluster.jars.ivy import Dependency, JarSet
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
+from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -169,12 +169,17 @@ def some(chance: random.Random, brokers: Sequence[int], factor: int) -> tuple[in
 
 def raised(factor: int, layout: Layout, _: Sizes) -> Assignments:
     """Every topic with more replicas."""
-    return place([Want(t, len(layout.topics[t]), factor) for t in layout.topics], layout).assignments
+    return place(
+        [PlacementRequest(t, len(layout.topics[t]), factor) for t in layout.topics], layout
+    ).assignments
 
 
 def grown(growth: int, layout: Layout, _: Sizes) -> Assignments:
     """Every topic with more partitions."""
-    wants = [Want(t, growth * len(states), len(states[0].replicas)) for t, states in layout.topics.items()]
+    wants = [
+        PlacementRequest(t, growth * len(states), len(states[0].replicas))
+        for t, states in layout.topics.items()
+    ]
     return place(wants, layout).assignments
 
 
@@ -196,7 +201,7 @@ def evened(layout: Layout, sizes: Sizes) -> Assignments:
 def rack_aware(layout: Layout, sizes: Sizes) -> Assignments:
     """All racks used, then all brokers alike."""
     wants = [
-        Want(topic, len(states), len(states[0].replicas), Strategy.RACK_AWARE)
+        PlacementRequest(topic, len(states), len(states[0].replicas), Strategy.RACK_AWARE)
         for topic, states in layout.topics.items()
     ]
     placed = place(wants, layout).assignments

@@ -134,19 +134,23 @@ def _check(
     subset: bool,
 ) -> list[Reported]:
     """What rules say of what is declared in each environment."""
-    scenes = {one: settings.scene(tuple(desired), one, subset=subset) for one, desired in declared.items()}
-    return _findings(scenes, settings, known)
+    contexts = {
+        one: settings.rule_context(tuple(desired), one, subset=subset) for one, desired in declared.items()
+    }
+    return _findings(contexts, settings, known)
 
 
 def _findings(
-    scenes: Mapping[str | None, rules.Scene], settings: Settings, known: Mapping[str, Rule | Note]
+    contexts: Mapping[str | None, rules.RuleContext], settings: Settings, known: Mapping[str, Rule | Note]
 ) -> list[Reported]:
     found: dict[str | None, list[Diagnostic]] = {}
     idle: list[dict[Diagnostic, None]] = []
-    for environment, scene in scenes.items():
-        tripped = list(rules.check(scene, settings.rules, _STAGES, more=settings.policies))
+    for environment, context in contexts.items():
+        tripped = list(rules.check(context, settings.rules, _STAGES, more=settings.policies))
         found[environment] = _diagnostics(tripped)
-        idle.append(dict.fromkeys(_diagnostics(idle_waivers(scene, tripped, settings.rules, _STAGES, known))))
+        idle.append(
+            dict.fromkeys(_diagnostics(idle_waivers(context, tripped, settings.rules, _STAGES, known)))
+        )
     # A waiver is of use if it is in one environment.
     useless = [waiver for waiver in idle[0] if all(waiver in others for others in idle)]
     return by_environment({environment: [*every, *useless] for environment, every in found.items()})

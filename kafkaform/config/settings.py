@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.core.model import Desired
     from kafkaform.resources.base import Layer
-    from kafkaform.rules.catalogue import Rule, Scene
+    from kafkaform.rules.catalogue import Rule, RuleContext
 
 T = TypeVar("T")
 
@@ -174,12 +174,16 @@ class Settings:
         there = [cluster for cluster in self.clusters.values() if cluster.environment == environment]
         return there[0].brokers if len(there) == 1 else None
 
-    def scene(self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool) -> Scene:
+    def rule_context(
+        self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool
+    ) -> RuleContext:
         """What rules look at offline."""
-        from kafkaform.rules import Scene
+        from kafkaform.rules import RuleContext
 
         brokers = self.brokers(environment)
-        return Scene(desired, limits=self.limits, environment=environment, brokers=brokers, subset=subset)
+        return RuleContext(
+            desired, limits=self.limits, environment=environment, brokers=brokers, subset=subset
+        )
 
     def check_environment(self, name: str | None) -> None:
         """Raise a UsageError for an environment that is not in the closed list."""

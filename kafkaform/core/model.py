@@ -323,7 +323,7 @@ class FieldChange:
     after: FieldValue
     effective_before: FieldValue = None
     effective_after: FieldValue = None
-    judgement: RiskAssessment = SAFE
+    assessment: RiskAssessment = SAFE
     deferred: str | None = None
 
 
@@ -333,7 +333,7 @@ class Create:
 
     ref: ResourceRef
     state: State
-    judgement: RiskAssessment = SAFE
+    assessment: RiskAssessment = SAFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,25 +352,25 @@ class Delete:
     ref: ResourceRef
     uid: str | None
     state: State
-    judgement: RiskAssessment
+    assessment: RiskAssessment
 
 
 Change: TypeAlias = Create | Update | Delete
 """The closed algebra of changes: match on it exhaustively."""
 
 
-def judgements(change: Change) -> tuple[RiskAssessment, ...]:
+def assessments(change: Change) -> tuple[RiskAssessment, ...]:
     """Every judgement in a change, fields in order."""
     match change:
         case Create() | Delete():
-            return (change.judgement,)
+            return (change.assessment,)
         case Update():
-            return tuple(f.judgement for f in change.fields)
+            return tuple(f.assessment for f in change.fields)
 
 
 def risk_of(change: Change) -> Risk:
     """The worst risk in a change."""
-    return max(j.risk for j in judgements(change))
+    return max(j.risk for j in assessments(change))
 
 
 # --- the plan --------------------------------------------------------------------------------------

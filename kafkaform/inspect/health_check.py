@@ -18,7 +18,7 @@ from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
 from kafkaform.resources.consumer_group import group_ref, is_group
 from kafkaform.resources.topic import is_topic
-from kafkaform.rules import Scene, Stage
+from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Examination:
             live, unseen = _live_topics(cluster, desired, unchecked)
             groups, denied = _live_groups(cluster, desired, self.settings, unchecked)
             desired = tuple(one for one in desired if one.ref not in unseen | denied)
-        scene = Scene(
+        context = RuleContext(
             desired,
             facts,
             frozenset(live),
@@ -171,7 +171,7 @@ class Examination:
             health=health,
             subset=self.subset,
         )
-        found = rules.check(scene, severities, (Stage.HEALTH,), more=self.settings.policies)
+        found = rules.check(context, severities, (Stage.HEALTH,), more=self.settings.policies)
         about = (replace(one, ref=ref) for ref, one in found)
         findings = sorted(about, key=lambda one: (-LOUDNESS[one.severity], one.code))
         return HealthReport(
@@ -206,9 +206,9 @@ def critical_findings(
         ClusterError: Its health cannot be read.
     """
     chosen = {code: severity for code, severity in settings.rules.items() if code in CRITICAL}
-    scene = Scene((), brokers=target.brokers if target is not None else None, health=cluster.health())
+    context = RuleContext((), brokers=target.brokers if target is not None else None, health=cluster.health())
     off = dict.fromkeys(health_rules(settings).keys() - CRITICAL, "off")
-    found = rules.check(scene, {**chosen, **off}, (Stage.HEALTH,))
+    found = rules.check(context, {**chosen, **off}, (Stage.HEALTH,))
     return [finding for _, finding in found if finding.severity is Severity.ERROR]
 
 

@@ -18,7 +18,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.wording import counted, listed, nearest
 from kafkaform.resources.skew import limits_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
-from kafkaform.rules.catalogue import Scene
+from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
 from spark_validation.results import SkewLimits
 
@@ -177,7 +177,7 @@ def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...
     a manifest can name.
     """
     found = []
-    for group in groups(Scene(tuple(desired))):
+    for group in groups(RuleContext(tuple(desired))):
         members = group.amount("members", "expected")
         if topic not in group.topics or not members:
             continue

@@ -139,10 +139,10 @@ def _raises_min_isr(declared: Desired, observed: Observed) -> bool:
 
 
 def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout) -> Facts:
-    from kafkaform.plan.placement import Want, place  # which few plans need
+    from kafkaform.plan.placement import PlacementRequest, place  # which few plans need
 
     asked, unplaceable, notes = _sorted_out(candidates, layout)
-    wants = [Want(c.ref.name, c.partitions, c.replicas, c.strategy, c.static) for c in asked]
+    wants = [PlacementRequest(c.ref.name, c.partitions, c.replicas, c.strategy, c.static) for c in asked]
     found = place(wants, _expected(layout, asked))
     placements = {}
     for candidate in asked:

@@ -225,12 +225,12 @@ def _change(planned: PlannedChange) -> _Json:
     change = planned.change
     risk = risk_of(change).label
     match change:
-        case Create(judgement=judgement):
-            uid, own = None, judgement
+        case Create(assessment=assessment):
+            uid, own = None, assessment
         case Update(uid=uid):
             own = SAFE
-        case Delete(uid=uid, judgement=judgement):
-            own = judgement
+        case Delete(uid=uid, assessment=assessment):
+            own = assessment
     # The risk of a create or a delete is that of the whole; its fields repeat it, so that no reader of
     # fields alone takes a field of a destructive delete for safe.
     whole = None if isinstance(change, Update) else risk
@@ -251,7 +251,7 @@ def _change(planned: PlannedChange) -> _Json:
         **origin,
         **keyed,
         **({"team": planned.team} if planned.team else {}),
-        "fields": [_field(f, whole or f.judgement.risk.label) for f in fields_of(change)],
+        "fields": [_field(f, whole or f.assessment.risk.label) for f in fields_of(change)],
     }
 
 
@@ -267,9 +267,9 @@ def _field(field: FieldChange, risk: str) -> _Json:
         "effective_before": field.effective_before,
         "effective_after": field.effective_after,
         "risk": risk,
-        "hazard": field.judgement.hazard or None,
-        "reason": field.judgement.reason or None,
-        "remedy": field.judgement.remedy,
+        "hazard": field.assessment.hazard or None,
+        "reason": field.assessment.reason or None,
+        "remedy": field.assessment.remedy,
         "deferred": field.deferred,
     }
 

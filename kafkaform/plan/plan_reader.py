@@ -153,7 +153,7 @@ def _change(item: Object, at: str) -> PlannedChange:
             change = Delete(ref, item["id"], {field.path: field.before for field in fields}, whole)
     if not isinstance(change, Update):
         for index, field in enumerate(fields):
-            if field.judgement.risk is not whole.risk:
+            if field.assessment.risk is not whole.risk:
                 _fail(f"{at}.fields[{index}].risk", "not the risk of the whole change")
     _check_placement(change, at)
     if whole.risk is not risk_of(change):
@@ -179,7 +179,7 @@ def _field(item: Object) -> FieldChange:
         after=item["after"],
         effective_before=item["effective_before"],
         effective_after=item["effective_after"],
-        judgement=RiskAssessment(
+        assessment=RiskAssessment(
             _RISKS[item["risk"]], item["hazard"] or "", item["reason"] or "", item["remedy"]
         ),
         deferred=item["deferred"],

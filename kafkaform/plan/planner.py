@@ -108,7 +108,7 @@ class Diff:
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class GatedChanges:
     """What may be done of proposals.
 
     Attributes:
@@ -374,7 +374,9 @@ def _context(
 # --- what may be done of it --------------------------------------------------------------------------
 
 
-def gate(proposals: Iterable[Proposal], observation: Observation, facts: Facts, policy: Policy) -> Gated:
+def gate(
+    proposals: Iterable[Proposal], observation: Observation, facts: Facts, policy: Policy
+) -> GatedChanges:
     """Say what an apply may do of changes that were judged: nothing, without consent, or as they are."""
     changes: list[PlannedChange] = []
     consents: set[Consent] = set()
@@ -382,7 +384,7 @@ def gate(proposals: Iterable[Proposal], observation: Observation, facts: Facts, 
         change, given = _gated(proposal, observation.resources.get(proposal.ref), facts, policy)
         changes.append(change)
         consents.update(given)
-    return Gated(tuple(changes), frozenset(consents))
+    return GatedChanges(tuple(changes), frozenset(consents))
 
 
 def _gated(
@@ -411,7 +413,7 @@ def _gated(
 # --- the plan ----------------------------------------------------------------------------------------
 
 
-def conclude(difference: Diff, gated: Gated, facts: Facts, policy: Policy) -> Plan:
+def conclude(difference: Diff, gated: GatedChanges, facts: Facts, policy: Policy) -> Plan:
     """Put together what differs, what may be done of it, and what is said of both."""
     changing = {planned.ref: planned.change for planned in gated.changes}
     diagnostics = [*difference.diagnostics, *facts.diagnostics, *together(gated.changes, facts)]

@@ -26,7 +26,7 @@ from kafkaform.core.operations import Phase, Reassign, batches
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
 from kafkaform.plan.planner import (
-    Gated,
+    GatedChanges,
     Proposal,
     conclude,
     diff,
@@ -41,7 +41,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.resources.topic.live import topic_facts
-from kafkaform.rules import Scene, Stage
+from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.notes import idle_waivers
 
 if TYPE_CHECKING:
@@ -129,15 +129,17 @@ def build_plan(
     # 5. Judge how risky the changes are.
     proposals = judge(difference.proposals, observation, facts)
     # 6. Run rules, and gate the changes by what they and the policy refuse, and by consent.
-    scene = _scene(request, desired, facts, observation, settings, target)
-    findings = list(rules.check(scene, settings.rules, _BEFORE, more=settings.policies))
+    context = _scene(request, desired, facts, observation, settings, target)
+    findings = list(rules.check(context, settings.rules, _BEFORE, more=settings.policies))
     policy = policy.refusing(findings)
     watch = not request.reading
-    reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, tell=tell, watch=watch)
+    reviewed = review(
+        proposals, observation, facts, context, policy, cluster, settings, tell=tell, watch=watch
+    )
     plan = conclude(difference, reviewed.gated, facts, policy)
     findings += reviewed.findings
-    findings += _skew_findings(plan, scene, settings, request.skew)
-    findings += _idle_waivers(scene, findings, settings)
+    findings += _skew_findings(plan, context, settings, request.skew)
+    findings += _idle_waivers(context, findings, settings)
     plan = replace(
         plan,
         diagnostics=(*located(findings), *plan.diagnostics),
@@ -183,7 +185,7 @@ def judged_again(
     facts = measure(facts, left, observation, cluster, target)
     proposals = judge_left(left, observation, facts)
     ignored = {ref for ref in observation.inventory if is_own(ref) or matches(ref.name, settings.ignore)}
-    scene = Scene(
+    context = RuleContext(
         (),
         facts,
         observation.inventory - ignored,
@@ -193,7 +195,7 @@ def judged_again(
         saved=True,
         invisible=frozenset(observation.invisible),
     )
-    reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, watch=False)
+    reviewed = review(proposals, observation, facts, context, policy, cluster, settings, watch=False)
     kept = [found for found in plan.diagnostics if found.code != TOGETHER]
     notes = dict.fromkeys((*kept, *facts.diagnostics, *together(reviewed.open, facts)))
     again = replace(with_verdicts(plan, reviewed.gated), diagnostics=tuple(notes))
@@ -260,9 +262,9 @@ def _scene(
     observation: Observation,
     settings: Settings,
     target: ClusterSettings | None,
-) -> Scene:
+) -> RuleContext:
     """What rules look at."""
-    return Scene(
+    return RuleContext(
         desired,
         facts,
         observation.inventory,
@@ -303,7 +305,7 @@ class Review:
         policy: What was allowed then: what rules are errors of is refused.
     """
 
-    gated: Gated
+    gated: GatedChanges
     open: tuple[PlannedChange, ...]
     findings: Findings
     policy: Policy
@@ -313,7 +315,7 @@ def review(
     proposals: Sequence[Proposal],
     observation: Observation,
     facts: Facts,
-    scene: Scene,
+    context: RuleContext,
     policy: Policy,
     cluster: GroupReader,
     settings: Settings,
@@ -327,7 +329,7 @@ def review(
         proposals: The changes, judged.
         observation: The reading of the cluster that they were made with.
         facts: What they were judged by.
-        scene: What rules look at besides.
+        context: What rules look at besides.
         policy: What is allowed.
         cluster: The cluster, of which the groups are read that changes may affect.
         settings: What the project says.
@@ -337,9 +339,9 @@ def review(
     # Rules leave alone what is refused anyway.
     gated = gate(proposals, observation, facts, policy)
     changes = open_changes(proposals, gated)
-    groups, notes = groups_concerned(changes, scene.live, cluster, tell, watch=watch)
-    scene = replace(scene, changes=changes, groups=groups)
-    findings = [*rules.check(scene, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
+    groups, notes = groups_concerned(changes, context.live, cluster, tell, watch=watch)
+    context = replace(context, changes=changes, groups=groups)
+    findings = [*rules.check(context, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
     stricter = policy.refusing(findings)
     if stricter != policy:
         gated = gate(proposals, observation, facts, stricter)
@@ -352,18 +354,20 @@ def located(findings: Findings) -> Iterator[Diagnostic]:
     return (replace(diagnostic, ref=ref) for ref, diagnostic in findings)
 
 
-def _skew_findings(plan: Plan, scene: Scene, settings: Settings, report: SkewReport | None) -> Findings:
+def _skew_findings(
+    plan: Plan, context: RuleContext, settings: Settings, report: SkewReport | None
+) -> Findings:
     """What is said of a measurement, if there is one."""
     if report is None:
         return []
     from kafkaform.plan.skew_report import as_it_is, notes
 
-    return [*as_it_is(scene, settings), *notes(plan, scene, report)]
+    return [*as_it_is(context, settings), *notes(plan, context, report)]
 
 
-def _idle_waivers(scene: Scene, findings: Findings, settings: Settings) -> Findings:
+def _idle_waivers(context: RuleContext, findings: Findings, settings: Settings) -> Findings:
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
-    return [*idle_waivers(scene, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)]
+    return [*idle_waivers(context, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)]
 
 
 # --- validate ----------------------------------------------------------------------------------------

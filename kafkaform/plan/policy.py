@@ -24,7 +24,7 @@ from kafkaform.core.model import (
     Severity,
     Status,
     Update,
-    judgements,
+    assessments,
 )
 from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
@@ -105,7 +105,7 @@ class Riskier:
     """
 
     text: str
-    judgement: RiskAssessment
+    assessment: RiskAssessment
 
 
 def matches(name: str, globs: Collection[str]) -> bool:
@@ -122,23 +122,23 @@ def effective_judgements(change: Change) -> tuple[RiskAssessment, ...]:
     """The judgements of what an apply would carry out."""
     match change:
         case Update(fields=fields):
-            return tuple(f.judgement for f in fields if f.deferred is None)
+            return tuple(f.assessment for f in fields if f.deferred is None)
         case Create() | Delete():
-            return judgements(change)
+            return assessments(change)
 
 
 def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
     """The hazards of a change that need consent, and what it has to be for at each of their places."""
     kind = KINDS[change.ref.kind]
     places: list[tuple[RiskAssessment, FieldChange | None]] = (
-        [(field.judgement, field) for field in change.fields if field.deferred is None]
+        [(field.assessment, field) for field in change.fields if field.deferred is None]
         if isinstance(change, Update)
-        else [(change.judgement, None)]
+        else [(change.assessment, None)]
     )
     needed: dict[str, list[Binding | None]] = {}
-    for judgement, place in sorted(places, key=lambda place: place[0].hazard):
-        if judgement.risk is Risk.DESTRUCTIVE:
-            needed.setdefault(judgement.hazard, []).append(kind.binding(change, place))
+    for assessment, place in sorted(places, key=lambda place: place[0].hazard):
+        if assessment.risk is Risk.DESTRUCTIVE:
+            needed.setdefault(assessment.hazard, []).append(kind.binding(change, place))
     return needed
 
 
@@ -156,7 +156,7 @@ def refusal(
     """
     at_stake = effective_judgements(change)
     blocked = policy.blocked.get(change.ref, ())
-    if policy.brake is not None and any(judgement.risk > Risk.SAFE for judgement in at_stake):
+    if policy.brake is not None and any(assessment.risk > Risk.SAFE for assessment in at_stake):
         blocked = (*blocked, policy.brake)
     if blocked:
         return refusal_by(blocked)
@@ -164,12 +164,12 @@ def refusal(
         return reason, None
     if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
         return obstacle
-    for judgement in at_stake:
-        if judgement.risk is Risk.IMPOSSIBLE:
-            return judgement.reason, judgement.remedy
-    for judgement in at_stake:
-        if judgement.hazard and matches(judgement.hazard, policy.forbid):
-            return f"{judgement.hazard} is forbidden on this cluster", _FORBIDDEN
+    for assessment in at_stake:
+        if assessment.risk is Risk.IMPOSSIBLE:
+            return assessment.reason, assessment.remedy
+    for assessment in at_stake:
+        if assessment.hazard and matches(assessment.hazard, policy.forbid):
+            return f"{assessment.hazard} is forbidden on this cluster", _FORBIDDEN
     match change:
         case Delete():
             return protection(desired, observed, policy)
@@ -196,12 +196,12 @@ def refusal_of_riskier(
     ref: ResourceRef, riskier: Iterable[Riskier], policy: Policy
 ) -> tuple[str, str | None] | None:
     """The refusal of what is riskier than a saved plan says, and not consented to now; None if nothing is."""
-    found = [each for each in riskier if not policy.allows(ref, each.judgement.hazard)]
+    found = [each for each in riskier if not policy.allows(ref, each.assessment.hazard)]
     if not found:
         return None
     remedy = "make a new plan, and review it"
-    if all(each.judgement.risk is Risk.DESTRUCTIVE for each in found):
-        hazards = dict.fromkeys(each.judgement.hazard for each in found)
+    if all(each.assessment.risk is Risk.DESTRUCTIVE for each in found):
+        hazards = dict.fromkeys(each.assessment.hazard for each in found)
         remedy = f"{remedy}; or consent to it as it is now: {allow_flags(ref, hazards)}"
     return f"riskier than in the plan: {'; '.join(each.text for each in found)}", remedy
 
@@ -232,9 +232,9 @@ def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceR
     names = sorted({*map(str, known), *(str(change.ref) for change in plan.changes)})
     at_stake = {
         change.ref: {
-            judgement.hazard
-            for judgement in effective_judgements(change.change)
-            if judgement.risk is Risk.DESTRUCTIVE
+            assessment.hazard
+            for assessment in effective_judgements(change.change)
+            if assessment.risk is Risk.DESTRUCTIVE
         }
         for change in plan.changes
     }
@@ -258,7 +258,7 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
     """What is said of consents in a manifest that cover nothing: spent, or not for what is planned."""
     if desired.state is None and change is None:
         return  # a tombstone keeps its consent: what comes back by that id is to go again
-    hazards = {judgement.hazard for judgement in judgements(change)} if change is not None else set()
+    hazards = {assessment.hazard for assessment in assessments(change)} if change is not None else set()
     needed = bindings(change) if change is not None else {}
     annotated = desired.intent.allow
     used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
@@ -342,7 +342,7 @@ def moves_data(change: Change) -> bool:
         case Update(fields=fields):
             moves = any(field.path in _OF_REPLICAS and field.deferred is None for field in fields)
             return moves or any(
-                judgement.risk >= Risk.DESTRUCTIVE for judgement in effective_judgements(change)
+                assessment.risk >= Risk.DESTRUCTIVE for assessment in effective_judgements(change)
             )
         case Delete():
             return True

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafkaform.core.model import Facts, Observation, PlannedChange, ResourceRef, State
-    from kafkaform.plan.planner import Gated
+    from kafkaform.plan.planner import GatedChanges
     from kafkaform.plan.policy import Policy
     from kafkaform.resources.base import Kind, UpdateContext
 
@@ -101,7 +101,7 @@ def judge_left(proposals: Iterable[Proposal], observation: Observation, facts: F
     return tuple(_compared(proposal, observation, facts) for proposal in judge(proposals, observation, facts))
 
 
-def with_verdicts(plan: Plan, gated: Gated) -> Plan:
+def with_verdicts(plan: Plan, gated: GatedChanges) -> Plan:
     """The saved plan with what may be done of its changes now; those that nobody judged stay as they were."""
     verdicts = {planned.ref: planned for planned in gated.changes}
     kept = {str(planned.ref) for planned in plan.changes if planned.ref not in verdicts}
@@ -113,7 +113,7 @@ def with_verdicts(plan: Plan, gated: Gated) -> Plan:
     )
 
 
-def open_changes(proposals: Iterable[Proposal], gated: Gated) -> tuple[PlannedChange, ...]:
+def open_changes(proposals: Iterable[Proposal], gated: GatedChanges) -> tuple[PlannedChange, ...]:
     """What rules look at: the changes as an apply would carry them out, at the worse of both judgements."""
     return tuple(
         planned
@@ -135,10 +135,10 @@ def _compared(proposal: Proposal, observation: Observation, facts: Facts) -> Pro
             context = partial(context_of, now, proposal.desired.intent, observation, facts)
             for field in fields:
                 riskier += _riskier_field(KINDS[now.ref.kind], by_path[field.path], field, context)
-        case Create(judgement=was), Create(judgement=judgement):
-            riskier += _riskier("its creation", was, judgement)
-        case Delete(judgement=was), Delete(judgement=judgement):
-            riskier += _riskier("its deletion", was, judgement)
+        case Create(assessment=was), Create(assessment=assessment):
+            riskier += _riskier("its creation", was, assessment)
+        case Delete(assessment=was), Delete(assessment=assessment):
+            riskier += _riskier("its deletion", was, assessment)
         case _:
             raise TypeError(f"{now.ref}: what is left of a change is another change")
     whole = replace(saved, change=_at_worst(saved.change, now))
@@ -156,11 +156,11 @@ def _riskier_field(
     kind: Kind, was: FieldChange, now: FieldChange, context: Callable[[], UpdateContext]
 ) -> Iterator[Riskier]:
     name = was.path.removeprefix(CONFIG_PREFIX)
-    found = [*_riskier(name, was.judgement, now.judgement)]
+    found = [*_riskier(name, was.assessment, now.assessment)]
     if found:
         because = _because(kind, now.path, context())
-        yield from _riskier(name, was.judgement, now.judgement, because) if because else found
-    elif now.judgement.risk is Risk.DESTRUCTIVE and name != was.path:
+        yield from _riskier(name, was.assessment, now.assessment, because) if because else found
+    elif now.assessment.risk is Risk.DESTRUCTIVE and name != was.path:
         # The same loss, but not as large as the one that was consented to: a default has changed.
         sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
         for (old, new), when in zip(sides, ("before", "after"), strict=True):
@@ -169,7 +169,7 @@ def _riskier_field(
                 text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
                     name, when, *values
                 )
-                yield Riskier(f"{text}: {now.judgement.reason}", now.judgement)
+                yield Riskier(f"{text}: {now.assessment.reason}", now.assessment)
 
 
 def _because(kind: Kind, path: str, context: UpdateContext) -> str:
@@ -202,9 +202,9 @@ class _Noting(Mapping[str, FieldValue]):
         return len(self._state)
 
 
-def _named(judgement: RiskAssessment) -> str:
-    hazard = f" ({judgement.hazard})" if judgement.hazard else ""
-    return f"{judgement.risk.label}{hazard}"
+def _named(assessment: RiskAssessment) -> str:
+    hazard = f" ({assessment.hazard})" if assessment.hazard else ""
+    return f"{assessment.risk.label}{hazard}"
 
 
 def _at_worst(earlier: Change, now: Change) -> Change:
@@ -219,7 +219,7 @@ def _at_worst(earlier: Change, now: Change) -> Change:
                     field.after,
                     found.effective_before,
                     found.effective_after,
-                    _worse(field.judgement, found.judgement),
+                    _worse(field.assessment, found.assessment),
                     field.deferred,
                 )
                 if (found := judged.get(field.path)) is not None
@@ -228,9 +228,9 @@ def _at_worst(earlier: Change, now: Change) -> Change:
             )
             return Update(earlier.ref, earlier.uid, fields)
         case Create(), Create():
-            return replace(earlier, judgement=_worse(earlier.judgement, now.judgement))
+            return replace(earlier, assessment=_worse(earlier.assessment, now.assessment))
         case Delete(), Delete():
-            return replace(earlier, judgement=_worse(earlier.judgement, now.judgement))
+            return replace(earlier, assessment=_worse(earlier.assessment, now.assessment))
         case _:
             raise TypeError(f"{earlier.ref}: what is left of a change is another change")
 

@@ -42,7 +42,7 @@ from kafkaform.plan.planner import conclude, diff_update, judge
 from kafkaform.plan.planning import check_identity, located, review, silent
 from kafkaform.plan.policy import Policy
 from kafkaform.resources.consumer_group import group_of, group_ref
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -140,8 +140,10 @@ def make_reset(
     policy = Policy(forbid=target.forbid if target else (), allow=request.allow)
     difference = diff_update(desired, desired.state or {}, observation, facts)
     proposals = judge(difference.proposals, observation, facts)
-    scene = Scene((), facts, observation.inventory, settings.limits, live=observation.resources, subset=True)
-    reviewed = review(proposals, observation, facts, scene, policy, cluster, settings, tell=tell)
+    context = RuleContext(
+        (), facts, observation.inventory, settings.limits, live=observation.resources, subset=True
+    )
+    reviewed = review(proposals, observation, facts, context, policy, cluster, settings, tell=tell)
     plan = conclude(difference, reviewed.gated, facts, policy)
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
     notes += _left_out(request, partitions, counts)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired, Plan
-    from kafkaform.rules import Scene
+    from kafkaform.rules import RuleContext
     from spark_validation.results import SkewLimits, SkewReport, TopicResult
 
 
@@ -167,9 +167,9 @@ def skew_diagnostics(
         settings: What the project says.
         environment: Whose overrides the desired resources have; None if none was chosen.
     """
-    scene = settings.scene(tuple(desired), environment, subset=True)
-    scene = replace(scene, skew={topic.name: topic for topic in report.topics})
-    return tuple(rules.check(scene, settings.rules, (Stage.SKEW,)))
+    context = settings.rule_context(tuple(desired), environment, subset=True)
+    context = replace(context, skew={topic.name: topic for topic in report.topics})
+    return tuple(rules.check(context, settings.rules, (Stage.SKEW,)))
 
 
 def judged(
@@ -217,20 +217,22 @@ def measured(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     return {topic_ref(one.name): one for one in topics if one.diagnosis != "empty"}
 
 
-def as_it_is(scene: Scene, settings: Settings) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+def as_it_is(context: RuleContext, settings: Settings) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
     """What rules say of the declared topics as they are now.
 
     A broken policy is no reason to hold back a change that has nothing to do with it, such as a longer
     retention: an error is a warning here. `kafkaform skew` is where it is an error.
     """
-    declared = {name: one for name, one in scene.skew.items() if topic_ref(name) in scene.declared}
-    scene = replace(scene, skew=declared)
-    for ref, found in rules.check(scene, settings.rules, (Stage.SKEW,)):
+    declared = {name: one for name, one in context.skew.items() if topic_ref(name) in context.declared}
+    context = replace(context, skew=declared)
+    for ref, found in rules.check(context, settings.rules, (Stage.SKEW,)):
         softer = found.severity is Severity.ERROR
         yield ref, replace(found, severity=Severity.WARNING) if softer else found
 
 
-def notes(plan: Plan, scene: Scene, report: SkewReport) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+def notes(
+    plan: Plan, context: RuleContext, report: SkewReport
+) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
     """What the report does not say, and what it says of increases that are safe."""
     if report.cluster_id is None:
         text = "the skew report names no cluster: it was made from files"
@@ -240,10 +242,10 @@ def notes(plan: Plan, scene: Scene, report: SkewReport) -> Iterator[tuple[Resour
         if counts is None:
             continue
         name, (before, after) = planned.ref.name, counts
-        declared = scene.declared.get(planned.ref)
+        declared = context.declared.get(planned.ref)
         place = declared.place("partitions") if declared is not None else planned.location
-        result = scene.skew.get(name)
-        found = predicted(result, before, after, _unit(scene, planned.ref)) if result is not None else None
+        result = context.skew.get(name)
+        found = predicted(result, before, after, _unit(context, planned.ref)) if result is not None else None
         if found is None:
             why = "is not in the skew report" if result is None else f"was not measured for {after}"
             yield (
@@ -262,6 +264,6 @@ def notes(plan: Plan, scene: Scene, report: SkewReport) -> Iterator[tuple[Resour
             yield planned.ref, Diagnostic("KF508", Severity.INFO, text, place)
 
 
-def _unit(scene: Scene, ref: ResourceRef) -> str:
-    declared = scene.declared.get(ref)
+def _unit(context: RuleContext, ref: ResourceRef) -> str:
+    declared = context.declared.get(ref)
     return policy_unit(declared.intent) if declared is not None else "records"

@@ -10,7 +10,7 @@ from kafkaform.core.apply_result import AGAIN, Result
 from kafkaform.core.model import Plan, Update
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted
-from kafkaform.report.notes import Ledger, allow_flags
+from kafkaform.report.notes import ConsentLedger, allow_flags
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
 from kafkaform.resources.values import action_of, label, single
@@ -54,7 +54,7 @@ _NEXT = {
     Result.NEEDS_CONSENT: "if the loss is intended, give consent in the manifest or on the command line",
     Result.REFUSED: "follow the advice of each refusal",
 }
-_NO_CONSENTS = Ledger(Plan(cluster_id=""))
+_NO_CONSENTS = ConsentLedger(Plan(cluster_id=""))
 
 
 def render_apply(report: ApplyReport, *, width: int | None = None) -> Text:

@@ -96,9 +96,9 @@ def _field(one: FieldDrift) -> _Json:
         "effective_manifest": change.effective_after,
         "effective_live": change.effective_before,
         "source": _source(one.place),
-        "risk": change.judgement.risk.label,
-        "hazard": change.judgement.hazard or None,
-        "reason": change.judgement.reason or None,
+        "risk": change.assessment.risk.label,
+        "hazard": change.assessment.hazard or None,
+        "reason": change.assessment.reason or None,
         "deferred": change.deferred,
         "since": _past(one.past),
     }

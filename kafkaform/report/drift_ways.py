@@ -11,7 +11,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command
 from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
-from kafkaform.report.notes import Ledger
+from kafkaform.report.notes import ConsentLedger
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import LONGEST
@@ -100,7 +100,7 @@ def restoring(drifted: ResourceDrift, drift: Drift, reach: Reach) -> Way:
             return Way(reach.command(*apply), lines=lines)
         case Status.NEEDS_CONSENT:
             assert planned is not None  # noqa: S101 - it has a status
-            hazards = Ledger(drift.plan).missing(planned)
+            hazards = ConsentLedger(drift.plan).missing(planned)
             flags = [word for hazard in hazards for word in ("--allow", grant_of(planned.ref, hazard))]
             return Way(reach.command(*apply, *flags), planned.reason, planned.remedy, lines)
         case Status.REFUSED:

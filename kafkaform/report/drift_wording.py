@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.groups import OFFSETS_PREFIX
-from kafkaform.core.model import Risk, Update, judgements
+from kafkaform.core.model import Risk, Update, assessments
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
@@ -194,7 +194,7 @@ def risks(drifted: ResourceDrift) -> tuple[str, ...]:
     planned = drifted.planned
     if planned is None:
         return ()
-    risky = [j for j in judgements(planned.change) if j.risk is not Risk.SAFE and j.reason]
+    risky = [j for j in assessments(planned.change) if j.risk is not Risk.SAFE and j.reason]
     return tuple(f"{j.risk.label}: {j.reason}" for j in risky if j.reason != planned.reason)
 
 

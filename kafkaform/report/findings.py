@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Diagnostic, Location, Severity, judgements
+from kafkaform.core.model import Diagnostic, Location, Severity, assessments
 from kafkaform.core.wording import counted
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.rules import RULES, Stage, entries
@@ -226,10 +226,10 @@ def of_plan(plan: Plan) -> PlanFindings:
 
 def _reasons(planned: PlannedChange) -> Iterator[str]:
     """The reasons that a change gives, as rules word them."""
-    for judgement in judgements(planned.change):
-        if judgement.reason:
-            yield judgement.reason
-            yield f"{planned.ref.name}: {judgement.reason}"
+    for assessment in assessments(planned.change):
+        if assessment.reason:
+            yield assessment.reason
+            yield f"{planned.ref.name}: {assessment.reason}"
 
 
 def _is_said(found: Diagnostic, planned: PlannedChange, reasons: frozenset[str]) -> bool:

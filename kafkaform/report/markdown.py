@@ -16,7 +16,7 @@ from kafkaform.core.model import (
     Severity,
     Status,
     Update,
-    judgements,
+    assessments,
     risk_of,
 )
 from kafkaform.core.wording import FEW, counted, short_commit
@@ -24,7 +24,7 @@ from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import concerned, headline, summary_sentence
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.markdown_escape import code, finding, place, prose, resource, sentence
-from kafkaform.report.notes import Ledger, allow_flags, annotation
+from kafkaform.report.notes import ConsentLedger, allow_flags, annotation
 from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single, worded
 
@@ -109,7 +109,7 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
 
 
 def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
-    ledger = Ledger(plan)
+    ledger = ConsentLedger(plan)
     found = of_plan(plan)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
     foreign = [c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED}]
@@ -211,7 +211,7 @@ def _held_brief(planned: PlannedChange) -> str:
     return f"- **{verdict}**: {action_of(planned.change)} {code(str(planned.ref))}{source}\n"
 
 
-def _held(planned: PlannedChange, ledger: Ledger, said: Mapping[ResourceRef, Sequence[str]]) -> str:
+def _held(planned: PlannedChange, ledger: ConsentLedger, said: Mapping[ResourceRef, Sequence[str]]) -> str:
     missing = ledger.missing(planned)
     lines = [_held_brief(planned).rstrip("\n")]
     if missing:
@@ -234,11 +234,11 @@ def _held(planned: PlannedChange, ledger: Ledger, said: Mapping[ResourceRef, Seq
 def _risks(planned: PlannedChange, said: Mapping[ResourceRef, Sequence[str]]) -> list[str]:
     """A line for every judgement that is not just "safe", and for every field that does not change yet."""
     match planned.change:
-        case Create(judgement=judgement) | Delete(judgement=judgement):
-            judged = [(action_of(planned.change), judgement)]
+        case Create(assessment=assessment) | Delete(assessment=assessment):
+            judged = [(action_of(planned.change), assessment)]
         case Update(fields=fields):
             judged = [
-                (code(f"{label(f.path)}: {worded(planned.change, f).short}"), f.judgement) for f in fields
+                (code(f"{label(f.path)}: {worded(planned.change, f).short}"), f.assessment) for f in fields
             ]
     risky = [(what, j) for what, j in judged if j.risk is not Risk.SAFE or j.reason]
     codes = ", ".join(map(code, said.get(planned.ref, ())))
@@ -254,13 +254,13 @@ def _risks(planned: PlannedChange, said: Mapping[ResourceRef, Sequence[str]]) ->
     return lines
 
 
-def _judgement(judgement: RiskAssessment, planned: PlannedChange) -> str:
-    parts = [f"{judgement.risk.label}{f' {code(judgement.hazard)}' if judgement.hazard else ''}."]
-    if judgement.reason and judgement.reason != planned.reason:
-        parts.append(f"Why: {sentence(judgement.reason)}")
-    if judgement.remedy and judgement.remedy != planned.remedy:
-        lead = "Instead" if judgement.risk is Risk.IMPOSSIBLE else "Safer"
-        parts.append(f"{lead}: {sentence(judgement.remedy)}")
+def _judgement(assessment: RiskAssessment, planned: PlannedChange) -> str:
+    parts = [f"{assessment.risk.label}{f' {code(assessment.hazard)}' if assessment.hazard else ''}."]
+    if assessment.reason and assessment.reason != planned.reason:
+        parts.append(f"Why: {sentence(assessment.reason)}")
+    if assessment.remedy and assessment.remedy != planned.remedy:
+        lead = "Instead" if assessment.risk is Risk.IMPOSSIBLE else "Safer"
+        parts.append(f"{lead}: {sentence(assessment.remedy)}")
     return " ".join(parts)
 
 
@@ -307,7 +307,7 @@ def _risk_cell(planned: PlannedChange) -> str:
         if planned.status is Status.PLANNED
         else [f"**{planned.status.value.replace('_', ' ')}**", risk]
     )
-    hazards = dict.fromkeys(j.hazard for j in judgements(planned.change) if j.hazard)
+    hazards = dict.fromkeys(j.hazard for j in assessments(planned.change) if j.hazard)
     parts += [code(hazard, 60, cell=True) for hazard in list(hazards)[:_IN_ROW]]
     if is_deferred(planned):
         parts.append("not yet applied in full")

@@ -12,7 +12,7 @@ from kafkaform.core.model import (
     Severity,
     Status,
     Update,
-    judgements,
+    assessments,
 )
 from kafkaform.core.printable import clipped, plain_quotes
 from kafkaform.core.wording import counted
@@ -162,7 +162,7 @@ def rest(page: Page, count: int) -> None:
         page.line((f"… {count:,} more (--verbose lists them)", "dim"), indent=FIELD_INDENT)
 
 
-class Ledger:
+class ConsentLedger:
     """The consents of one plan by resource."""
 
     def __init__(self, plan: Plan) -> None:
@@ -179,9 +179,9 @@ class Ledger:
         if planned.status is not Status.NEEDS_CONSENT:
             return ()
         if isinstance(planned.change, Update):
-            due = [f.judgement for f in planned.change.fields if f.deferred is None]
+            due = [f.assessment for f in planned.change.fields if f.deferred is None]
         else:
-            due = list(judgements(planned.change))
+            due = list(assessments(planned.change))
         given = {one.hazard for one in self.given(planned)}
         needed = (j.hazard for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard)
         return tuple(dict.fromkeys(hazard for hazard in needed if hazard not in given))

@@ -26,7 +26,7 @@ from kafkaform.core.wording import short_commit
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import summarise, summary_sentence
 from kafkaform.report import notes
-from kafkaform.report.notes import Ledger, allow_flags, annotation
+from kafkaform.report.notes import ConsentLedger, allow_flags, annotation
 from kafkaform.report.page import (
     FIELD_INDENT,
     NOTE_INDENT,
@@ -66,7 +66,7 @@ def render_plan(
     """
     page = Page(width)
     _headline(page, plan, header)
-    ledger = Ledger(plan)
+    ledger = ConsentLedger(plan)
     ordered = [c for status in Status for c in plan.with_status(status)]
     # One column for all sources, but no further out than a long name or two may push it.
     column = min(64, max((cell_len(str(c.ref)) for c in ordered), default=0) + 8)
@@ -106,7 +106,7 @@ def _headline(page: Page, plan: Plan, header: PlanHeader | None) -> None:
         page.note("", " · ".join(words), "dim", indent=2)
 
 
-def _change(page: Page, planned: PlannedChange, ledger: Ledger, column: int, *, verbose: bool) -> None:
+def _change(page: Page, planned: PlannedChange, ledger: ConsentLedger, column: int, *, verbose: bool) -> None:
     change = planned.change
     action = action_of(change)
     symbol, style = SYMBOLS[action]
@@ -171,10 +171,10 @@ def _origin(page: Page, planned: PlannedChange) -> None:
 
 def _judgement_of_whole(page: Page, planned: PlannedChange) -> None:
     match planned.change:
-        case Create(judgement=judgement) | Delete(judgement=judgement):
-            if judgement.risk is not Risk.SAFE:
-                page.line((_risk_tag(judgement), RISK_STYLES[judgement.risk]), indent=FIELD_INDENT)
-            _reasons(page, judgement, planned)
+        case Create(assessment=assessment) | Delete(assessment=assessment):
+            if assessment.risk is not Risk.SAFE:
+                page.line((_risk_tag(assessment), RISK_STYLES[assessment.risk]), indent=FIELD_INDENT)
+            _reasons(page, assessment, planned)
         case Update():
             pass
 
@@ -203,7 +203,7 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
                 page.line(*tags, indent=NOTE_INDENT)
         if field.deferred is not None:
             page.note("", clipped(field.deferred, PROSE), "cyan")
-        _reasons(page, field.judgement, planned)
+        _reasons(page, field.assessment, planned)
         if verbose:
             for told in shown.each:
                 page.note("", told)
@@ -233,25 +233,25 @@ def _styled(shown: Transition) -> Iterable[Part]:
 
 
 def _tags(field: FieldChange) -> list[Part]:
-    risk = field.judgement.risk
+    risk = field.assessment.risk
     tags: list[Part] = []
     if risk is not Risk.SAFE:
-        tags.append((_risk_tag(field.judgement), RISK_STYLES[risk]))
+        tags.append((_risk_tag(field.assessment), RISK_STYLES[risk]))
     if field.deferred is not None:
         tags += [" · " if tags else "", ("not applied yet", "cyan")]
     return tags
 
 
-def _risk_tag(judgement: RiskAssessment) -> str:
-    return f"{judgement.risk.label}: {judgement.hazard}" if judgement.hazard else judgement.risk.label
+def _risk_tag(assessment: RiskAssessment) -> str:
+    return f"{assessment.risk.label}: {assessment.hazard}" if assessment.hazard else assessment.risk.label
 
 
-def _reasons(page: Page, judgement: RiskAssessment, planned: PlannedChange) -> None:
-    if judgement.reason and judgement.reason != planned.reason:
-        page.note("", clipped(judgement.reason, PROSE))
-    if judgement.remedy and judgement.remedy != planned.remedy:
-        lead = "instead: " if judgement.risk is Risk.IMPOSSIBLE else "safer: "
-        page.note(lead, clipped(judgement.remedy, PROSE))
+def _reasons(page: Page, assessment: RiskAssessment, planned: PlannedChange) -> None:
+    if assessment.reason and assessment.reason != planned.reason:
+        page.note("", clipped(assessment.reason, PROSE))
+    if assessment.remedy and assessment.remedy != planned.remedy:
+        lead = "instead: " if assessment.risk is Risk.IMPOSSIBLE else "safer: "
+        page.note(lead, clipped(assessment.remedy, PROSE))
 
 
 def _undeclared(page: Page, plan: Plan, *, verbose: bool) -> None:

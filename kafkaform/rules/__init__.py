@@ -14,7 +14,7 @@ from kafkaform.rules import (
     topic_retention,
     topic_settings,
 )
-from kafkaform.rules.catalogue import RULES, Finding, Rule, Scene, Stage, check, rule
+from kafkaform.rules.catalogue import RULES, Finding, Rule, RuleContext, Stage, check, rule
 from kafkaform.rules.notes import NOTES, Note
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "Finding",
     "Note",
     "Rule",
-    "Scene",
+    "RuleContext",
     "Severity",
     "Stage",
     "check",

@@ -2,7 +2,7 @@
 
 The figures that they compare with.
 
-A rule is a pure function from a `Scene` to findings; its docstring is its documentation: the first line
+A rule is a pure function from a `RuleContext` to findings; its docstring is its documentation: the first line
 says what is wrong, the rest why it matters and what to do.
 """
 
@@ -141,7 +141,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Scene:
+class RuleContext:
     """What rules look at.
 
     Attributes:
@@ -222,7 +222,7 @@ class Finding:
         return self.subject if isinstance(self.subject, Desired) else None
 
 
-Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
+Check: TypeAlias = Callable[[RuleContext], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,16 +272,16 @@ def rule(
 
 
 def check(
-    scene: Scene,
+    context: RuleContext,
     severities: Mapping[str, str],
     stages: Collection[Stage] = (Stage.MANIFESTS,),
     *,
     more: Iterable[Rule] = (),
 ) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
-    """Run rules over a scene.
+    """Run rules over a context.
 
     Args:
-        scene: What to look at.
+        context: What to look at.
         severities: The project's own severities by code; `off` switches a rule off.
         stages: Which rules to run.
         more: Rules besides those of the catalogue, such as a project's own policies.
@@ -290,7 +290,7 @@ def check(
         chosen = severities.get(entry.code)
         if chosen == "off" or entry.stage not in stages:
             continue
-        for finding in entry.check(scene):
+        for finding in entry.check(context):
             severity = Severity(chosen) if chosen else finding.severity or entry.severity
             yield finding.ref, _diagnostic(entry, finding, severity)
 

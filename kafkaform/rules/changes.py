@@ -20,7 +20,7 @@ from kafkaform.core.model import (
     Severity,
     Status,
     Update,
-    judgements,
+    assessments,
     risk_of,
 )
 from kafkaform.core.wording import (
@@ -36,7 +36,7 @@ from kafkaform.resources.topic.live import MIN_ISR, REPLICATION_FACTOR, topic_fa
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.rules.catalogue import (
     Finding,
-    Scene,
+    RuleContext,
     Stage,
     rule,
 )
@@ -55,7 +55,7 @@ FEWEST_FOR_BRAKE = 10
 
 
 @rule("KF401", Severity.INFO, stage=Stage.CHANGES)
-def keys_move(scene: Scene) -> Iterator[Finding]:
+def keys_move(context: RuleContext) -> Iterator[Finding]:
     """A partition increase moves keys of a topic whose order per key may matter.
 
     A key's partition is its hash modulo the partition count, so a share of all keys that follows from the
@@ -63,11 +63,11 @@ def keys_move(scene: Scene) -> Iterator[Finding]:
     any order between them. The plan says how many keys move; a topic that says `keyed: false` has none
     that matter. Set this rule to `error` to have such plans refused.
     """
-    yield from _with_hazard(scene, {"partition-increase"})
+    yield from _with_hazard(context, {"partition-increase"})
 
 
 @rule("KF402", Severity.INFO, stage=Stage.CHANGES)
-def compacted_keys_move(scene: Scene) -> Iterator[Finding]:
+def compacted_keys_move(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is planned on a compacted topic.
 
     Compaction keeps the latest record of a key within one partition. The keys that move leave their old
@@ -75,11 +75,11 @@ def compacted_keys_move(scene: Scene) -> Iterator[Finding]:
     latest values. The plan asks for consent; a new topic into which every key is written again is the way
     without this. Set this rule to `error` to have such plans refused.
     """
-    yield from _with_hazard(scene, {"partition-increase-compacted"})
+    yield from _with_hazard(context, {"partition-increase-compacted"})
 
 
 @rule("KF403", Severity.INFO, stage=Stage.CHANGES)
-def retention_cut(scene: Scene) -> Iterator[Finding]:
+def retention_cut(context: RuleContext) -> Iterator[Finding]:
     """A retention is cut: records that are there now are deleted.
 
     Kafka deletes whole segments: those in which every record is past the new retention go within minutes
@@ -87,11 +87,11 @@ def retention_cut(scene: Scene) -> Iterator[Finding]:
     The plan says how old a record becomes, and how much data the topic holds where the account may know,
     and asks for consent. Set this rule to `error` to have such plans refused.
     """
-    yield from _with_hazard(scene, {"retention-cut"})
+    yield from _with_hazard(context, {"retention-cut"})
 
 
 @rule("KF404", Severity.ERROR, stage=Stage.CHANGES)
-def blast_radius(scene: Scene) -> Iterator[Finding]:
+def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """A plan puts a large share of the declared topics at risk at once.
 
     One wrong default or one bad merge can concern every topic. From ten existing topics on, changes that
@@ -101,23 +101,23 @@ def blast_radius(scene: Scene) -> Iterator[Finding]:
     plan is applied it is asked again, of all live topics that are not ignored.
     """
     topics = (
-        [ref for ref in scene.inventory if is_topic(ref)]
-        if scene.saved
-        else [desired.ref for desired in scene.of_kind(TopicKind.name) if desired.ref in scene.live]
+        [ref for ref in context.inventory if is_topic(ref)]
+        if context.saved
+        else [desired.ref for desired in context.of_kind(TopicKind.name) if desired.ref in context.live]
     )
     touched = [
         planned.ref
-        for planned in scene.changes
+        for planned in context.changes
         if is_topic(planned.ref)
         and planned.status is not Status.REFUSED
         and not isinstance(planned.change, Create)
         and risk_of(planned.change) > Risk.SAFE
     ]
     present = {*topics, *touched}
-    if scene.subset or len(present) < FEWEST_FOR_BRAKE:
+    if context.subset or len(present) < FEWEST_FOR_BRAKE:
         return
-    if len(touched) > scene.limits.blast_radius * len(present):
-        share, limit = 100 * len(touched) // len(present), 100 * scene.limits.blast_radius
+    if len(touched) > context.limits.blast_radius * len(present):
+        share, limit = 100 * len(touched) // len(present), 100 * context.limits.blast_radius
         yield Finding(
             None,
             f"{len(touched):,} of {len(present):,} topics ({share} %) would be put at risk at once; "
@@ -127,7 +127,7 @@ def blast_radius(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF405", Severity.WARNING, stage=Stage.CHANGES)
-def groups_affected(scene: Scene) -> Iterator[Finding]:
+def groups_affected(context: RuleContext) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
     Partitions that are added to a topic are read by a running group from `auto.offset.reset` on: with
@@ -136,31 +136,31 @@ def groups_affected(scene: Scene) -> Iterator[Finding]:
     with it, and their members go on asking for it.
     """
     by_topic: dict[str, list[Group]] = {}
-    for group in scene.groups.values():
+    for group in context.groups.values():
         for topic in group.topics:
             by_topic.setdefault(topic, []).append(group)
-    for planned in scene.changes:
+    for planned in context.changes:
         readers = by_topic.get(planned.ref.name, []) if is_topic(planned.ref) else []
         if not readers:
             continue
         match planned.change:
             case Delete():
                 yield Finding(
-                    _subject(scene, planned.ref),
+                    _subject(context, planned.ref),
                     f"deleting {planned.ref.name} deletes the offsets of {_named(readers)} in it",
                     "stop these groups first",
                 )
             case Update(fields=fields) if any(field.path == "partitions" for field in fields):
-                yield from _at_risk(scene, planned.ref, readers)
+                yield from _at_risk(context, planned.ref, readers)
             case _:
                 pass
 
 
-def _at_risk(scene: Scene, ref: ResourceRef, readers: list[Group]) -> Iterator[Finding]:
+def _at_risk(context: RuleContext, ref: ResourceRef, readers: list[Group]) -> Iterator[Finding]:
     active = [group for group in readers if group.active and group.protocol != "share"]
     if active:
         yield Finding(
-            _subject(scene, ref),
+            _subject(context, ref),
             f"{_named(active)} will read the new partitions of {ref.name} from auto.offset.reset on: "
             "with latest, records written before they find them are skipped",
             "set auto.offset.reset=earliest in their consumers, or stop them while partitions are added",
@@ -169,22 +169,22 @@ def _at_risk(scene: Scene, ref: ResourceRef, readers: list[Group]) -> Iterator[F
 
 
 @rule("KF406", Severity.WARNING, stage=Stage.CHANGES)
-def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
+def partitions_without_offset(context: RuleContext) -> Iterator[Finding]:
     """A group that exists has no offset in some partitions of a topic that it reads.
 
     They were added later, or had no record while it ran. A declaration never moves an existing group, so
     this is not a change: a member that gets such a partition begins at its `auto.offset.reset`, and with
     `latest` skips what is there. While the group has no member, `kafkaform reset` can set an offset.
     """
-    for desired in scene.of_kind(ConsumerGroupKind.name):
-        observed = scene.live.get(desired.ref)
+    for desired in context.of_kind(ConsumerGroupKind.name):
+        observed = context.live.get(desired.ref)
         group = group_of(observed) if observed is not None else None
         if observed is None or group is None or desired.state is None:
             continue
         if group.protocol == "share" or not group.committed:
             continue
         for topic in sorted(group.topics & set(_topics(desired))):
-            count = _partitions(scene, topic)
+            count = _partitions(context, topic)
             missing = [n for n in range(count) if partition_path((topic, n)) not in observed.state]
             if missing and len(missing) < count:
                 yield Finding(
@@ -197,7 +197,7 @@ def partitions_without_offset(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF407", Severity.WARNING, stage=Stage.CHANGES)
-def moving_without_members(scene: Scene) -> Iterator[Finding]:
+def moving_without_members(context: RuleContext) -> Iterator[Finding]:
     """A group that is to be deleted or reset has no member, and yet its offsets moved a moment ago.
 
     A consumer that takes its partitions by `assign()` joins no group: its group looks empty while it
@@ -205,8 +205,8 @@ def moving_without_members(scene: Scene) -> Iterator[Finding]:
     are read twice, a little longer than the default of `auto.commit.interval.ms` apart; one that commits
     less often, or has nothing to read, is not noticed.
     """
-    for planned in scene.changes:
-        observed, later = scene.live.get(planned.ref), scene.groups.get(planned.ref.name)
+    for planned in context.changes:
+        observed, later = context.live.get(planned.ref), context.groups.get(planned.ref.name)
         group = group_of(observed) if observed is not None else None
         if group is None or later is None:
             continue
@@ -215,31 +215,31 @@ def moving_without_members(scene: Scene) -> Iterator[Finding]:
         if moved and not group.active:
             topic, partition = moved[0]
             yield Finding(
-                _subject(scene, planned.ref),
+                _subject(context, planned.ref),
                 f"{planned.ref.name} looks empty, but its offset in {topic}:{partition} went from "
                 f"{before[moved[0]]:,} to {after[moved[0]]:,} while this plan was made",
                 "find the consumer that uses assign() with this group.id, and stop it first",
             )
 
 
-def _with_hazard(scene: Scene, hazards: set[str]) -> Iterator[Finding]:
-    for planned in scene.changes:
+def _with_hazard(context: RuleContext, hazards: set[str]) -> Iterator[Finding]:
+    for planned in context.changes:
         match planned.change:
             case Update(fields=fields):
                 for field in fields:
-                    if field.judgement.hazard in hazards:
-                        text = f"{planned.ref.name}: {field.judgement.reason}"
+                    if field.assessment.hazard in hazards:
+                        text = f"{planned.ref.name}: {field.assessment.reason}"
                         yield Finding(
-                            _subject(scene, planned.ref), text, field.judgement.remedy, path=field.path
+                            _subject(context, planned.ref), text, field.assessment.remedy, path=field.path
                         )
             case Create() | Delete():
-                for judgement in judgements(planned.change):
-                    if judgement.hazard in hazards:
-                        yield Finding(_subject(scene, planned.ref), judgement.reason, judgement.remedy)
+                for assessment in assessments(planned.change):
+                    if assessment.hazard in hazards:
+                        yield Finding(_subject(context, planned.ref), assessment.reason, assessment.remedy)
 
 
-def _subject(scene: Scene, ref: ResourceRef) -> Desired | ResourceRef:
-    return scene.declared.get(ref, ref)
+def _subject(context: RuleContext, ref: ResourceRef) -> Desired | ResourceRef:
+    return context.declared.get(ref, ref)
 
 
 def _topics(group: Desired) -> list[str]:
@@ -247,8 +247,8 @@ def _topics(group: Desired) -> list[str]:
     return [str(topic) for topic in topics] if isinstance(topics, list) else []
 
 
-def _partitions(scene: Scene, topic: str) -> int:
-    observed = scene.live.get(topic_ref(topic))
+def _partitions(context: RuleContext, topic: str) -> int:
+    observed = context.live.get(topic_ref(topic))
     count = observed.state.get("partitions") if observed is not None else None
     return count if isinstance(count, int) else 0
 
@@ -272,7 +272,7 @@ def _numbers(numbers: Collection[int]) -> str:
 
 
 @rule("KF409", Severity.ERROR, stage=Stage.CHANGES, waivable=False)
-def writes_go_on(scene: Scene) -> Iterator[Finding]:
+def writes_go_on(context: RuleContext) -> Iterator[Finding]:
     """Writes with acks=all would stop once the plan is applied.
 
     They need min.insync.replicas replicas in sync. So min.insync.replicas must not rise above the replication
@@ -282,17 +282,17 @@ def writes_go_on(scene: Scene) -> Iterator[Finding]:
     once they are in sync. What counts is the value in force after the apply, the cluster's default included.
     Topics that have fewer in sync than they need already are no news, and left to doctor.
     """
-    for planned in scene.changes:
-        desired = scene.declared.get(planned.ref)
+    for planned in context.changes:
+        desired = context.declared.get(planned.ref)
         if desired is None or planned.status is Status.REFUSED or not isinstance(planned.change, Update):
             continue
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
         if is_topic(planned.ref) and fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
-            yield from _of_topic(desired, fields, scene)
+            yield from _of_topic(desired, fields, context)
 
 
-def _of_topic(desired: Desired, fields: dict[str, FieldChange], scene: Scene) -> Iterator[Finding]:
-    value, replicas = in_force(desired, "min.insync.replicas", scene), count(desired, REPLICATION_FACTOR)
+def _of_topic(desired: Desired, fields: dict[str, FieldChange], context: RuleContext) -> Iterator[Finding]:
+    value, replicas = in_force(desired, "min.insync.replicas", context), count(desired, REPLICATION_FACTOR)
     if value is None or value.number is None or replicas is None:
         return
     least = value.number
@@ -306,7 +306,7 @@ def _of_topic(desired: Desired, fields: dict[str, FieldChange], scene: Scene) ->
             path=changed[0],
         )
         return
-    layout = topic_facts(scene.facts).layout if scene.facts is not None else None
+    layout = topic_facts(context.facts).layout if context.facts is not None else None
     if layout is None or desired.ref.name not in layout.topics:
         return
     short = list(_short(desired, fields, layout, least))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import counted, setting
-from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, groups, human
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ IDLE_REQUESTS = 500
 
 
 @rule("KF201", Severity.WARNING)
-def more_members_than_partitions(scene: Scene) -> Iterator[Finding]:
+def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
     """A group has more members than partitions.
 
     Each partition is read by one member of a group, so members beyond the partitions have nothing to do.
@@ -39,7 +39,7 @@ def more_members_than_partitions(scene: Scene) -> Iterator[Finding]:
     count. Share groups never trip this: in one, several members read one partition. Nor do groups of Kafka
     Streams, whose own internal topics are work for members too.
     """
-    for group in groups(scene):
+    for group in groups(context):
         capacity = _capacity(group)
         if capacity is None:
             continue
@@ -57,7 +57,7 @@ def more_members_than_partitions(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF202", Severity.INFO)
-def uneven_shares(scene: Scene) -> Iterator[Finding]:
+def uneven_shares(context: RuleContext) -> Iterator[Finding]:
     """The expected members do not divide the partitions.
 
     Some members then carry more partitions than others, and the group is as slow as those. Choose a number
@@ -66,7 +66,7 @@ def uneven_shares(scene: Scene) -> Iterator[Finding]:
     beyond the partitions are KF201's. Share groups never trip this, as no partition belongs to a member;
     nor do groups of Kafka Streams, which has more to share than the partitions of its topics.
     """
-    for group in groups(scene):
+    for group in groups(context):
         members, capacity = group.amount("members", "expected"), _capacity(group)
         if members is None or capacity is None or not 0 < members <= capacity:
             continue
@@ -86,7 +86,7 @@ def uneven_shares(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF205", Severity.INFO)
-def static_membership(scene: Scene) -> Iterator[Finding]:
+def static_membership(context: RuleContext) -> Iterator[Finding]:
     """A group of fixed size has no static members.
 
     When a member restarts it leaves and joins again, and each time the partitions are dealt out anew. With
@@ -98,7 +98,7 @@ def static_membership(scene: Scene) -> Iterator[Finding]:
     text that the application completes, such as `checkout-{pod}`, can stand there. Share groups have no
     static members, and groups of Kafka Streams are left alone.
     """
-    for group in groups(scene):
+    for group in groups(context):
         members = group.amount("members", "expected")
         if group.protocol not in _DEALT or members is None or members < 2:
             continue
@@ -124,7 +124,7 @@ def static_membership(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF207", Severity.INFO)
-def idle_fetches(scene: Scene) -> Iterator[Finding]:
+def idle_fetches(context: RuleContext) -> Iterator[Finding]:
     """Many members with fetch.max.wait.ms at its default burden the brokers while nothing happens.
 
     A member asks each broker that leads one of its partitions for records. If there are none, the broker
@@ -137,11 +137,11 @@ def idle_fetches(scene: Scene) -> Iterator[Finding]:
     many brokers there are, it is one. A wait above the default never trips.
     """
     default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
-    for group in groups(scene):
+    for group in groups(context):
         members, wait = group.amount("members", "expected"), int(group.client(_WAIT))
         if not members or not 0 < wait <= default:
             continue
-        brokers, partitions = scene.brokers or 1, group.partitions
+        brokers, partitions = context.brokers or 1, group.partitions
         if partitions is not None and group.protocol in _DEALT:
             total = sum(partitions.values())
             members = min(members, total)
@@ -149,7 +149,9 @@ def idle_fetches(scene: Scene) -> Iterator[Finding]:
         requests = members * brokers * 1000 // wait
         if requests < IDLE_REQUESTS:
             continue
-        known = counted(brokers, "broker") if scene.brokers else "1 broker (how many there are is not known)"
+        known = (
+            counted(brokers, "broker") if context.brokers else "1 broker (how many there are is not known)"
+        )
         longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
         yield Finding(
             group.desired,

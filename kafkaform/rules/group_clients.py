@@ -9,7 +9,7 @@ from kafkaform.core.model import Severity
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import setting
 from kafkaform.resources.consumer_group.client import ASSIGNMENT
-from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.group_values import (
     CLASSIC,
     CONSUMER,
@@ -40,7 +40,7 @@ _REMOTE = "group.remote.assignor"
 
 
 @rule("KF203", Severity.WARNING)
-def slow_batches(scene: Scene) -> Iterator[Finding]:
+def slow_batches(context: RuleContext) -> Iterator[Finding]:
     """A batch may take longer than the group waits for a member.
 
     A member that does not call poll() within max.poll.interval.ms is taken for dead: it loses its
@@ -50,7 +50,7 @@ def slow_batches(scene: Scene) -> Iterator[Finding]:
     unnoticed for longer. In a share group the records of a batch are locked for
     share.record.lock.duration.ms, and given to others after that: this is the limit there.
     """
-    for group in groups(scene):
+    for group in groups(context):
         each = group.amount("processing", "maxTimePerRecord")
         records = int(group.client(_POLL_RECORDS))
         limit_name = _LOCK if group.protocol == SHARE else _POLL_INTERVAL
@@ -73,7 +73,7 @@ def slow_batches(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF204", Severity.INFO)
-def eager_assignor(scene: Scene) -> Iterator[Finding]:
+def eager_assignor(context: RuleContext) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
     With the range and roundrobin assignors every member gives up all partitions before they are dealt out
@@ -83,7 +83,7 @@ def eager_assignor(scene: Scene) -> Iterator[Finding]:
     `cooperative-sticky,range` on all members, then without range; those of librdkafka have to stop first,
     all of them. Groups of the consumer protocol are always cooperative.
     """
-    for group in groups(scene):
+    for group in groups(context):
         eager = [name for name in group.assignors if name in _EAGER]
         if group.protocol != CLASSIC or not eager:
             continue
@@ -103,7 +103,7 @@ def eager_assignor(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF206", Severity.WARNING)
-def short_session(scene: Scene) -> Iterator[Finding]:
+def short_session(context: RuleContext) -> Iterator[Finding]:
     """The session timeout is less than three heartbeat intervals.
 
     A member of which the group hears nothing for the session timeout is put out of it. If fewer than three
@@ -111,7 +111,7 @@ def short_session(scene: Scene) -> Iterator[Finding]:
     (session.timeout.ms, heartbeat.interval.ms); in the others the brokers do, by GROUP configs such as
     consumer.session.timeout.ms. What is not declared has its default.
     """
-    for group in groups(scene):
+    for group in groups(context):
         classic, prefix = group.protocol == CLASSIC, _PREFIXES.get(group.protocol, "")
         names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
         session, beat = (int(group.client(name) if classic else group.config(name)) for name in names)
@@ -132,7 +132,7 @@ def short_session(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF209", Severity.WARNING)
-def guarantee(scene: Scene) -> Iterator[Finding]:
+def guarantee(context: RuleContext) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
     With enable.auto.commit, its default, offsets are committed by the clock, whether records are processed
@@ -143,7 +143,7 @@ def guarantee(scene: Scene) -> Iterator[Finding]:
     out a record again if its lock ends before it is acknowledged, so it is never exactly-once. Groups of
     Kafka Streams are left alone: processing.guarantee of the application decides there.
     """
-    for group in groups(scene):
+    for group in groups(context):
         delivery = group.text("guarantees", "delivery")
         if delivery is None or group.protocol == STREAMS:
             continue
@@ -167,7 +167,7 @@ def guarantee(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF211", Severity.ERROR, waivable=False)
-def refused_by_clients(scene: Scene) -> Iterator[Finding]:
+def refused_by_clients(context: RuleContext) -> Iterator[Finding]:
     """A client setting does not go with the group's protocol, so that clients do not start.
 
     With the consumer protocol the brokers assign partitions and tell the session timeout and the heartbeat
@@ -176,7 +176,7 @@ def refused_by_clients(scene: Scene) -> Iterator[Finding]:
     given group.remote.assignor. Share consumers refuse still more, auto.offset.reset among them. The lists
     are read out of the client's own code.
     """
-    for group in groups(scene):
+    for group in groups(context):
         for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
             yield Finding(
                 group.desired,
@@ -187,7 +187,7 @@ def refused_by_clients(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF214", Severity.WARNING)
-def config_of_another_protocol(scene: Scene) -> Iterator[Finding]:
+def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
     """A GROUP config has no effect on a group of this protocol.
 
     Kafka keeps any GROUP config for any group, whether it exists or not, and reads those that start with
@@ -195,7 +195,7 @@ def config_of_another_protocol(scene: Scene) -> Iterator[Finding]:
     what it needs to know. The config comes into force if the group moves over to that protocol; where this
     is planned, waive the rule.
     """
-    for group in groups(scene):
+    for group in groups(context):
         own = _PREFIXES.get(group.protocol)
         for name in group.declared_configs:
             protocol = next((p for p, prefix in _PREFIXES.items() if name.startswith(prefix)), None)

@@ -10,7 +10,7 @@ from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, setting
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import is_topic, topic_ref
-from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
 from kafkaform.rules.topic_values import in_force, policies, rewritten
 
@@ -28,7 +28,7 @@ _ALLOWED = (("downtime", "max", "may be down for"), ("lag", "maxTime", "may lag 
 
 
 @rule("KF208", Severity.WARNING)
-def retention_below_lag(scene: Scene) -> Iterator[Finding]:
+def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
     """A topic keeps its records for less time than the group may be behind.
 
     Records that are past retention.ms go whether or not a group has read them. A group that is down for
@@ -37,9 +37,9 @@ def retention_below_lag(scene: Scene) -> Iterator[Finding]:
     cluster's default is not known, Kafka's own of 7 days. Topics that are only compacted keep their
     records. A limit by size (retention.bytes) can come earlier: that depends on the traffic.
     """
-    for group in groups(scene):
+    for group in groups(context):
         for topic in group.topics:
-            kept = _retention(topic, scene)
+            kept = _retention(topic, context)
             if kept is None:
                 continue
             retention, shown = kept
@@ -50,13 +50,13 @@ def retention_below_lag(scene: Scene) -> Iterator[Finding]:
                         group.desired,
                         f"{topic} keeps records for {shown}, and the group {may} {format_duration(allowed)}: "
                         "records expire before they are read",
-                        _longer(scene, topic, allowed),
+                        _longer(context, topic, allowed),
                         path=f"{section}.{field}",
                     )
 
 
 @rule("KF210", Severity.WARNING)
-def undeclared_topic(scene: Scene) -> Iterator[Finding]:
+def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
     Its name may be misspelt, or nobody here owns it: then nobody sees in a plan of the topic that it
@@ -64,32 +64,32 @@ def undeclared_topic(scene: Scene) -> Iterator[Finding]:
     a part of the manifests is looked at, a live topic counts as declared elsewhere; offline it cannot be
     told, and is no more than noted (info). Topics that are being deleted (`state: absent`) count too.
     """
-    known = [ref.name for ref, desired in scene.declared.items() if is_topic(ref) and desired.state]
-    for group in groups(scene):
+    known = [ref.name for ref, desired in context.declared.items() if is_topic(ref) and desired.state]
+    for group in groups(context):
         for topic in group.topics:
             ref = topic_ref(topic)
-            declared = scene.declared.get(ref)
+            declared = context.declared.get(ref)
             if declared is not None:
                 if declared.state is None:
                     message = f"the group reads {topic}, which is to be deleted (state: absent)"
                     yield Finding(group.desired, message, f"remove {topic} from topics", path="topics")
                 continue
-            lives = ref in scene.inventory
-            if scene.subset and lives:
+            lives = ref in context.inventory
+            if context.subset and lives:
                 continue
             near = nearest(topic, known)
             yield Finding(
                 group.desired,
-                f"no manifest {'that was read ' if scene.subset else ''}declares {topic}"
-                + _on_cluster(scene, lives=lives),
-                f"did you mean {near!r}?" if near and not lives else _declare(scene),
-                Severity.INFO if scene.subset and scene.facts is None else None,
+                f"no manifest {'that was read ' if context.subset else ''}declares {topic}"
+                + _on_cluster(context, lives=lives),
+                f"did you mean {near!r}?" if near and not lives else _declare(context),
+                Severity.INFO if context.subset and context.facts is None else None,
                 "topics",
             )
 
 
 @rule("KF215", Severity.ERROR, stage=Stage.CHANGES, waivable=False)
-def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
+def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """A group would get its first offsets in a topic that does not exist.
 
     offsets.initial is committed in topics that are on the cluster, or that the same apply creates before.
@@ -98,26 +98,26 @@ def start_in_missing_topic(scene: Scene) -> Iterator[Finding]:
     may not see may exist: that is a warning. A group without offsets.initial commits nothing, and is no more
     than warned of (KF210).
     """
-    creations = {p.ref: p.status for p in scene.changes if isinstance(p.change, Create)}
+    creations = {p.ref: p.status for p in context.changes if isinstance(p.change, Create)}
     there = {
-        *scene.live,
-        *scene.inventory,
+        *context.live,
+        *context.inventory,
         *(r for r, status in creations.items() if status != Status.REFUSED),
     }
     names = [ref.name for ref in there if is_topic(ref)]
-    for planned in scene.changes:
+    for planned in context.changes:
         for topic in _started_in(planned):
             ref = topic_ref(topic)
             if ref in there:
                 continue
-            subject = scene.declared.get(planned.ref, planned.ref)
-            if ref in scene.invisible:
+            subject = context.declared.get(planned.ref, planned.ref)
+            if ref in context.invisible:
                 message = f"{topic}: this account may not see whether it exists, and the group starts in it"
                 hint = "let the account that applies describe and read it"
                 yield Finding(subject, message, hint, Severity.WARNING, "topics")
                 continue
             near = nearest(topic, names)
-            declared = scene.declared.get(ref)
+            declared = context.declared.get(ref)
             if ref in creations:
                 why, hint = "its creation is refused", "first make its creation possible"
             elif declared is not None and declared.state is None:
@@ -136,7 +136,7 @@ def _started_in(planned: PlannedChange) -> list[str]:
 
 
 @rule("KF212", Severity.WARNING)
-def start_of_new_partitions(scene: Scene) -> Iterator[Finding]:
+def start_of_new_partitions(context: RuleContext) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
     offsets.initial is committed for the partitions that there are when the group is made. Partitions that
@@ -147,7 +147,7 @@ def start_of_new_partitions(scene: Scene) -> Iterator[Finding]:
     reads a topic from further back than meant once its offsets are gone (info). Kafka Streams uses `earliest`
     unless told otherwise. Share groups have no initial offsets.
     """
-    for group in groups(scene):
+    for group in groups(context):
         initial, reset = group.text("offsets", "initial"), group.client(_RESET)
         if initial is None or group.protocol == SHARE or initial == reset:
             continue
@@ -172,7 +172,7 @@ def start_of_new_partitions(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF213", Severity.WARNING, stage=Stage.LIVE)
-def another_protocol(scene: Scene) -> Iterator[Finding]:
+def another_protocol(context: RuleContext) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
     Either a migration is under way, or some clients, or the manifest, were forgotten. Between classic and
@@ -183,7 +183,7 @@ def another_protocol(scene: Scene) -> Iterator[Finding]:
     and the same holds between consumer and streams: that is told even of an empty group, as it has to be
     deleted before clients of the other protocol can join.
     """
-    for group in groups(scene):
+    for group in groups(context):
         live = group.live
         if live is None or live.state == "Dead" or live.protocol == group.protocol:
             continue
@@ -209,14 +209,14 @@ def _start_anew(live: Group, pair: set[str]) -> str:
     return " and ".join(filter(None, (first, then)))
 
 
-def _retention(topic: str, scene: Scene) -> tuple[int, str] | None:
+def _retention(topic: str, context: RuleContext) -> tuple[int, str] | None:
     """Milliseconds that a topic keeps records for, and how to say it; None if for ever, or not known."""
     ref = topic_ref(topic)
-    declared, live = scene.declared.get(ref), scene.live.get(ref)
+    declared, live = context.declared.get(ref), context.live.get(ref)
     if declared is not None:
-        value = in_force(declared, _RETENTION, scene, kafka=True)
+        value = in_force(declared, _RETENTION, context, kafka=True)
         number, shown = (value.number, value.shown) if value is not None else (None, "")
-        expires = declared.state is not None and "delete" in policies(declared, scene)
+        expires = declared.state is not None and "delete" in policies(declared, context)
     elif live is not None:
         text = str(live.effective.get(CONFIG_PREFIX + _RETENTION))
         number = int(text) if text.lstrip("-").isdigit() else None
@@ -227,9 +227,9 @@ def _retention(topic: str, scene: Scene) -> tuple[int, str] | None:
     return (number, shown) if expires and number is not None and number >= 0 else None
 
 
-def _longer(scene: Scene, topic: str, least: int) -> str:
+def _longer(context: RuleContext, topic: str, least: int) -> str:
     """How to keep the records of a topic for longer."""
-    declared = scene.declared.get(topic_ref(topic))
+    declared = context.declared.get(topic_ref(topic))
     if declared is None:
         return f"raise {_RETENTION} of {topic} to {format_duration(least)} or more"
     return (
@@ -237,15 +237,15 @@ def _longer(scene: Scene, topic: str, least: int) -> str:
     )
 
 
-def _on_cluster(scene: Scene, *, lives: bool) -> str:
-    if scene.facts is None:
+def _on_cluster(context: RuleContext, *, lives: bool) -> str:
+    if context.facts is None:
         return ""
     return ", but it is on the cluster" if lives else ", nor is it on the cluster"
 
 
-def _declare(scene: Scene) -> str:
+def _declare(context: RuleContext) -> str:
     return (
         "also give the path of its manifest"
-        if scene.subset
+        if context.subset
         else "declare it, or waive the rule with its owner"
     )

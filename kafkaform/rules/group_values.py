@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.groups import Group
     from kafkaform.core.model import Desired
-    from kafkaform.rules.catalogue import Scene
+    from kafkaform.rules.catalogue import RuleContext
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
@@ -35,11 +35,11 @@ class DeclaredGroup:
 
     Attributes:
         desired: The group's manifest.
-        scene: What else is known.
+        context: What else is known.
     """
 
     desired: Desired
-    scene: Scene
+    context: RuleContext
 
     @property
     def protocol(self) -> str:
@@ -63,9 +63,9 @@ class DeclaredGroup:
     @property
     def live(self) -> Group | None:
         """The group as its coordinator knows it; None if it does not exist, or was not read."""
-        observed = self.scene.live.get(self.desired.ref)
+        observed = self.context.live.get(self.desired.ref)
         group = group_of(observed) if observed is not None else None
-        return group if group is not None else self.scene.groups.get(self.desired.ref.name)
+        return group if group is not None else self.context.groups.get(self.desired.ref.name)
 
     @property
     def declared_client(self) -> Mapping[str, str]:
@@ -99,7 +99,7 @@ class DeclaredGroup:
         declared = self.declared_configs.get(name)
         if declared is not None:
             return declared
-        facts = self.scene.facts
+        facts = self.context.facts
         default = facts.config_default(ConsumerGroupKind.name, name) if facts is not None else None
         return default if default is not None else kafka_configs.group_configs()[name].default or ""
 
@@ -124,18 +124,18 @@ class DeclaredGroup:
 
     def _partitions(self, topic: str) -> int | None:
         ref = topic_ref(topic)
-        declared = self.scene.declared.get(ref)
+        declared = self.context.declared.get(ref)
         if declared is not None:
             return count(declared, "partitions")
-        live = self.scene.live.get(ref)
+        live = self.context.live.get(ref)
         value = live.state.get("partitions") if live is not None else None
         return None if value is None else int(value)
 
 
-def groups(scene: Scene) -> list[DeclaredGroup]:
+def groups(context: RuleContext) -> list[DeclaredGroup]:
     """The declared groups, without tombstones."""
-    found = scene.of_kind(ConsumerGroupKind.name)
-    return [DeclaredGroup(desired, scene) for desired in found if desired.state is not None]
+    found = context.of_kind(ConsumerGroupKind.name)
+    return [DeclaredGroup(desired, context) for desired in found if desired.state is not None]
 
 
 def short_assignors(strategy: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from kafkaform.core.units import format_duration, rounded_size
 from kafkaform.core.wording import counted, listed
 from kafkaform.rules.catalogue import (
     Finding,
-    Scene,
+    RuleContext,
     Stage,
     rule,
 )
@@ -38,7 +38,7 @@ not keep up."""
 
 
 @rule("KF301", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def controllers(scene: Scene) -> Iterator[Finding]:
+def controllers(context: RuleContext) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
     Without an active controller no topic is created or changed, and no partition gets a new leader when its
@@ -47,7 +47,7 @@ def controllers(scene: Scene) -> Iterator[Finding]:
     10 s, has not fetched at all since that one was elected, or is 10,000 records of the metadata log behind.
     See whether its process runs and can reach the others; bring it back before another one is stopped.
     """
-    health = scene.health
+    health = context.health
     if health is None:
         return
     if health.quorum is None:  # which this account may not see: the brokers still name a controller
@@ -92,24 +92,24 @@ def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
 
 
 @rule("KF302", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def enough_brokers(scene: Scene) -> Iterator[Finding]:
+def enough_brokers(context: RuleContext) -> Iterator[Finding]:
     """Fewer brokers are live than the cluster is declared to have at the least.
 
     The least number is `brokers:` of the cluster in kafkaform.yaml; without it, this rule says nothing. A
     broker that is down leaves its partitions with fewer copies and the others with its load. See whether it
     is down on purpose; if the cluster was made smaller, lower `brokers:`.
     """
-    if scene.health is None or scene.brokers is None or len(scene.health.brokers) >= scene.brokers:
+    if context.health is None or context.brokers is None or len(context.health.brokers) >= context.brokers:
         return
-    live = [broker.id for broker in scene.health.brokers]
-    missing = scene.brokers - len(live)
+    live = [broker.id for broker in context.health.brokers]
+    missing = context.brokers - len(live)
     # Replicas still name the brokers that are gone.
-    known = {broker for partition in scene.health.partitions for broker in partition.replicas}
+    known = {broker for partition in context.health.partitions for broker in partition.replicas}
     gone = [str(broker) for broker in sorted(known - {*live})]
     holders = f" (replicas are assigned to {listed(gone)}, not live)" if gone else ""
     yield Finding(
         None,
-        f"{counted(len(live), 'broker')} live of at least {scene.brokers}: {missing} missing{holders}",
+        f"{counted(len(live), 'broker')} live of at least {context.brokers}: {missing} missing{holders}",
         "start the missing brokers, or lower `brokers:` of this cluster in kafkaform.yaml",
     )
 
@@ -119,7 +119,7 @@ FEWEST_ABOVE = 3
 
 
 @rule("KF308", Severity.INFO, stage=Stage.HEALTH, waivable=False)
-def leaders_even(scene: Scene) -> Iterator[Finding]:
+def leaders_even(context: RuleContext) -> Iterator[Finding]:
     """Leaders are uneven over the brokers, or preferred leaders do not lead.
 
     Producers and consumers talk to leaders, so a broker that leads more partitions carries more load, and is
@@ -129,13 +129,13 @@ def leaders_even(scene: Scene) -> Iterator[Finding]:
     though brokers leave up to 10 % where they are. If it stays uneven, `kafkaform rebalance` plans which
     replicas come first, and elects the preferred leaders.
     """
-    health = scene.health
+    health = context.health
     if health is None or not health.brokers:
         return
     leaders = Counter({broker.id: 0 for broker in health.brokers})
     leaders.update(p.leader for p in health.partitions if p.leader is not None)
     mean = leaders.total() / len(leaders)
-    limit = mean * (1 + scene.limits.leader_imbalance / 100)
+    limit = mean * (1 + context.limits.leader_imbalance / 100)
     above = [
         f"broker {broker} leads {number:,}"
         for broker, number in leaders.most_common()
@@ -197,7 +197,7 @@ def under_min_isr(health: Health) -> list[PartitionState]:
 
 
 @rule("KF303", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def replicas_in_sync(scene: Scene) -> Iterator[Finding]:
+def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
     A replica that is not in sync cannot take over without losing records, so these partitions survive fewer
@@ -205,7 +205,7 @@ def replicas_in_sync(scene: Scene) -> Iterator[Finding]:
     missing. There must be none of these before data is moved, and again between two batches, or a move may
     drop the last good copy. Replicas that a running reassignment adds do not count until it is over.
     """
-    health = scene.health
+    health = context.health
     if health is None or not (found := under_replicated(health)):
         return
     missing = Counter(broker for partition in found for broker in _missing(partition, health))
@@ -225,14 +225,14 @@ def replicas_in_sync(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF304", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def partitions_led(scene: Scene) -> Iterator[Finding]:
+def partitions_led(context: RuleContext) -> Iterator[Finding]:
     """Partitions are offline.
 
     Nobody leads them, so nothing can be written to them or read from them. Every replica that was in sync
     last is on a broker that is down, or on a disk that failed. Start those brokers. To let a replica lead
     that is not in sync (an unclean election) loses what it has not got.
     """
-    health = scene.health
+    health = context.health
     if health is None or not (found := offline(health)):
         return
     live = {broker.id for broker in health.brokers}
@@ -253,14 +253,14 @@ def partitions_led(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF305", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def enough_in_sync(scene: Scene) -> Iterator[Finding]:
+def enough_in_sync(context: RuleContext) -> Iterator[Finding]:
     """Partitions have fewer replicas in sync than min.insync.replicas.
 
     Writes with acks=all are refused there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync again;
     writes with acks=1 go on, with fewer copies than were asked for. Bring the missing replicas back. To lower
     min.insync.replicas lets producers go on at the price of what the next failure takes with it.
     """
-    health = scene.health
+    health = context.health
     if health is None or not (found := under_min_isr(health)):
         return
     missing = Counter(broker for partition in found for broker in _missing(partition, health))
@@ -274,7 +274,7 @@ def enough_in_sync(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF309", Severity.INFO, stage=Stage.HEALTH, waivable=False)
-def reassignment(scene: Scene) -> Iterator[Finding]:
+def reassignment(context: RuleContext) -> Iterator[Finding]:
     """A partition reassignment is running.
 
     While one runs, metadata shows the old replicas and the new ones, and copying takes of the brokers'
@@ -282,7 +282,7 @@ def reassignment(scene: Scene) -> Iterator[Finding]:
     touches its throttles. Begin no other data movement before it is over; if it does not end, see whether the
     throttle is below what is written to these partitions.
     """
-    moving = scene.health.reassigning if scene.health is not None else None
+    moving = context.health.reassigning if context.health is not None else None
     if not moving:
         return
     topics = sorted({topic for topic, _ in moving})
@@ -302,7 +302,7 @@ LEAST_FREE = 0.1
 
 
 @rule("KF310", Severity.WARNING, stage=Stage.HEALTH, waivable=False)
-def room_on_disks(scene: Scene) -> Iterator[Finding]:
+def room_on_disks(context: RuleContext) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
     A broker whose volume is full takes the log directory offline, and stops if it has no other one. A volume
@@ -311,9 +311,9 @@ def room_on_disks(scene: Scene) -> Iterator[Finding]:
     replicas are gone until the volume works again and the broker is restarted. Brokers before Kafka 3.3 do
     not tell how full their volumes are (KIP-827).
     """
-    if scene.health is None:
+    if context.health is None:
         return
-    for log_dir in scene.health.log_dirs:
+    for log_dir in context.health.log_dirs:
         where = f"{log_dir.path} of broker {log_dir.broker}"
         if log_dir.total is None:
             yield Finding(

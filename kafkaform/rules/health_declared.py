@@ -9,7 +9,7 @@ from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group import ConsumerGroupKind, group_ref
 from kafkaform.resources.topic import TopicKind
-from kafkaform.rules.catalogue import Finding, Scene, Stage, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.topic_values import human
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _WATCHED = (
 
 
 @rule("KF306", Severity.WARNING, stage=Stage.HEALTH)
-def as_declared(scene: Scene) -> Iterator[Finding]:
+def as_declared(context: RuleContext) -> Iterator[Finding]:
     """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
 
     These decide how long records are kept and how many failures they survive. Somebody has changed the live
@@ -37,10 +37,10 @@ def as_declared(scene: Scene) -> Iterator[Finding]:
     default brings about is as good as an own one. kafkaform plan shows every difference, and apply ends it;
     if the live value is the right one, change the manifest.
     """
-    for desired in scene.of_kind(TopicKind.name):
+    for desired in context.of_kind(TopicKind.name):
         if desired.state is None:
             continue
-        observed = scene.live.get(desired.ref)
+        observed = context.live.get(desired.ref)
         if observed is None:
             yield Finding(
                 desired,
@@ -83,7 +83,7 @@ def _shown(path: str, value: FieldValue) -> str:
 
 
 @rule("KF307", Severity.WARNING, stage=Stage.HEALTH)
-def groups_keep_up(scene: Scene) -> Iterator[Finding]:
+def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     """A group lags more than declared, is empty though members are expected, or has members without work.
 
     Lag counts the records from the committed offsets to the ends of the logs, against `lag.maxRecords` of the
@@ -95,11 +95,11 @@ def groups_keep_up(scene: Scene) -> Iterator[Finding]:
     information; share groups give a partition to several members.
     """
     declared: dict[str, Desired] = {}
-    for desired in scene.of_kind(ConsumerGroupKind.name):
+    for desired in context.of_kind(ConsumerGroupKind.name):
         if desired.state is not None:
             declared[desired.ref.name] = desired
-            yield from _against_manifest(desired, scene.groups.get(desired.ref.name))
-    for name, group in scene.groups.items():
+            yield from _against_manifest(desired, context.groups.get(desired.ref.name))
+    for name, group in context.groups.items():
         subject = declared.get(name)
         if idle := _without_work(group):
             assigned = len(group.members) - len(idle)

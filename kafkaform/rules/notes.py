@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.wording import command, nearest, quoted
-from kafkaform.rules.catalogue import Rule, Scene
+from kafkaform.rules.catalogue import Rule, RuleContext
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -249,19 +249,19 @@ PREFIX = "kafkaform/waive."
 
 
 def idle_waivers(
-    scene: Scene,
+    context: RuleContext,
     found: Iterable[tuple[ResourceRef | None, Diagnostic]],
     severities: Mapping[str, str],
     stages: Collection[Stage],
     known: Mapping[str, Rule | Note],
 ) -> Iterator[tuple[ResourceRef, Diagnostic]]:
-    """Waivers of the scene's manifests that have nothing to overlook, as KF418.
+    """Waivers of the manifests that have nothing to overlook, as KF418.
 
-    A rule that was not run, or that looks at something of the cluster that this scene does not have, may
+    A rule that was not run, or that looks at something of the cluster that this context does not have, may
     trip where more is known: nothing is said of its waivers.
 
     Args:
-        scene: What was looked at.
+        context: What was looked at.
         found: Everything that `check` found in it.
         severities: The project's own severities.
         stages: The stages that were run.
@@ -269,7 +269,7 @@ def idle_waivers(
     """
     tripped = {(ref, diagnostic.code) for ref, diagnostic in found}
     inconclusive: dict[str, bool] = {}
-    for desired in scene.desired:
+    for desired in context.desired:
         for code in desired.intent.waivers:
             entry = known.get(code)
             why, suggestion = None, "take the waiver out"
@@ -281,7 +281,7 @@ def idle_waivers(
                 why = f"{code} is waived, but kafkaform.yaml switches it off"
             elif entry.stage in stages and (desired.ref, code) not in tripped and desired.state is not None:
                 if code not in inconclusive:
-                    inconclusive[code] = _wants_more(entry, scene)
+                    inconclusive[code] = _wants_more(entry, context)
                 if not inconclusive[code]:
                     why = f"{code} is waived, but has nothing to say about {desired.ref}"
             if why is not None:
@@ -297,15 +297,15 @@ def _no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | Note]) ->
     return f"{quoted(code)} is waived, but there is no such rule", hint
 
 
-def _wants_more(rule: Rule, scene: Scene) -> bool:
-    """Whether a rule asks for something of the cluster that the scene does not have."""
-    watched = _Watched(**{name: getattr(scene, name) for name in scene.__dataclass_fields__})
+def _wants_more(rule: Rule, context: RuleContext) -> bool:
+    """Whether a rule asks for something of the cluster that the context does not have."""
+    watched = _Watched(**{name: getattr(context, name) for name in context.__dataclass_fields__})
     list(rule.check(watched))
     return watched.missed
 
 
-class _Watched(Scene):
-    """A scene that notices when a rule asks for what it does not have."""
+class _Watched(RuleContext):
+    """A context that notices when a rule asks for what it does not have."""
 
     @property
     def missed(self) -> bool:

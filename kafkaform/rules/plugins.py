@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
-    from kafkaform.rules.catalogue import Check, Rule, Scene
+    from kafkaform.rules.catalogue import Check, Rule, RuleContext
 
 GROUP = "kafkaform.rules"
 CODE = re.compile(r"(?!KF)[A-Z][A-Z0-9]*-?[0-9]+")
@@ -89,9 +89,9 @@ def _guarded(rule: Rule, source: str) -> Rule:
 
 def _guarded_check(code: str, check: Check, source: str) -> Check:
     @wraps(check)
-    def guarded(scene: Scene) -> Iterable[Finding]:
+    def guarded(context: RuleContext) -> Iterable[Finding]:
         try:
-            found = list(check(scene))
+            found = list(check(context))
         except (Exception, SystemExit) as error:
             raise _failed(source, f"its rule {code} broke down", error) from error
         return list(_findings(found, code, source))

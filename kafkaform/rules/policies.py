@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import Desired
     from kafkaform.resources.base import ReportProblem
-    from kafkaform.rules import Scene
+    from kafkaform.rules import RuleContext
 
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z][^{}]*)\}")
@@ -70,16 +70,16 @@ class ProjectPolicy:
     required: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
 
-    def check(self, scene: Scene) -> Iterator[Finding]:
+    def check(self, context: RuleContext) -> Iterator[Finding]:
         """What is wrong with the resources that it is about."""
-        if self.environments and scene.environment not in self.environments:
+        if self.environments and context.environment not in self.environments:
             return
-        for desired in scene.of_kind(self.kind):
+        for desired in context.of_kind(self.kind):
             if desired.state is not None and self._is_about(desired):
                 yield from self._name(desired)
                 yield from self._labels(desired)
                 for constraint in self.constraints:
-                    yield from self._field(constraint, desired, scene)
+                    yield from self._field(constraint, desired, context)
 
     @property
     def explanation(self) -> str:
@@ -128,8 +128,8 @@ class ProjectPolicy:
             text = f"{many} {' and '.join(missing)} of {desired.ref.name} {are} missing"
             yield self._finding(desired, text, "metadata.labels")
 
-    def _field(self, constraint: Constraint, desired: Desired, scene: Scene) -> Iterator[Finding]:
-        value, owner = field_value(desired, constraint.path, scene)
+    def _field(self, constraint: Constraint, desired: Desired, context: RuleContext) -> Iterator[Finding]:
+        value, owner = field_value(desired, constraint.path, context)
         path = f"metadata.{constraint.path}" if constraint.path.startswith(LABEL_PREFIX) else constraint.path
         if value is None:
             must = " and ".join(constraint.demands())
@@ -191,8 +191,8 @@ def _below(report: ReportProblem, index: int) -> ReportProblem:
 
 
 def _rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
-    def check(scene: Scene) -> Iterator[Finding]:
-        return policy.check(scene)
+    def check(context: RuleContext) -> Iterator[Finding]:
+        return policy.check(context)
 
     check.__doc__ = policy.explanation
     return Rule(code, severity, check)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from kafkaform.core.model import Desired, Facts
-    from kafkaform.rules import Scene
+    from kafkaform.rules import RuleContext
 
 
 CLIENT_PREFIX = "client."
@@ -55,7 +55,7 @@ def field_hint(kind: str, path: str) -> str:
     return f"did you mean {near!r}?" if near else "such as partitions, config.retention.ms or labels.team"
 
 
-def field_value(desired: Desired, path: str, scene: Scene) -> tuple[str | None, str]:
+def field_value(desired: Desired, path: str, context: RuleContext) -> tuple[str | None, str]:
     """The value of a field, and whose it is where the manifest does not say: `Kafka's default`, for example.
 
     None if the manifest does not say, and nobody else does.
@@ -69,7 +69,7 @@ def field_value(desired: Desired, path: str, scene: Scene) -> tuple[str | None, 
         return str(own).lower() if isinstance(own, bool) else str(own), ""
     name = path.removeprefix(CONFIG_PREFIX)
     if path.startswith(CONFIG_PREFIX):
-        defaults = _cluster_defaults(desired.ref.kind, scene.facts)
+        defaults = _cluster_defaults(desired.ref.kind, context.facts)
         if name in defaults:
             return defaults[name], "the cluster's default"
     key = _fields(desired.ref.kind).get(path)

@@ -27,7 +27,7 @@ from kafkaform.resources.skew import (
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.catalogue import (
     Finding,
-    Scene,
+    RuleContext,
     Stage,
     rule,
 )
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @rule("KF501", Severity.ERROR, stage=Stage.SKEW)
-def partition_ratio(scene: Scene) -> Iterator[Finding]:
+def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
     The brokers and the consumer that hold it carry that much more than the others, and a group is as slow
@@ -56,7 +56,7 @@ def partition_ratio(scene: Scene) -> Iterator[Finding]:
     shows it as a warning at most, as it is so already. The diagnosis of `kafkaform skew` says where the
     skew is from and what helps.
     """
-    for subject, result, limits in _measured(scene):
+    for subject, result, limits in _measured(context):
         if limits is None or limits.max_partition_ratio is None:
             continue
         limit, found = limits.max_partition_ratio, ratio_of(result, limits.by)
@@ -72,7 +72,7 @@ def partition_ratio(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF502", Severity.ERROR, stage=Stage.SKEW)
-def key_share(scene: Scene) -> Iterator[Finding]:
+def key_share(context: RuleContext) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
     All records of a key lie on one partition, so no partition count makes that partition smaller. A key
@@ -81,7 +81,7 @@ def key_share(scene: Scene) -> Iterator[Finding]:
     error where the whole interval of a key's share lies above the limit, and a warning where the limit
     lies within. Keys are named by a hash: they may be personal data.
     """
-    for subject, result, limits in _measured(scene):
+    for subject, result, limits in _measured(context):
         if limits is None or limits.max_key_share is None:
             continue
         limit = limits.max_key_share
@@ -107,7 +107,7 @@ def key_share(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF503", Severity.WARNING, stage=Stage.SKEW)
-def distinct_keys(scene: Scene) -> Iterator[Finding]:
+def distinct_keys(context: RuleContext) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
     A partition without a key stays empty, and a few keys fall on partitions as unevenly as dice. With
@@ -116,7 +116,7 @@ def distinct_keys(scene: Scene) -> Iterator[Finding]:
     partitions, or where the diagnosis is that few keys are what makes the partitions uneven. Use a finer
     key, or fewer partitions in a new topic.
     """
-    for subject, result, limits in _measured(scene):
+    for subject, result, limits in _measured(context):
         found = result.distinct_keys
         limit = limits.min_distinct_keys if limits is not None else None
         if limit is not None:
@@ -143,7 +143,7 @@ def distinct_keys(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF504", Severity.WARNING, stage=Stage.SKEW)
-def keys_apart(scene: Scene) -> Iterator[Finding]:
+def keys_apart(context: RuleContext) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
     Either several producers place keys differently (Java's murmur2; librdkafka's CRC32 unless
@@ -153,7 +153,7 @@ def keys_apart(scene: Scene) -> Iterator[Finding]:
     partitioner has written as a whole is in order, and so is one with `keyed: false`, unless it is
     compacted: compaction keeps the latest record of a key within one partition only.
     """
-    for subject, result, _ in _measured(scene):
+    for subject, result, _ in _measured(context):
         if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
             continue
         remedies = {
@@ -168,13 +168,13 @@ def keys_apart(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF505", Severity.WARNING, stage=Stage.SKEW)
-def null_keys(scene: Scene) -> Iterator[Finding]:
+def null_keys(context: RuleContext) -> Iterator[Finding]:
     """A topic that is declared keyed has records without a key.
 
     Producers put them on any partition, so they have no order among each other or to any other record.
     Find the producer that sets no key, or take `keyed: true` out of the manifest.
     """
-    for subject, result, _ in _measured(scene):
+    for subject, result, _ in _measured(context):
         found = result.null_key_share
         if isinstance(subject, Desired) and subject.intent.keyed and found.value > 0:
             yield Finding(
@@ -189,11 +189,11 @@ _MOST = 0.5
 """Where half of the records have no key, it is not the keys that fill partitions."""
 
 
-def _measured(scene: Scene) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
+def _measured(context: RuleContext) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
     """The topics that were measured and have records, with the limits of their manifests."""
-    for name in sorted(scene.skew):
-        result, ref = scene.skew[name], topic_ref(name)
-        declared = scene.declared.get(ref)
+    for name in sorted(context.skew):
+        result, ref = context.skew[name], topic_ref(name)
+        declared = context.declared.get(ref)
         if result.diagnosis == "empty" or (declared is not None and declared.state is None):
             continue
         yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
@@ -236,7 +236,7 @@ _LIMIT = "raise skew.maxPartitionRatio in a reviewed commit"
 
 
 @rule("KF506", Severity.ERROR, stage=Stage.FORECAST)
-def forbidden_increase(scene: Scene) -> Iterator[Finding]:
+def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is predicted to leave the fullest partition further above the mean than allowed.
 
     More partitions do not divide a hot key: the mean sinks, and the key's partition stays as it is. What
@@ -246,9 +246,9 @@ def forbidden_increase(scene: Scene) -> Iterator[Finding]:
     the increase makes that better: a step in the right direction is not held back. Only
     `kafkaform plan --skew` knows of this.
     """
-    for planned in scene.changes:
-        counts, result = increase(planned.change), scene.skew.get(planned.ref.name)
-        subject = scene.declared.get(planned.ref)
+    for planned in context.changes:
+        counts, result = increase(planned.change), context.skew.get(planned.ref.name)
+        subject = context.declared.get(planned.ref)
         limits = limits_of(subject.intent) if subject is not None else None
         if counts is None or result is None or limits is None or limits.max_partition_ratio is None:
             continue

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.wording import setting
 from kafkaform.resources.consumer_group import ConsumerGroupKind
-from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import count, live_count, topics
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LEADERS_UNFELT = 10
 
 
 @rule("KF104", Severity.INFO)
-def divisible_count(scene: Scene) -> Iterator[Finding]:
+def divisible_count(context: RuleContext) -> Iterator[Finding]:
     """The partition count has few divisors.
 
     Each partition is read by one member of a group. If the members do not divide the partitions, some
@@ -41,11 +41,11 @@ def divisible_count(scene: Scene) -> Iterator[Finding]:
     nor more than 360, where one partition more is little. Topics that are joined need the same count:
     change all of them, or waive the rule.
     """
-    for topic in topics(scene):
+    for topic in topics(context):
         partitions = count(topic, _PARTITIONS)
         if partitions is None:
             continue
-        better = _better_count(partitions, scene.brokers, live_count(topic, _PARTITIONS, scene) or 0)
+        better = _better_count(partitions, context.brokers, live_count(topic, _PARTITIONS, context) or 0)
         if better is not None:
             few, many = _divisors(partitions), _divisors(better)
             yield Finding(
@@ -58,7 +58,7 @@ def divisible_count(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF105", Severity.INFO)
-def even_leaders(scene: Scene) -> Iterator[Finding]:
+def even_leaders(context: RuleContext) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
     Kafka spreads the leaders of a topic over the brokers, and producers and consumers talk to leaders. If
@@ -68,16 +68,16 @@ def even_leaders(scene: Scene) -> Iterator[Finding]:
     among each other; so is one with ten leaders or more on each broker, where one more is not felt. Without
     a cluster, or `brokers:` of one in kafkaform.yaml, this rule says nothing.
     """
-    brokers = scene.brokers
+    brokers = context.brokers
     if not brokers:
         return
-    for topic in topics(scene):
+    for topic in topics(context):
         partitions = count(topic, _PARTITIONS)
         if partitions is None or partitions % brokers == 0:
             continue
         least, extra = divmod(partitions, brokers)
         if 1 <= least < _LEADERS_UNFELT:
-            live = live_count(topic, _PARTITIONS, scene) or 0
+            live = live_count(topic, _PARTITIONS, context) or 0
             multiples = [n for n in (least * brokers, (least + 1) * brokers) if n >= live]
             yield Finding(
                 topic,
@@ -90,7 +90,7 @@ def even_leaders(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF106", Severity.WARNING)
-def partition_total(scene: Scene) -> Iterator[Finding]:
+def partition_total(context: RuleContext) -> Iterator[Finding]:
     """There are more partitions than the project allows.
 
     Each partition costs every one of its brokers open files, memory and fetch requests, and the
@@ -99,8 +99,8 @@ def partition_total(scene: Scene) -> Iterator[Finding]:
     100,000, or `partitions:` in the `limits:` of kafkaform.yaml, for all declared topics together. A run
     over a part of the manifests compares single topics only.
     """
-    limit = scene.limits.partitions
-    sizes = [(partitions, topic) for topic in topics(scene) if (partitions := count(topic, _PARTITIONS))]
+    limit = context.limits.partitions
+    sizes = [(partitions, topic) for topic in topics(context) if (partitions := count(topic, _PARTITIONS))]
     alone = [(partitions, topic) for partitions, topic in sizes if partitions > limit]
     for partitions, topic in alone:
         yield Finding(
@@ -110,7 +110,7 @@ def partition_total(scene: Scene) -> Iterator[Finding]:
             path=_PARTITIONS,
         )
     total = sum(partitions for partitions, _ in sizes)
-    if total > limit and not alone and not scene.subset:
+    if total > limit and not alone and not context.subset:
         largest = sorted(sizes, key=lambda size: (-size[0], size[1].ref))[:3]
         named = ", ".join(f"{topic.ref.name} ({partitions:,})" for partitions, topic in largest)
         yield Finding(
@@ -121,7 +121,7 @@ def partition_total(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF116", Severity.WARNING)
-def many_partitions(scene: Scene) -> Iterator[Finding]:
+def many_partitions(context: RuleContext) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
     Each replica of a partition keeps at least three files open on its broker (a segment and its two
@@ -131,16 +131,16 @@ def many_partitions(scene: Scene) -> Iterator[Finding]:
     what needs so many: 1,000 partitions at 10 MB a second each are 10 GB a second. Where one does, waive
     the rule.
     """
-    for topic in topics(scene):
+    for topic in topics(context):
         partitions = count(topic, _PARTITIONS)
         if partitions is None or partitions <= _MANY:
             continue
         replicas = partitions * (count(topic, "replicationFactor") or 1)
         cost = f"{replicas:,} replicas, which keep {_FILES * replicas:,} files open at least"
-        if scene.brokers:
-            each = ceil(replicas / scene.brokers)
-            cost += f", up to {_FILES * each:,} on each of {scene.brokers} brokers; if one fails, up to "
-            cost += f"{ceil(partitions / scene.brokers):,} partitions need another leader at once"
+        if context.brokers:
+            each = ceil(replicas / context.brokers)
+            cost += f", up to {_FILES * each:,} on each of {context.brokers} brokers; if one fails, up to "
+            cost += f"{ceil(partitions / context.brokers):,} partitions need another leader at once"
         yield Finding(
             topic,
             f"{topic.ref.name} has {partitions:,} partitions: {cost}",
@@ -150,7 +150,7 @@ def many_partitions(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF107", Severity.WARNING)
-def one_partition_for_many(scene: Scene) -> Iterator[Finding]:
+def one_partition_for_many(context: RuleContext) -> Iterator[Finding]:
     """A topic has one partition, but a group that reads it expects several members.
 
     Within a group, a partition is read by one member at a time, so all records of this topic go to one of
@@ -158,14 +158,14 @@ def one_partition_for_many(scene: Scene) -> Iterator[Finding]:
     have members. If one strict order over all records is what is wanted, declare one member. Share groups,
     whose members share partitions, are left alone.
     """
-    groups = [group for group in scene.of_kind(ConsumerGroupKind.name) if group.state is not None]
+    groups = [group for group in context.of_kind(ConsumerGroupKind.name) if group.state is not None]
     readers: dict[str, list[tuple[str, int]]] = {}
     for group in groups:
         members = _most_members(group)
         if members > 1 and group.intent.spec.get("protocol") != "share":
             for name in dict.fromkeys(cast("Sequence[str]", group.intent.spec.get("topics", ()))):
                 readers.setdefault(name, []).append((group.ref.name, members))
-    for topic in topics(scene):
+    for topic in topics(context):
         if count(topic, _PARTITIONS) != 1:
             continue
         for name, members in readers.get(topic.ref.name, ()):
@@ -179,7 +179,7 @@ def one_partition_for_many(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF114", Severity.WARNING)
-def topic_total(scene: Scene) -> Iterator[Finding]:
+def topic_total(context: RuleContext) -> Iterator[Finding]:
     """There are more topics than the project allows.
 
     Topics are meant to be long-lived and to number in the hundreds or the low thousands: each costs
@@ -187,8 +187,8 @@ def topic_total(scene: Scene) -> Iterator[Finding]:
     customer or each day, are better one topic with that in the key. The limit is 3,000, or `topics:` in the
     `limits:` of kafkaform.yaml. A run over a part of the manifests says nothing.
     """
-    number, limit = len(topics(scene)), scene.limits.topics
-    if number > limit and not scene.subset:
+    number, limit = len(topics(context)), context.limits.topics
+    if number > limit and not context.subset:
         yield Finding(
             None,
             f"{number:,} topics are declared; the limit is {limit:,}",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import setting
-from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import count, in_force, live_count, topics
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _UNCLEAN = "config.unclean.leader.election.enable"
 
 
 @rule("KF108", Severity.WARNING)
-def replication_factor(scene: Scene) -> Iterator[Finding]:
+def replication_factor(context: RuleContext) -> Iterator[Finding]:
     """The replication factor loses data, costs more than it gives, or is impossible.
 
     Above the broker count, a topic cannot be created (error). A live topic that has that many replicas is
@@ -32,19 +32,19 @@ def replication_factor(scene: Scene) -> Iterator[Finding]:
     either lets one broker fail; nothing is said of 2 where there is no third broker. Most topics want 3. A
     cluster that is stretched over two sites may well want 4: waive the rule.
     """
-    brokers = scene.brokers or 0
-    for topic in topics(scene):
+    brokers = context.brokers or 0
+    for topic in topics(context):
         replicas = count(topic, _REPLICAS)
         if replicas is None:
             continue
         if 0 < brokers < replicas:
-            if live_count(topic, _REPLICAS, scene) != replicas:
+            if live_count(topic, _REPLICAS, context) != replicas:
                 text = f"replicationFactor is {replicas}, but there {_are(brokers)}"
                 yield Finding(
                     topic, text, f"write {setting(_REPLICAS, brokers)} or less", Severity.ERROR, _REPLICAS
                 )
         elif replicas == 1:
-            if not _is_development(scene):
+            if not _is_development(context):
                 text = "replicationFactor is 1: the loss of one disk loses data"
                 yield Finding(topic, text, _more_replicas(brokers), path=_REPLICAS)
         elif replicas % 2 == 0:
@@ -60,7 +60,7 @@ def replication_factor(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF109", Severity.ERROR)
-def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
+def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
     Above it, the promise cannot be kept, and no broker says so (error): older brokers refuse every write
@@ -71,8 +71,8 @@ def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
     declared one, else what somebody set on the live topic and the manifest leaves there, else the
     cluster's default. Offline, only the declared one is known.
     """
-    for topic in topics(scene):
-        replicas, value = count(topic, _REPLICAS), in_force(topic, "min.insync.replicas", scene)
+    for topic in topics(context):
+        replicas, value = count(topic, _REPLICAS), in_force(topic, "min.insync.replicas", context)
         least = value.number if value else None
         if replicas is None or value is None or least is None:
             continue
@@ -89,7 +89,7 @@ def min_insync_replicas(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF113", Severity.WARNING)
-def unclean_election(scene: Scene) -> Iterator[Finding]:
+def unclean_election(context: RuleContext) -> Iterator[Finding]:
     """Unclean leader election is on.
 
     If all replicas in sync are down, one that lags behind may become leader: what it had not copied yet
@@ -99,8 +99,8 @@ def unclean_election(scene: Scene) -> Iterator[Finding]:
     wait, as with metrics, waive the rule. A cluster's default counts too, except for topics with one
     replica, which have no other to elect.
     """
-    for topic in topics(scene):
-        value = in_force(topic, "unclean.leader.election.enable", scene)
+    for topic in topics(context):
+        value = in_force(topic, "unclean.leader.election.enable", context)
         if value is None or value.text != "true" or not (value.declared or count(topic, _REPLICAS) != 1):
             continue
         yield Finding(
@@ -112,10 +112,10 @@ def unclean_election(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _is_development(scene: Scene) -> bool:
-    if scene.environment is None:
-        return (scene.brokers or 0) <= 1
-    return scene.environment.lower() in DEVELOPMENT
+def _is_development(context: RuleContext) -> bool:
+    if context.environment is None:
+        return (context.brokers or 0) <= 1
+    return context.environment.lower() in DEVELOPMENT
 
 
 def _more_replicas(brokers: int) -> str:

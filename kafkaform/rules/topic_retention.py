@@ -8,7 +8,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
 from kafkaform.core.units import format_duration, format_size, rounded_down, rounded_duration
 from kafkaform.core.wording import setting
-from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
     Value,
@@ -34,7 +34,7 @@ _NEVER_MS = 2**63 - 1
 
 
 @rule("KF110", Severity.WARNING)
-def recovery_window(scene: Scene) -> Iterator[Finding]:
+def recovery_window(context: RuleContext) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
     Retention is how far back a consumer can recover: one that was down, or has to repeat its work after a
@@ -44,13 +44,18 @@ def recovery_window(scene: Scene) -> Iterator[Finding]:
     after an apply; offline, only a declared one, as many brokers have another default than Kafka's. A
     limit by size (retention.bytes) can make the time shorter still: how much depends on the traffic.
     """
-    window = scene.limits.recovery_window_ms
+    window = context.limits.recovery_window_ms
     if window is None:
         return
-    for topic in topics(scene):
-        value = in_force(topic, _TIME, scene)
+    for topic in topics(context):
+        value = in_force(topic, _TIME, context)
         kept = value.number if value else None
-        if value is None or kept is None or not 0 <= kept < window or "delete" not in policies(topic, scene):
+        if (
+            value is None
+            or kept is None
+            or not 0 <= kept < window
+            or "delete" not in policies(topic, context)
+        ):
             continue
         least = human(_TIME, window)
         yield Finding(
@@ -62,7 +67,7 @@ def recovery_window(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF111", Severity.WARNING)
-def retention_within_segment(scene: Scene) -> Iterator[Finding]:
+def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
     """The retention is less than a segment, so data stays far longer than declared.
 
     Kafka deletes whole segments, and one only when its newest record is past retention.ms. A partition with
@@ -73,17 +78,17 @@ def retention_within_segment(scene: Scene) -> Iterator[Finding]:
     one in force. Offline that is Kafka's own default for segments, which few brokers change; a retention
     that is not declared is not guessed at.
     """
-    for topic in topics(scene):
-        if "delete" not in policies(topic, scene):
+    for topic in topics(context):
+        if "delete" not in policies(topic, context):
             continue
         for retention in (_TIME, _SIZE):
-            finding = _within_segment(topic, retention, scene)
+            finding = _within_segment(topic, retention, context)
             if finding is not None:
                 yield finding
 
 
 @rule("KF112", Severity.WARNING)
-def compaction(scene: Scene) -> Iterator[Finding]:
+def compaction(context: RuleContext) -> Iterator[Finding]:
     """A compacted topic declares what compaction does not go with.
 
     With cleanup.policy compact alone, retention.ms and retention.bytes have no effect: the latest record of
@@ -92,8 +97,8 @@ def compaction(scene: Scene) -> Iterator[Finding]:
     the last record of each, so their order matters, and brokers refuse records without a key. So a topic
     with `keyed: false` is either keyed all the same, or not to be compacted.
     """
-    for topic in topics(scene):
-        present = policies(topic, scene)
+    for topic in topics(context):
+        present = policies(topic, context)
         if "compact" not in present:
             continue
         if "delete" not in present:
@@ -108,10 +113,10 @@ def compaction(scene: Scene) -> Iterator[Finding]:
             )
 
 
-def _within_segment(topic: Desired, name: str, scene: Scene) -> Finding | None:
+def _within_segment(topic: Desired, name: str, context: RuleContext) -> Finding | None:
     retention, segment = (
-        in_force(topic, name, scene),
-        in_force(topic, _SEGMENT[name], scene, kafka=True),
+        in_force(topic, name, context),
+        in_force(topic, _SEGMENT[name], context, kafka=True),
     )
     if retention is None or segment is None or not (retention.declared or segment.declared):
         return None

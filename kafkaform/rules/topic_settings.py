@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.resources.topic import TopicKind, is_topic
-from kafkaform.rules.catalogue import Finding, Scene, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
     declared,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @rule("KF115", Severity.WARNING)
-def doubtful_configs(scene: Scene) -> Iterator[Finding]:
+def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
     """A topic config is doubtful: retired, deprecated, a vendor's own, or most likely a slip.
 
     A config that Kafka does not know, or a value out of its range or type, is an error when manifests are
@@ -32,12 +32,12 @@ def doubtful_configs(scene: Scene) -> Iterator[Finding]:
     `retention: 7`, which is 7 milliseconds: brokers look for old records only every 5 minutes, so nothing
     goes sooner anyway.
     """
-    for topic in topics(scene):
+    for topic in topics(context):
         for path in topic.state or ():
             name = path.removeprefix(CONFIG_PREFIX)
             if not path.startswith(CONFIG_PREFIX) or declared(topic, name) is None:
                 continue
-            doubt = _doubt(name, offline=scene.facts is None)
+            doubt = _doubt(name, offline=context.facts is None)
             if doubt is not None:
                 yield Finding(topic, *doubt, path=path)
         retention = declared(topic, "retention.ms")
@@ -72,14 +72,14 @@ _NAME = "metadata.name"
 
 
 @rule("KF101", Severity.ERROR, waivable=False)
-def legal_name(scene: Scene) -> Iterator[Finding]:
+def legal_name(context: RuleContext) -> Iterator[Finding]:
     """A topic name is not legal.
 
     Kafka allows 1 to 249 of the characters a-z, A-Z, 0-9, dot, underscore and dash, and neither `.` nor
     `..`: the log folder is named name, dash, partition, and file systems take 255 characters. As brokers
     refuse such a name, no waiver helps.
     """
-    for topic in scene.of_kind(TopicKind.name):
+    for topic in context.of_kind(TopicKind.name):
         name = topic.ref.name
         if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
             shown = name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)"
@@ -92,16 +92,16 @@ def legal_name(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF102", Severity.ERROR, waivable=False)
-def colliding_names(scene: Scene) -> Iterator[Finding]:
+def colliding_names(context: RuleContext) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
     They collide in the names of metrics, so a broker refuses the second of them; but not when both are
     created, or checked, in one request. Use one of the two characters throughout. Live topics that no
     manifest declares count too, where a cluster is read. As brokers refuse it, no waiver helps.
     """
-    declared = topics(scene)
-    doomed = {topic.ref.name for topic in scene.of_kind(TopicKind.name) if topic.state is None}
-    live = {ref.name for ref in scene.inventory if is_topic(ref)}
+    declared = topics(context)
+    doomed = {topic.ref.name for topic in context.of_kind(TopicKind.name) if topic.state is None}
+    live = {ref.name for ref in context.inventory if is_topic(ref)}
     folded: dict[str, set[str]] = {}
     for name in live | {topic.ref.name for topic in declared}:
         folded.setdefault(name.replace(".", "_"), set()).add(name)
@@ -118,7 +118,7 @@ def colliding_names(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("KF103", Severity.WARNING)
-def conventional_name(scene: Scene) -> Iterator[Finding]:
+def conventional_name(context: RuleContext) -> Iterator[Finding]:
     r"""A topic name does not match the project's pattern.
 
     Names that follow one pattern say whose a topic is and what it holds, and ACLs and quotas can be given
@@ -127,14 +127,14 @@ def conventional_name(scene: Scene) -> Iterator[Finding]:
     `topicName:` in the `limits:` of kafkaform.yaml, and without one this rule says nothing. For a topic that
     exists under its old name, waive the rule.
     """
-    if scene.limits.topic_name is None:
+    if context.limits.topic_name is None:
         return
-    pattern = re.compile(scene.limits.topic_name)
-    for topic in topics(scene):
+    pattern = re.compile(context.limits.topic_name)
+    for topic in topics(context):
         if not pattern.fullmatch(topic.ref.name):
             yield Finding(
                 topic,
-                f"{topic.ref.name} does not match the pattern of topic names, {scene.limits.topic_name}",
+                f"{topic.ref.name} does not match the pattern of topic names, {context.limits.topic_name}",
                 "choose a name that does, as long as the topic is not in use",
                 path=_NAME,
             )

@@ -15,7 +15,7 @@ from kafkaform.resources.topic import TopicKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.rules.catalogue import Scene
+    from kafkaform.rules.catalogue import RuleContext
 
 
 RETENTION_CHECK_MS = 300_000
@@ -64,9 +64,9 @@ class Value:
         return f"{human(self.name, self.text)}{f' ({self.origin.value})' if self.origin.value else ''}"
 
 
-def topics(scene: Scene) -> list[Desired]:
+def topics(context: RuleContext) -> list[Desired]:
     """The declared topics, without tombstones."""
-    return [topic for topic in scene.of_kind(TopicKind.name) if topic.state is not None]
+    return [topic for topic in context.of_kind(TopicKind.name) if topic.state is not None]
 
 
 def count(topic: Desired, path: str) -> int | None:
@@ -74,9 +74,9 @@ def count(topic: Desired, path: str) -> int | None:
     return _number(topic.state.get(path) if topic.state else None)
 
 
-def live_count(topic: Desired, path: str, scene: Scene) -> int | None:
+def live_count(topic: Desired, path: str, context: RuleContext) -> int | None:
     """A count that the live topic has; None if there is none, or partitions differ in it."""
-    live = scene.live.get(topic.ref)
+    live = context.live.get(topic.ref)
     return _number(live.state.get(path)) if live is not None else None
 
 
@@ -86,23 +86,23 @@ def declared(topic: Desired, name: str) -> Value | None:
     return None if value is None else _value(name, value, ValueSource.DECLARED)
 
 
-def in_force(topic: Desired, name: str, scene: Scene, *, kafka: bool = False) -> Value | None:
+def in_force(topic: Desired, name: str, context: RuleContext, *, kafka: bool = False) -> Value | None:
     """The value of a config that is in force once the manifest is applied; None if it is not known.
 
     Args:
         topic: A declared topic.
         name: Kafka's name of the config.
-        scene: What is known of the cluster, and of the live topic.
+        context: What is known of the cluster, and of the live topic.
         kafka: Whether to take Kafka's own default where the cluster's is not known.
     """
     said = declared(topic, name)
     if said is not None:
         return said
-    path, live = CONFIG_PREFIX + name, scene.live.get(topic.ref)
+    path, live = CONFIG_PREFIX + name, context.live.get(topic.ref)
     own = live.state.get(path) if live is not None else None
     if own is not None and _is_kept(topic, path):
         return _value(name, own, ValueSource.LIVE)
-    default, origin = _cluster_default(name, scene, live if own is None else None), ValueSource.CLUSTER
+    default, origin = _cluster_default(name, context, live if own is None else None), ValueSource.CLUSTER
     if default is None and kafka:
         default, origin = _kafka_defaults().get(name), ValueSource.KAFKA
     return None if default is None else _value(name, default, origin)
@@ -120,9 +120,9 @@ def rewritten(topic: Desired, name: str, value: object) -> str:
     return setting(below, value)
 
 
-def policies(topic: Desired, scene: Scene) -> frozenset[str]:
+def policies(topic: Desired, context: RuleContext) -> frozenset[str]:
     """The cleanup policies in force; `delete`, as with nearly all brokers, where nobody says."""
-    value = in_force(topic, "cleanup.policy", scene, kafka=True)
+    value = in_force(topic, "cleanup.policy", context, kafka=True)
     return _listed(value.text) if value is not None else frozenset()
 
 
@@ -132,9 +132,9 @@ def _is_kept(topic: Desired, path: str) -> bool:
     return undeclared and topic.intent.undeclared is not Undeclared.RESET
 
 
-def _cluster_default(name: str, scene: Scene, inheriting: Observed | None) -> FieldValue:
+def _cluster_default(name: str, context: RuleContext, inheriting: Observed | None) -> FieldValue:
     """The cluster's default, if need be from a live topic that has no value of its own."""
-    default = scene.facts.config_default(TopicKind.name, name) if scene.facts is not None else None
+    default = context.facts.config_default(TopicKind.name, name) if context.facts is not None else None
     if default is not None:
         return default
     return inheriting.effective.get(CONFIG_PREFIX + name) if inheriting is not None else None

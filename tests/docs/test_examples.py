@@ -102,7 +102,7 @@ def test_each_manifest_lies_in_the_folder_of_its_team() -> None:
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_no_rule_finds_anything_in_the_manifests(environment: str) -> None:
-    scene = settings().scene(tuple(resources(environment)), environment, subset=False)
+    scene = settings().rule_context(tuple(resources(environment)), environment, subset=False)
     assert list(check(scene, settings().rules)) == []
 
 

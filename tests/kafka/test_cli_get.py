@@ -144,7 +144,7 @@ def test_names_one_a_line_and_as_json(project: Project, real_cluster: KafkaClust
 
 def test_wrong_usage(project: Project) -> None:
     unknown = project.run("get", "brokers").needs(64)
-    assert "'brokers' is not one of 'topic', 'group', 'topics', 'groups'" in unknown.err
+    assert "'brokers' is not one of 'topic', 'topics', 'group', 'groups'" in unknown.err
     assert (
         "a list of names cannot be printed as a manifest"
         in project.run("get", "topics", "--format", "yaml").needs(64).err

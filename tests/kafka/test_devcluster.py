@@ -42,7 +42,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
         again = cli("up", "--data", directory)
         assert (again.code, again.stdout.strip()) == (0, servers)
-        assert "running already" in again.stderr
+        assert "already running" in again.stderr
         with pytest.raises(DevClusterError, match="has --brokers 1, not 3"):
             cli("up", "--data", directory, "--brokers", "3")
         with pytest.raises(DevClusterError, match="not 1099"):

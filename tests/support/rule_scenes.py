@@ -52,7 +52,7 @@ class PathAsPlace:
 
 
 def diagnostics(
-    scene: rules.Scene, code: str, severities: Mapping[str, str] | None = None
+    scene: rules.RuleContext, code: str, severities: Mapping[str, str] | None = None
 ) -> list[tuple[ResourceRef | None, Diagnostic]]:
     """The findings of one rule, with the field in place of the file."""
     pointed = tuple(
@@ -62,7 +62,7 @@ def diagnostics(
     return list(rules.check(replace(scene, desired=pointed), {**only(code), **(severities or {})}))
 
 
-def said(code: str, scene: rules.Scene) -> list[Said]:
+def said(code: str, scene: rules.RuleContext) -> list[Said]:
     """What one rule says of a scene."""
     return [
         Said(
@@ -76,7 +76,7 @@ def said(code: str, scene: rules.Scene) -> list[Said]:
     ]
 
 
-def silent(code: str, scene: rules.Scene) -> bool:
+def silent(code: str, scene: rules.RuleContext) -> bool:
     """Whether a rule has nothing to say."""
     return not diagnostics(scene, code)
 

@@ -125,6 +125,6 @@ def policed(
     return replace(topic, intent=intent, state={**(topic.state or {}), **(configs or {})})
 
 
-def scene(topic: Desired | None, *results: TopicResult) -> rules.Scene:
+def scene(topic: Desired | None, *results: TopicResult) -> rules.RuleContext:
     """What rules look at."""
-    return rules.Scene((topic,) if topic is not None else (), skew={one.name: one for one in results})
+    return rules.RuleContext((topic,) if topic is not None else (), skew={one.name: one for one in results})

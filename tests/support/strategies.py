@@ -210,7 +210,7 @@ def states() -> SearchStrategy[dict[str, FieldValue]]:
 
 
 @st.composite
-def judgements(draw: DrawFn) -> RiskAssessment:
+def assessments(draw: DrawFn) -> RiskAssessment:
     """Safe, or of any risk with a hazard, a reason and perhaps a remedy."""
     risk = draw(_risks)
     if risk is Risk.SAFE and draw(st.booleans()):
@@ -227,7 +227,7 @@ def field_changes() -> SearchStrategy[FieldChange]:
         after=_values,
         effective_before=_values,
         effective_after=_values,
-        judgement=judgements(),
+        assessment=assessments(),
         deferred=_perhaps_hostile,
     )
 
@@ -237,9 +237,9 @@ def changes(*, legal: bool = False) -> SearchStrategy[Change]:
     uids = st.none() | _ids
     fields = st.lists(field_changes(), min_size=1, max_size=4, unique_by=lambda f: f.path).map(tuple)
     return st.one_of(
-        st.builds(Create, refs(legal=legal), states(), judgements()),
+        st.builds(Create, refs(legal=legal), states(), assessments()),
         st.builds(Update, refs(legal=legal), uids, fields),
-        st.builds(Delete, refs(legal=legal), uids, states(), judgements()),
+        st.builds(Delete, refs(legal=legal), uids, states(), assessments()),
     )
 
 

@@ -27,7 +27,7 @@ CLUSTER = "prod"
 
 
 @dataclass
-class Scene:
+class RuleContext:
     """The repository, the cluster that it is for, and what happens to both.
 
     Attributes:
@@ -133,7 +133,7 @@ class Scene:
 
 
 @contextmanager
-def scene(folder: Path, servers: str, prefix: str) -> Iterator[Scene]:
+def scene(folder: Path, servers: str, prefix: str) -> Iterator[RuleContext]:
     """A repository with one topic, `first`, that is on the cluster as declared."""
     key, public = _keys()
     hosted = HostedRepository(folder / "repository")
@@ -156,7 +156,7 @@ def scene(folder: Path, servers: str, prefix: str) -> Iterator[Scene]:
             folder / "machines", hosted.url, secrets, {"GITHUB_API_URL": hub.url}, partial(_grant, hub)
         )
         core = key.splitlines()[1]
-        made = Scene(project, hosted, hub, runner, (PASSWORD, READER, WRITER, core))
+        made = RuleContext(project, hosted, hub, runner, (PASSWORD, READER, WRITER, core))
         made.create("first", config={"retention.ms": "604800000"})
         yield made
 

@@ -16,7 +16,7 @@ import yaml
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.workflow_runner import Command, Run
-from tests.support.workflow_scene import PASSWORD, Scene, scene
+from tests.support.workflow_scene import PASSWORD, RuleContext, scene
 
 COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"
 LURES = ("@acme/everyone", "<img src=https://evil.example/x>", "](https://evil.example)")
@@ -24,7 +24,7 @@ _LONGEST_COMMENT = 65_536
 
 
 @pytest.fixture
-def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Scene]:
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[RuleContext]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
         assert made.leaked() == []
@@ -82,7 +82,7 @@ def writing(files: dict[str, str]) -> Callable[[Path], None]:
     return write
 
 
-def test_a_configuration_of_its_own_is_not_read(team: Scene) -> None:
+def test_a_configuration_of_its_own_is_not_read(team: RuleContext) -> None:
     with listening() as (address, callers):
         client = {
             "bootstrap.servers": address,
@@ -114,7 +114,7 @@ def test_a_configuration_of_its_own_is_not_read(team: Scene) -> None:
     assert "KF425" in comment
 
 
-def test_a_manifest_has_no_way_to_a_secret(team: Scene) -> None:
+def test_a_manifest_has_no_way_to_a_secret(team: RuleContext) -> None:
     references = {"second": "${env:KAFKA_PASSWORD}", "third": "${file:/proc/self/environ}"}
 
     def both(_folder: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_manifest_has_no_way_to_a_secret(team: Scene) -> None:
 
 
 @pytest.mark.parametrize("target", ["files", "folder", "all manifests"])
-def test_a_link_leads_nowhere(team: Scene, tmp_path: Path, target: str) -> None:
+def test_a_link_leads_nowhere(team: RuleContext, tmp_path: Path, target: str) -> None:
     outside = tmp_path / "machine"
     outside.mkdir()
     (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
@@ -164,7 +164,7 @@ def test_a_link_leads_nowhere(team: Scene, tmp_path: Path, target: str) -> None:
     assert "bootstrap.servers" not in run.log
 
 
-def test_no_text_of_it_is_taken_for_a_command(team: Scene) -> None:
+def test_no_text_of_it_is_taken_for_a_command(team: RuleContext) -> None:
     name = team.project.prefix + "second"
     lures = " ".join(LURES) + COMMANDS
     metadata = {
@@ -191,7 +191,7 @@ def test_no_text_of_it_is_taken_for_a_command(team: Scene) -> None:
     assert not [lure for lure in LURES if lure in _outside_of_code(text)], text
 
 
-def test_no_name_is_taken_for_a_command(team: Scene) -> None:
+def test_no_name_is_taken_for_a_command(team: RuleContext) -> None:
     """Where such a name is an error, the error's words are read by the runner, too."""
     name = "x" + COMMANDS
     manifest = {"apiVersion": "kafkaform/v1", "kind": name, "metadata": {"name": name}, name: {name: name}}
@@ -220,7 +220,7 @@ def _outside_of_code(markdown: str) -> str:
     return "\n".join(kept)
 
 
-def test_none_of_its_code_runs(team: Scene, canary: Path) -> None:
+def test_none_of_its_code_runs(team: RuleContext, canary: Path) -> None:
     touch = f"touch '{canary}'"
     python = f"open({str(canary)!r}, 'w')\n"
     shell = f"#!/bin/sh\n{touch}\n"
@@ -297,7 +297,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bombs", [["aliases", "depth", "size"], ["many"]], ids=" ".join)
-def test_a_bomb_is_refused_in_a_few_words(team: Scene, bombs: list[str]) -> None:
+def test_a_bomb_is_refused_in_a_few_words(team: RuleContext, bombs: list[str]) -> None:
     pull = team.push(writing({f"topics/{bomb}.yaml": BOMBS[bomb] for bomb in bombs}), "mine")
     run = team.plan(pull)
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
@@ -306,7 +306,7 @@ def test_a_bomb_is_refused_in_a_few_words(team: Scene, bombs: list[str]) -> None
     assert len(comment) <= _LONGEST_COMMENT
 
 
-def test_its_signed_plan_is_not_applied_as_it_is(team: Scene) -> None:
+def test_its_signed_plan_is_not_applied_as_it_is(team: RuleContext) -> None:
     """Whoever gets hold of the plan of a pull request that nobody merged: it is signed for the review."""
     pull = team.push(team.topic("second"), "more")
     planned = team.plan(pull)
@@ -317,7 +317,7 @@ def test_its_signed_plan_is_not_applied_as_it_is(team: Scene) -> None:
     assert set(team.project.live()) == {"first"}
 
 
-def test_a_comment_of_somebody_else_is_not_taken_over(team: Scene) -> None:
+def test_a_comment_of_somebody_else_is_not_taken_over(team: RuleContext) -> None:
     pull = team.push(team.topic("second"), "mine")
     team.hub.comment(pull.number, "<!-- kafkaform:plan-prod -->\nAll is well.", by=77)
     team.plan(pull)

@@ -13,11 +13,11 @@ from tests.support.cli_helpers import ROOT
 from tests.support.skew_producers import send
 from tests.support.workflow_machine import Event
 from tests.support.workflow_runner import WORKFLOWS, Run, load
-from tests.support.workflow_scene import PASSWORD, READER, WRITER, Scene, scene
+from tests.support.workflow_scene import PASSWORD, READER, WRITER, RuleContext, scene
 
 
 @pytest.fixture
-def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Scene]:
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[RuleContext]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
         assert made.leaked() == []
@@ -28,7 +28,7 @@ def results(run: Run, **expected: str) -> Run:
     return run
 
 
-def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Scene) -> None:
+def test_from_a_branch_to_the_cluster_and_back_from_drift(team: RuleContext) -> None:
     live = team.project.live
     pull = team.push(team.topic("second", partitions=3), "more")
     planned = results(team.plan(pull), validate="success", plan="success", comment="success")
@@ -80,7 +80,7 @@ def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Scene) -> None:
     }
 
 
-def test_the_comment_follows_the_branch(team: Scene) -> None:
+def test_the_comment_follows_the_branch(team: RuleContext) -> None:
     pull = team.push(team.topic("first", config={"retention.ms": "1d"}), "cut")
     cut = results(team.plan(pull), validate="success", plan="failure", comment="success")
     [comment] = team.comments(pull)
@@ -105,15 +105,15 @@ def test_the_comment_follows_the_branch(team: Scene) -> None:
     assert "failed" not in comment
 
 
-def test_what_was_there_before_the_branch_is_told_apart(team: Scene) -> None:
+def test_what_was_there_before_the_branch_is_told_apart(team: RuleContext) -> None:
     team.project.set_config("first", "retention.ms", "1234567")
     pull = team.push(team.topic("second"), "more")
     results(team.plan(pull), validate="success", plan="success", comment="success")
     [comment] = team.comments(pull)
-    assert "Not from this branch" in comment
+    assert "Not caused by this branch" in comment
 
 
-def test_the_plan_of_another_commit_is_not_passed_off_as_this_ones(team: Scene) -> None:
+def test_the_plan_of_another_commit_is_not_passed_off_as_this_ones(team: RuleContext) -> None:
     pull = team.push(team.topic("second"), "more")
     newer = team.push(team.topic("third"), "more")
     assert newer.number == pull.number
@@ -123,7 +123,7 @@ def test_the_plan_of_another_commit_is_not_passed_off_as_this_ones(team: Scene) 
     assert [*run.artifacts] == ["kafkaform-comment-prod"]
 
 
-def test_a_plan_that_was_not_even_begun_leaves_no_plan_standing(team: Scene) -> None:
+def test_a_plan_that_was_not_even_begun_leaves_no_plan_standing(team: RuleContext) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     team.hosted.forget(pull)  # as where the branch conflicts with main
@@ -133,7 +133,7 @@ def test_a_plan_that_was_not_even_begun_leaves_no_plan_standing(team: Scene) -> 
     assert "second" not in comment
 
 
-def test_a_fork_gets_the_offline_validation_only(team: Scene) -> None:
+def test_a_fork_gets_the_offline_validation_only(team: RuleContext) -> None:
     pull = team.push(team.topic("second", partitions="many"), "more")
     run = results(team.plan(pull, fork=True), validate="failure", plan="skipped", comment="skipped")
     assert [command.name for command in run.jobs["validate"].commands] == ["error"]
@@ -144,7 +144,7 @@ def test_a_fork_gets_the_offline_validation_only(team: Scene) -> None:
     assert not given & {PASSWORD, READER}
 
 
-def test_nothing_is_applied_but_what_was_reviewed(team: Scene) -> None:
+def test_nothing_is_applied_but_what_was_reviewed(team: RuleContext) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     # Somebody changes the cluster between the review and the merge: the plan is another one now.
@@ -161,7 +161,7 @@ def test_nothing_is_applied_but_what_was_reviewed(team: Scene) -> None:
     assert team.open_issues() == []
 
 
-def test_what_nobody_reviewed_is_not_applied(team: Scene) -> None:
+def test_what_nobody_reviewed_is_not_applied(team: RuleContext) -> None:
     team.hosted.commit("main", team.topic("second"))
     refused = results(team.apply(), apply="failure", issue="success")
     assert "nobody reviewed" in refused.summary
@@ -169,7 +169,7 @@ def test_what_nobody_reviewed_is_not_applied(team: Scene) -> None:
     assert set(team.project.live()) == {"first"}
 
 
-def test_a_plan_that_nobody_signed_is_not_applied(team: Scene) -> None:
+def test_a_plan_that_nobody_signed_is_not_applied(team: RuleContext) -> None:
     team.runner.secrets["kafka-plan"].pop("KAFKAFORM_SIGN_KEY")
     pull = team.push(team.topic("second"), "more")
     results(team.plan(pull), validate="success", plan="success", comment="success")
@@ -179,7 +179,7 @@ def test_a_plan_that_nobody_signed_is_not_applied(team: Scene) -> None:
     assert set(team.project.live()) == {"first"}
 
 
-def test_drift_that_cannot_be_told_leaves_the_issue_as_it_is(team: Scene) -> None:
+def test_drift_that_cannot_be_told_leaves_the_issue_as_it_is(team: RuleContext) -> None:
     team.project.set_config("first", "retention.ms", "1234567")
     team.drift()
     before = [dict(issue) for issue in team.hub.issues]
@@ -188,7 +188,7 @@ def test_drift_that_cannot_be_told_leaves_the_issue_as_it_is(team: Scene) -> Non
     assert team.hub.issues == before
 
 
-def test_another_repository_can_call_the_workflows(team: Scene) -> None:
+def test_another_repository_can_call_the_workflows(team: RuleContext) -> None:
     team.hosted.commit("main", lambda folder: (folder / "kafkaform.yaml").rename(folder / "kafka.yaml"))
     inputs = {"cluster": "prod", "environment": "kafka-plan", "config": "kafka.yaml"}
     pull = team.push(team.topic("second"), "more")
@@ -203,7 +203,7 @@ def test_another_repository_can_call_the_workflows(team: Scene) -> None:
 @pytest.mark.nightly(
     "a session of Spark; tests/kafka/test_cli_skew.py has one every day, drift.yml the same steps"
 )
-def test_skew_is_measured_reported_and_kept(team: Scene) -> None:
+def test_skew_is_measured_reported_and_kept(team: RuleContext) -> None:
     name = team.create("hot", partitions=2)
     team.hosted.commit("main", team.topic("hot", partitions=2, skew={"maxPartitionRatio": 1.5}))
     send(team.project.servers, name, [b"hot"] * 1_000 + [b"%d" % key for key in range(100)])

@@ -83,7 +83,7 @@ class Failure:
     carried_out: bool
 
 
-class Levers:
+class FaultInjection:
     """The contents of a cluster, and what a test can do to them behind everybody's back.
 
     Args:

@@ -1,7 +1,7 @@
 """A cluster in memory that answers as real brokers do: for tests, of kafkaform and of whoever uses it.
 
 It passes the contract tests that a real cluster passes. Beyond what a real one can be made to do, a test
-can make it lag, hide, deny and fail (see `Levers`), and sees in `executed` what was carried out.
+can make it lag, hide, deny and fail (see `FaultInjection`), and sees in `executed` what was carried out.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.testing import controller
 from kafkaform.cluster.testing.controller import cancelled, started
-from kafkaform.cluster.testing.faults import Levers, denial
+from kafkaform.cluster.testing.faults import FaultInjection, denial
 from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.layout import Layout
 from kafkaform.core.lock import unguarded
@@ -42,7 +42,7 @@ CLUSTER = ResourceRef("Cluster", "kafka-cluster")
 """The resource that reassignments, elections and rates need a right on."""
 
 
-class MovingReplicas(Levers):
+class MovingReplicas(FaultInjection):
     """The part of a cluster in memory that knows of replicas; see `Cluster` for what it promises."""
 
     def layout(self) -> Layout:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kafkaform.core.layout import Strategy
-from kafkaform.plan.placement.broker_load import Placements, Want
+from kafkaform.plan.placement.broker_load import PlacementRequest, Placements
 from kafkaform.plan.placement.placing import place
 from kafkaform.plan.placement.rebalancing import Balance, Moves, balance, moves, rebalance
 
 __all__ = [
     "Balance",
     "Moves",
+    "PlacementRequest",
     "Placements",
     "Strategy",
-    "Want",
     "balance",
     "moves",
     "place",

@@ -116,7 +116,7 @@ class Row:
         self.turn = crc32(topic.encode()) + number
 
 
-class Board:
+class BrokerLoad:
     """How many replicas and preferred leaders each live broker has, over all topics.
 
     Args:
@@ -235,7 +235,7 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class PlacementRequest:
     """What one topic is to be like.
 
     Attributes:

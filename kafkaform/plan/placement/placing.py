@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.layout import Strategy
-from kafkaform.plan.placement.broker_load import Board, Placements, Row
+from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Row
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.core.layout import Assignment, Layout, PartitionState
-    from kafkaform.plan.placement.broker_load import Racks, Want
+    from kafkaform.plan.placement.broker_load import PlacementRequest, Racks
 
 
 UNSEEN = "this account cannot see whether replicas are being moved: it needs Describe on the cluster"
 
 
-def refusal(want: Want, layout: Layout, racks: Racks) -> str | None:
+def refusal(want: PlacementRequest, layout: Layout, racks: Racks) -> str | None:
     """Why a topic cannot be placed as wanted; None if it can."""
     present = layout.assignment(want.topic) if want.topic in layout.topics else ()
     if want.partitions < len(present):
@@ -47,7 +47,7 @@ def unsettled(topic: str, layout: Layout) -> str | None:
     return None
 
 
-def _moves(want: Want, present: Assignment, racks: Racks) -> bool:
+def _moves(want: PlacementRequest, present: Assignment, racks: Racks) -> bool:
     """Whether replicas change that are there."""
     if want.strategy is Strategy.STATIC:
         return want.static[: len(present)] != present
@@ -56,7 +56,7 @@ def _moves(want: Want, present: Assignment, racks: Racks) -> bool:
     return want.strategy is Strategy.RACK_AWARE and any(map(racks.missing, present))
 
 
-def _too_few_brokers(want: Want, present: Assignment, live: frozenset[int]) -> str | None:
+def _too_few_brokers(want: PlacementRequest, present: Assignment, live: frozenset[int]) -> str | None:
     """Whether some partition finds fewer brokers than it needs; what is down is no place for a new one."""
     if want.replication_factor < 1:
         return f"replicationFactor is {want.replication_factor}, but a partition needs at least one replica"
@@ -68,7 +68,7 @@ def _too_few_brokers(want: Want, present: Assignment, live: frozenset[int]) -> s
     return None
 
 
-def _bad_list(want: Want, present: Assignment, live: Collection[int]) -> str | None:
+def _bad_list(want: PlacementRequest, present: Assignment, live: Collection[int]) -> str | None:
     """What is wrong with a list of replicas."""
     if len(want.static) != want.partitions:
         return (
@@ -89,7 +89,7 @@ def _bad_list(want: Want, present: Assignment, live: Collection[int]) -> str | N
     return None
 
 
-def place(wants: Sequence[Want], layout: Layout) -> Placements:
+def place(wants: Sequence[PlacementRequest], layout: Layout) -> Placements:
     """Place topics, all together.
 
     A partition keeps what it has: one that gets more replicas keeps those that it has, in their order, with
@@ -107,9 +107,9 @@ def place(wants: Sequence[Want], layout: Layout) -> Placements:
     """
     if len({want.topic for want in wants}) < len(wants):
         raise ValueError("a topic is wanted twice")
-    board = Board(layout)
+    board = BrokerLoad(layout)
     refused: dict[str, str] = {}
-    accepted: list[Want] = []
+    accepted: list[PlacementRequest] = []
     for want in sorted(wants, key=lambda want: want.topic):
         reason = refusal(want, layout, board.racks)
         if reason is not None:
@@ -124,7 +124,7 @@ def place(wants: Sequence[Want], layout: Layout) -> Placements:
     return Placements({want.topic: {**static, **placed}[want.topic] for want in accepted}, refused)
 
 
-def settle(board: Board, rows: Sequence[Row]) -> None:
+def settle(board: BrokerLoad, rows: Sequence[Row]) -> None:
     """Even out what is free in partitions, and choose the leaders that are open."""
     level(board.replicas, ReplicaShifts(board, rows), targets=board.brokers)
     undecided = [row for row in rows if row.leader_open]
@@ -133,7 +133,7 @@ def settle(board: Board, rows: Sequence[Row]) -> None:
     level(board.leaders, LeaderShifts(board, undecided), targets=board.brokers)
 
 
-def _set(board: Board, topic: str, before: Assignment, after: Assignment) -> None:
+def _set(board: BrokerLoad, topic: str, before: Assignment, after: Assignment) -> None:
     for replicas in before:
         board.count(topic, replicas, -1)
     for replicas in after:
@@ -143,12 +143,12 @@ def _set(board: Board, topic: str, before: Assignment, after: Assignment) -> Non
 class _Rows:
     """The partitions of topics, each with what is to be done to it."""
 
-    def __init__(self, board: Board, layout: Layout, wants: Iterable[Want]) -> None:
+    def __init__(self, board: BrokerLoad, layout: Layout, wants: Iterable[PlacementRequest]) -> None:
         self._board = board
         self._of: dict[str, list[Row]] = {}
         self._orders: dict[Row, tuple[int, ...]] = {}
-        changed: list[tuple[Row, PartitionState, Want]] = []
-        new: list[tuple[Row, Want]] = []
+        changed: list[tuple[Row, PartitionState, PlacementRequest]] = []
+        new: list[tuple[Row, PlacementRequest]] = []
         for want in wants:
             rows = self._of[want.topic] = []
             states = layout.topics.get(want.topic, ())

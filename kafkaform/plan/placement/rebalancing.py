@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kafkaform.plan.placement.broker_load import Board, Placements, Racks, Row
+from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Racks, Row
 from kafkaform.plan.placement.placing import settle, unsettled
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 
@@ -47,7 +47,7 @@ def rebalance(
     Raises:
         ValueError: A broker to add is not live, or is to be removed too.
     """
-    board = Board(layout, without=remove)
+    board = BrokerLoad(layout, without=remove)
     if unknown := sorted(set(add).difference(board.brokers)):
         raise ValueError(f"broker {unknown[0]} is not live, or is to be removed")
     refused = {}
@@ -70,7 +70,7 @@ def rebalance(
     return Placements(_changed(layout, rows), refused)
 
 
-def _refusal(topic: str, layout: Layout, board: Board, remove: Collection[int]) -> str | None:
+def _refusal(topic: str, layout: Layout, board: BrokerLoad, remove: Collection[int]) -> str | None:
     if topic not in layout.topics:
         return "it is not on the cluster"
     for number, replicas in enumerate(layout.assignment(topic)):
@@ -88,7 +88,7 @@ def _size(row: Row, sizes: Mapping[TopicPartition, int] | None) -> int:
     return (sizes or {}).get((row.topic, row.number), 0)
 
 
-def _drain(board: Board, rows: list[Row], remove: Collection[int]) -> None:
+def _drain(board: BrokerLoad, rows: list[Row], remove: Collection[int]) -> None:
     """Give the replicas of removed brokers to others, which may be any; of the rest nothing is moved."""
     for row in rows:
         if row.replicas[0] in remove:
@@ -100,7 +100,7 @@ def _drain(board: Board, rows: list[Row], remove: Collection[int]) -> None:
     settle(board, rows)
 
 
-def _even_out(board: Board, rows: list[Row], add: Collection[int]) -> None:
+def _even_out(board: BrokerLoad, rows: list[Row], add: Collection[int]) -> None:
     """Level leaders and replicas in turn, until neither helps any more."""
     for row in rows:
         row.free = set(row.replicas)

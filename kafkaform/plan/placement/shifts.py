@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from kafkaform.plan.placement.broker_load import Board, Row
+    from kafkaform.plan.placement.broker_load import BrokerLoad, Row
 
 
 class _Shifts(ABC):
@@ -32,7 +32,7 @@ class _Shifts(ABC):
         rows: The partitions that may change, those to be taken first at the front.
     """
 
-    def __init__(self, board: Board, rows: Iterable[Row]) -> None:
+    def __init__(self, board: BrokerLoad, rows: Iterable[Row]) -> None:
         self._board = board
         self._pools: dict[int, dict[Row, None]] = {broker: {} for broker in board.brokers}
         self._ranks: dict[Row, int] = {}

@@ -63,30 +63,32 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
         case "partitions":
             return measured(sized(_partitions(path, context), context.ref, context.facts), context)
         case live.REPLICATION_FACTOR:
-            judgement = _replication_factor(path, context)
+            assessment = _replication_factor(path, context)
         case topic_operations.PLACEMENT:
-            judgement = placement.judge(path, context)
+            assessment = placement.judge(path, context)
         case _:
-            judgement = config_risk.judge(path, context)
-    return sized(judgement, context.ref, context.facts)
+            assessment = config_risk.judge(path, context)
+    return sized(assessment, context.ref, context.facts)
 
 
 def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
     """Judge the deletion of a topic: all of its records are destroyed."""
-    judgement = RiskAssessment(
+    assessment = RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",
         f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
         "stop its producers and consumers first, and copy what is still needed",
     )
-    return sized(judgement, ref, facts)
+    return sized(assessment, ref, facts)
 
 
-def sized(judgement: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
+def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
     """A judgement of what happens to data, with how much data that is where it is known."""
-    if judgement.hazard not in _OF_DATA or ref not in facts.sizes:
-        return judgement
-    return replace(judgement, reason=f"{judgement.reason} (the topic holds {rounded_size(facts.sizes[ref])})")
+    if assessment.hazard not in _OF_DATA or ref not in facts.sizes:
+        return assessment
+    return replace(
+        assessment, reason=f"{assessment.reason} (the topic holds {rounded_size(facts.sizes[ref])})"
+    )
 
 
 _OF_DATA = frozenset(
@@ -105,17 +107,17 @@ _OF_DATA = frozenset(
 )
 
 
-def measured(judgement: RiskAssessment, context: UpdateContext) -> RiskAssessment:
+def measured(assessment: RiskAssessment, context: UpdateContext) -> RiskAssessment:
     """The judgement with what a skew report says of the planned count, where there is one that does."""
     result = topic_facts(context.facts).skew.get(context.ref)
     before, after = context.before.get("partitions"), context.after.get("partitions")
     if result is None or not isinstance(before, int) or not isinstance(after, int) or after <= before:
-        return judgement
+        return assessment
     found = predicted(result, before, after, policy_unit(context.intent))
     if found is None:
-        return judgement
+        return assessment
     told = worded(found)
-    return replace(judgement, reason=f"{judgement.reason}; {told}" if judgement.reason else told)
+    return replace(assessment, reason=f"{assessment.reason}; {told}" if assessment.reason else told)
 
 
 def _successor(name: str) -> str:

@@ -86,17 +86,17 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     (planned,) = plan.changes
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
-    judgement = planned.change.judgement
+    assessment = planned.change.assessment
     (setting,) = read_trail(memory, AuditSettings(), memory.facts().cluster_id).settings(
         planned.ref, "offsets.orders"
     )
     today = setting.at[:10]
-    assert (judgement.risk, judgement.hazard) == (Risk.DESTRUCTIVE, HAZARD)
-    assert judgement.reason == (
+    assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, HAZARD)
+    assert assessment.reason == (
         f"it had offsets in orders: an apply of {today} by alice committed them (run {run}). They expired "
         "since, or the group or the topic was deleted: beginning anew, records are read again"
     )
-    assert judgement.remedy is not None
+    assert assessment.remedy is not None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start:
     expire(memory)
     (planned,) = plan_for(memory, group("orders", start=start)).changes
     assert isinstance(planned.change, Create)
-    assert planned.change.judgement.reason.endswith(f"beginning anew, {effect}")
+    assert planned.change.assessment.reason.endswith(f"beginning anew, {effect}")
 
 
 def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: MemoryCluster) -> None:
@@ -135,7 +135,7 @@ def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluste
     (planned,) = plan_for(memory, group("orders", "prices")).changes
     assert isinstance(planned.change, Update)
     assert [field.path for field in planned.change.fields] == ["offsets.orders"]
-    assert planned.change.fields[0].judgement.hazard == HAZARD
+    assert planned.change.fields[0].assessment.hazard == HAZARD
     assert planned.status is Status.NEEDS_CONSENT
 
 
@@ -179,10 +179,10 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
     (planned,) = plan_for(memory, group("orders", start="latest")).changes
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
-    judgement = planned.change.judgement
-    assert judgement.hazard == HAZARD
-    assert judgement.reason.startswith("it may have had offsets in orders: an apply of ")
-    assert judgement.reason.endswith(
+    assessment = planned.change.assessment
+    assert assessment.hazard == HAZARD
+    assert assessment.reason.startswith("it may have had offsets in orders: an apply of ")
+    assert assessment.reason.endswith(
         f"by alice was to commit them, and whether it did is not known (run {journal.run}). "
         "If it did, they expired since, or were deleted: beginning anew, unread records are skipped"
     )
@@ -207,7 +207,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
     (planned,) = plan_for(memory, group("orders")).changes
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
-    assert planned.change.judgement.reason.startswith("it may have had offsets in orders: an apply of ")
+    assert planned.change.assessment.reason.startswith("it may have had offsets in orders: an apply of ")
 
 
 def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:

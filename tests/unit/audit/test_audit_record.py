@@ -266,7 +266,7 @@ def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytes
 def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     offsets = {partition_path((LONG, n)): n for n in range(9_000)}
-    planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].judgement), Status.PLANNED)  # type: ignore[union-attr]
+    planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].assessment), Status.PLANNED)  # type: ignore[union-attr]
     intents = intent(planned)
     assert len(intents) > 1
     assert max(map(len, intents)) <= LONGEST_LINE

@@ -99,7 +99,7 @@ def test_an_introduction_is_plain_json() -> None:
 # --- waiting ---------------------------------------------------------------------------------------
 
 
-class Scene:
+class RuleContext:
     """A lock that is held for so long, and what is said meanwhile."""
 
     def __init__(self, free_after: float, occupants: Sequence[Holder] = (ALICE,)) -> None:
@@ -136,12 +136,12 @@ class Scene:
 
 
 def test_a_free_lock_is_had_at_once_and_in_silence() -> None:
-    scene = Scene(0)
+    scene = RuleContext(0)
     assert (scene.acquired(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
 
 
 def test_who_holds_it_is_said_once_and_then_every_so_often() -> None:
-    scene = Scene(40)
+    scene = RuleContext(40)
     assert scene.acquired(90) == "mine"
     assert [at for at, _ in scene.said] == [0, REMIND_S, 2 * REMIND_S]
     for _, line in scene.said:
@@ -151,7 +151,7 @@ def test_who_holds_it_is_said_once_and_then_every_so_often() -> None:
 
 
 def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
-    scene = Scene(60)
+    scene = RuleContext(60)
     with pytest.raises(LockHeld) as caught:
         scene.acquired(10.2)
     assert scene.waited == pytest.approx(10.2)
@@ -163,11 +163,11 @@ def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
 
 
 def test_a_lock_that_becomes_free_at_the_limit_is_had() -> None:
-    assert Scene(10).acquired(10) == "mine"
+    assert RuleContext(10).acquired(10) == "mine"
 
 
 def test_without_a_time_to_wait_it_is_tried_once() -> None:
-    scene = Scene(1)
+    scene = RuleContext(1)
     with pytest.raises(LockHeld) as caught:
         scene.acquired(0)
     assert (scene.attempts, scene.said, scene.time.naps) == (1, [], [])
@@ -175,13 +175,13 @@ def test_without_a_time_to_wait_it_is_tried_once() -> None:
 
 
 def test_a_holder_that_has_just_begun_may_say_first_who_it_is() -> None:
-    scene = Scene(2, [SILENT, ALICE])
+    scene = RuleContext(2, [SILENT, ALICE])
     assert scene.acquired(90) == "mine"
     assert [(at, "alice" in line) for at, line in scene.said] == [(RETRY_S, True)]
 
 
 def test_a_holder_that_never_says_who_it_is_is_told_of_all_the_same() -> None:
-    scene = Scene(2, [SILENT])
+    scene = RuleContext(2, [SILENT])
     assert scene.acquired(90) == "mine"
     assert [(at, "kafkaform-lock-7" in line) for at, line in scene.said] == [(1.0, True)]
 

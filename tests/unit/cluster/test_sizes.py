@@ -27,7 +27,7 @@ def planned(cluster: Cluster, *refs: ResourceRef) -> tuple[dict[str, str], tuple
     ]
     plan = build_plan(Request(desired), cluster, Settings(), None)
     return {
-        change.ref.name: change.change.fields[0].judgement.reason
+        change.ref.name: change.change.fields[0].assessment.reason
         for change in plan.changes
         if isinstance(change.change, Update)
     }, plan.diagnostics

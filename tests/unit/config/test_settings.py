@@ -14,7 +14,7 @@ from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, f
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Undeclared
 from kafkaform.core.moves import MoveOptions, WhenBusy
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
@@ -370,7 +370,9 @@ def test_the_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
         "prod": None,
         None: None,
     }
-    assert found.scene((), "dev", subset=True) == Scene((), environment="dev", brokers=1, subset=True)
+    assert found.rule_context((), "dev", subset=True) == RuleContext(
+        (), environment="dev", brokers=1, subset=True
+    )
 
 
 def test_choosing_a_cluster() -> None:

@@ -11,9 +11,9 @@ from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Re
 from kafkaform.plan.placement import (
     Balance,
     Moves,
+    PlacementRequest,
     Placements,
     Strategy,
-    Want,
     balance,
     moves,
     place,
@@ -32,7 +32,7 @@ def only(result: Placements) -> tuple[tuple[int, ...], ...]:
     return assignment
 
 
-def refused(want: Want, found: Layout) -> str:
+def refused(want: PlacementRequest, found: Layout) -> str:
     """Why it has no place."""
     result = place([want], found)
     assert not result.assignments
@@ -44,30 +44,30 @@ def refused(want: Want, found: Layout) -> str:
 
 def test_new_replicas_stand_behind_those_that_are_there() -> None:
     found = layout(THREE, {"t": [(3,), (2,), (1,)]})
-    after = only(place([Want("t", 3, 3)], found))
+    after = only(place([PlacementRequest("t", 3, 3)], found))
     assert [replicas[0] for replicas in after] == [3, 2, 1]
     assert [sorted(replicas) for replicas in after] == [[1, 2, 3]] * 3
 
 
 def test_new_replicas_go_to_the_racks_that_are_free_then_to_the_emptiest_broker() -> None:
     found = layout(SIX, {"t": [(1,)], "full": [(2, 3), (2, 3)]})
-    assert set(only(place([Want("t", 1, 3)], found))[0]) == {1, 5, 6}
+    assert set(only(place([PlacementRequest("t", 1, 3)], found))[0]) == {1, 5, 6}
 
 
 def test_topics_that_are_not_placed_count_too() -> None:
     found = layout(brokers(3), {"other": [(2,)] * 5, "t": [(1,)]})
-    assert only(place([Want("t", 1, 2)], found)) == ((1, 3),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 3),)
 
 
 def test_topics_are_placed_with_each_other_in_view() -> None:
     found = layout(brokers(4), {f"t{n}": [(1,)] for n in range(9)})
-    result = place([Want(topic, 1, 2) for topic in found.topics], found)
+    result = place([PlacementRequest(topic, 1, 2) for topic in found.topics], found)
     assert balance(result.assignments, found.brokers).replicas == {1: 9, 2: 3, 3: 3, 4: 3}
 
 
 def test_what_has_a_choice_makes_room_for_what_has_none() -> None:
     found = layout(brokers(3), {"a": [(3,)], "b": [(2, 3)] * 3, "other": [(1,)] * 2})
-    result = place([Want("a", 1, 2), Want("b", 3, 3)], found)
+    result = place([PlacementRequest("a", 1, 2), PlacementRequest("b", 3, 3)], found)
     assert result.assignments["a"] == ((3, 2),)
     assert balance({**state_of(found), **result.assignments}, found.brokers).replicas == {1: 5, 2: 4, 3: 4}
 
@@ -75,12 +75,12 @@ def test_what_has_a_choice_makes_room_for_what_has_none() -> None:
 def test_where_one_broker_names_no_rack_racks_are_ignored() -> None:
     live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "b"), Broker(4))
     found = layout(live, {"t": [(1,)], "other": [(3, 4)]})
-    assert only(place([Want("t", 1, 2)], found)) == ((1, 2),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
 
 
 def test_partitions_with_different_replica_counts_end_alike() -> None:
     found = layout(THREE, {"t": [(1,), (2, 3), (3, 1, 2)]})
-    after = only(place([Want("t", 3, 2)], found))
+    after = only(place([PlacementRequest("t", 3, 2)], found))
     assert [len(replicas) for replicas in after] == [2, 2, 2]
     assert after[0][0] == 1
     assert after[1] == (2, 3)
@@ -89,9 +89,9 @@ def test_partitions_with_different_replica_counts_end_alike() -> None:
 
 def test_a_replica_on_a_broker_that_is_down_counts_and_stays() -> None:
     found = layout(brokers(3), {"t": [(9, 1)]})
-    after = only(place([Want("t", 1, 3)], found))
+    after = only(place([PlacementRequest("t", 1, 3)], found))
     assert after[0][:2] == (9, 1)
-    assert only(place([Want("t", 1, 2)], found)) == ((9, 1),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((9, 1),)
 
 
 # --- fewer replicas --------------------------------------------------------------------------------
@@ -99,37 +99,37 @@ def test_a_replica_on_a_broker_that_is_down_counts_and_stays() -> None:
 
 def test_of_those_in_sync_the_one_on_the_fullest_broker_goes() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)], "other": [(2,)] * 3})
-    assert only(place([Want("t", 1, 2)], found)) == ((1, 3),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 3),)
 
 
 def test_what_is_out_of_sync_goes_before_all_else() -> None:
     state = PartitionState("t", 0, 1, (1, 2, 3), (1, 2))
     crowded = layout(THREE, {"other": [(2,)] * 9}).topics
     found = Layout(THREE, {"t": (state,), **crowded})
-    assert only(place([Want("t", 1, 2)], found)) == ((1, 2),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
 
 
 def test_the_present_leader_stays_and_comes_first_where_the_preferred_one_goes() -> None:
     state = PartitionState("t", 0, 3, (1, 2, 3), (2, 3))
     found = Layout(THREE, {"t": (state,)})
-    assert only(place([Want("t", 1, 2)], found)) == ((3, 2),)
-    assert only(place([Want("t", 1, 1)], found)) == ((3,),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((3, 2),)
+    assert only(place([PlacementRequest("t", 1, 1)], found)) == ((3,),)
 
 
 def test_neither_leader_goes_however_full_its_broker_is() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)], "other": [(1, 2)] * 9}, leaders={("t", 0): 2})
-    assert only(place([Want("t", 1, 2)], found)) == ((1, 2),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
 
 
 def test_the_last_replica_in_sync_is_kept_even_if_its_broker_is_down() -> None:
     found = Layout(THREE, {"t": (PartitionState("t", 0, None, (1, 9), (9,)),)})
-    assert only(place([Want("t", 1, 1)], found)) == ((9,),)
+    assert only(place([PlacementRequest("t", 1, 1)], found)) == ((9,),)
 
 
 def test_a_rack_is_kept_rather_than_the_preferred_leader() -> None:
     live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "b"))
     found = layout(live, {"t": [(1, 2, 3)]}, leaders={("t", 0): 2})
-    assert only(place([Want("t", 1, 2)], found)) == ((2, 3),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((2, 3),)
 
 
 # --- new partitions --------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_rack_is_kept_rather_than_the_preferred_leader() -> None:
 
 def test_new_partitions_go_where_there_is_least() -> None:
     found = layout(SIX, {"t": [(1, 2, 3)] * 2})
-    after = only(place([Want("t", 4, 3)], found))
+    after = only(place([PlacementRequest("t", 4, 3)], found))
     assert after[:2] == ((1, 2, 3), (1, 2, 3))
     assert [set(replicas) for replicas in after[2:]] == [{4, 5, 6}] * 2
     assert after[2][0] != after[3][0]
@@ -145,26 +145,26 @@ def test_new_partitions_go_where_there_is_least() -> None:
 
 def test_new_partitions_are_led_where_the_fewest_are_led() -> None:
     found = layout(brokers(3), {"t": [(2,), (2,), (1,)]})
-    result = place([Want("new", 3, 2)], found)
+    result = place([PlacementRequest("new", 3, 2)], found)
     assert balance({**state_of(found), **result.assignments}, found.brokers).leaders == {1: 2, 2: 2, 3: 2}
 
 
 @pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
 def test_of_brokers_that_are_as_full_the_topic_uses_another_one(topic: str) -> None:
     found = layout(brokers(2), {topic: [(1,)], "other": [(2,)]})
-    assert only(place([Want(topic, 2, 1)], found)) == ((1,), (2,))
+    assert only(place([PlacementRequest(topic, 2, 1)], found)) == ((1,), (2,))
     found = layout(brokers(2), {topic: [(2,)], "other": [(1,)]})
-    assert only(place([Want(topic, 2, 1)], found)) == ((2,), (1,))
+    assert only(place([PlacementRequest(topic, 2, 1)], found)) == ((2,), (1,))
 
 
 def test_new_topics_are_even_and_do_not_all_begin_with_the_same_broker() -> None:
-    result = place([Want(f"t{n}", 1, 1) for n in range(60)], layout(SIX, {}))
+    result = place([PlacementRequest(f"t{n}", 1, 1) for n in range(60)], layout(SIX, {}))
     assert balance(result.assignments, SIX).replicas == dict.fromkeys(range(1, 7), 10)
     assert len({result.assignments[f"t{n}"] for n in range(6)}) > 1
 
 
 def test_the_followers_of_a_broker_are_not_always_the_same() -> None:
-    after = only(place([Want("t", 60, 3)], layout(brokers(6), {})))
+    after = only(place([PlacementRequest("t", 60, 3)], layout(brokers(6), {})))
     assert len({frozenset(replicas) for replicas in after}) > 5
 
 
@@ -173,12 +173,12 @@ def test_the_followers_of_a_broker_are_not_always_the_same() -> None:
 
 def test_balanced_leaves_a_partition_in_one_rack_where_it_is() -> None:
     found = layout(SIX, {"t": [(1, 4)]})
-    assert only(place([Want("t", 1, 2)], found)) == ((1, 4),)
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 4),)
 
 
 def test_rack_aware_moves_the_follower_out_of_the_crowded_rack() -> None:
     found = layout(SIX, {"t": [(1, 4, 2)]})
-    after = only(place([Want("t", 1, 3, Strategy.RACK_AWARE)], found))
+    after = only(place([PlacementRequest("t", 1, 3, Strategy.RACK_AWARE)], found))
     assert after[0][0] == 1
     assert after[0][2] == 2
     assert after[0][1] in (3, 6)
@@ -186,7 +186,7 @@ def test_rack_aware_moves_the_follower_out_of_the_crowded_rack() -> None:
 
 def test_rack_aware_moves_the_preferred_leader_rather_than_the_present_one() -> None:
     found = layout(SIX, {"t": [(1, 4)]}, leaders={("t", 0): 4})
-    after = only(place([Want("t", 1, 2, Strategy.RACK_AWARE)], found))
+    after = only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found))
     assert after[0][0] == 4
     assert 1 not in after[0]
 
@@ -194,23 +194,23 @@ def test_rack_aware_moves_the_preferred_leader_rather_than_the_present_one() -> 
 def test_rack_aware_moves_a_follower_rather_than_either_leader() -> None:
     live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "a"), Broker(4, "b"))
     found = layout(live, {"t": [(1, 2, 3)], "other": [(1, 4)] * 3}, leaders={("t", 0): 2})
-    assert only(place([Want("t", 1, 3, Strategy.RACK_AWARE)], found)) == ((1, 2, 4),)
+    assert only(place([PlacementRequest("t", 1, 3, Strategy.RACK_AWARE)], found)) == ((1, 2, 4),)
 
 
 def test_rack_aware_keeps_newcomers_where_replicas_also_become_fewer() -> None:
     live = (Broker(1, "a"), Broker(4, "a"), Broker(7, "a"), Broker(2, "b"))
     found = layout(live, {"t": [(1, 4, 7)]})
-    assert only(place([Want("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
+    assert only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
 
 
 def test_static_is_taken_as_listed() -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    want = Want("t", 3, 2, Strategy.STATIC, ((2, 1), (3, 1), (1, 3)))
+    want = PlacementRequest("t", 3, 2, Strategy.STATIC, ((2, 1), (3, 1), (1, 3)))
     assert only(place([want], found)) == want.static
 
 
 def test_what_is_static_is_counted_before_others_are_placed() -> None:
-    wants = [Want("a", 1, 1), Want("z", 2, 1, Strategy.STATIC, ((1,), (2,)))]
+    wants = [PlacementRequest("a", 1, 1), PlacementRequest("z", 2, 1, Strategy.STATIC, ((1,), (2,)))]
     assert place(wants, layout(brokers(3), {})).assignments["a"] == ((3,),)
 
 
@@ -225,12 +225,12 @@ def test_what_is_static_is_counted_before_others_are_placed() -> None:
 )
 def test_a_list_that_cannot_be(static: tuple[tuple[int, ...], ...], message: str) -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    assert refused(Want("t", 2, 2, Strategy.STATIC, static), found) == message
+    assert refused(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found) == message
 
 
 def test_a_list_may_keep_a_replica_on_a_broker_that_is_down() -> None:
     found = layout(THREE, {"t": [(1, 9)]})
-    assert only(place([Want("t", 1, 2, Strategy.STATIC, ((9, 1),))], found)) == ((9, 1),)
+    assert only(place([PlacementRequest("t", 1, 2, Strategy.STATIC, ((9, 1),))], found)) == ((9, 1),)
 
 
 # --- refusals --------------------------------------------------------------------------------------
@@ -238,27 +238,27 @@ def test_a_list_may_keep_a_replica_on_a_broker_that_is_down() -> None:
 
 def test_more_replicas_than_brokers() -> None:
     found = layout(THREE, {"t": [(1,)]})
-    assert refused(Want("t", 1, 4), found) == "replicationFactor is 4, and 3 brokers are live"
-    assert refused(Want("new", 1, 4), found) == "replicationFactor is 4, and 3 brokers are live"
-    assert refused(Want("t", 1, 2), Layout(THREE[:1], found.topics)) == (
+    assert refused(PlacementRequest("t", 1, 4), found) == "replicationFactor is 4, and 3 brokers are live"
+    assert refused(PlacementRequest("new", 1, 4), found) == "replicationFactor is 4, and 3 brokers are live"
+    assert refused(PlacementRequest("t", 1, 2), Layout(THREE[:1], found.topics)) == (
         "replicationFactor is 2, and 1 broker is live"
     )
-    assert "at least one replica" in refused(Want("t", 1, 0), found)
+    assert "at least one replica" in refused(PlacementRequest("t", 1, 0), found)
 
 
 def test_fewer_partitions() -> None:
     found = layout(THREE, {"t": [(1,), (2,)]})
-    assert refused(Want("t", 1, 1), found) == "it has 2 partitions, and Kafka takes none away"
+    assert refused(PlacementRequest("t", 1, 1), found) == "it has 2 partitions, and Kafka takes none away"
 
 
 def test_a_topic_that_is_being_reassigned_is_left_alone_unless_nothing_of_it_moves() -> None:
     running = {("t", 0): Reassignment((2, 3), frozenset({3}), frozenset({1}))}
     found = layout(THREE, {"t": [(2, 3, 1), (1, 2)], "u": [(1,)]}, reassigning=running)
-    assert refused(Want("t", 2, 3), found) == (
+    assert refused(PlacementRequest("t", 2, 3), found) == (
         "partition 0 is already being reassigned: wait until that has finished, or cancel it"
     )
-    assert only(place([Want("t", 2, 2)], found)) == ((2, 3), (1, 2))
-    assert only(place([Want("t", 3, 2)], found))[:2] == ((2, 3), (1, 2))
+    assert only(place([PlacementRequest("t", 2, 2)], found)) == ((2, 3), (1, 2))
+    assert only(place([PlacementRequest("t", 3, 2)], found))[:2] == ((2, 3), (1, 2))
     result = rebalance(["t", "u"], found)
     assert set(result.refused) == {"t"}
 
@@ -266,25 +266,25 @@ def test_a_topic_that_is_being_reassigned_is_left_alone_unless_nothing_of_it_mov
 def test_several_partitions_that_are_being_reassigned() -> None:
     running = {("t", number): Reassignment((2,), frozenset({2}), frozenset({1})) for number in range(2)}
     found = layout(THREE, {"t": [(2, 1), (2, 1)]}, reassigning=running)
-    assert refused(Want("t", 2, 3), found).startswith("2 partitions are already being reassigned")
+    assert refused(PlacementRequest("t", 2, 3), found).startswith("2 partitions are already being reassigned")
 
 
 def test_nothing_moves_where_running_reassignments_cannot_be_seen() -> None:
     found = replace(layout(THREE, {"t": [(1,)]}), reassigning=None)
-    assert refused(Want("t", 1, 2), found).startswith("this account cannot see")
-    assert only(place([Want("t", 2, 1)], found))[0] == (1,)
+    assert refused(PlacementRequest("t", 1, 2), found).startswith("this account cannot see")
+    assert only(place([PlacementRequest("t", 2, 1)], found))[0] == (1,)
     assert set(rebalance(["t"], found).refused) == {"t"}
 
 
 def test_the_others_are_placed_beside_one_that_is_refused() -> None:
-    result = place([Want("a", 1, 9), Want("b", 1, 1)], layout(THREE, {}))
+    result = place([PlacementRequest("a", 1, 9), PlacementRequest("b", 1, 1)], layout(THREE, {}))
     assert set(result.assignments) == {"b"}
     assert set(result.refused) == {"a"}
 
 
 def test_a_topic_is_wanted_once() -> None:
     with pytest.raises(ValueError, match="twice"):
-        place([Want("t", 1, 1), Want("t", 2, 1)], layout(THREE, {}))
+        place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
 
 
 # --- rebalancing -----------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_moves_count_copies_and_not_what_is_new() -> None:
 
 def raised_and_evened(found: Layout) -> dict[str, Assignment]:
     """Where replicas are once every topic has one more of them, and the brokers have equally many."""
-    raised = place([Want(topic, 10, 4) for topic in found.topics], found)
+    raised = place([PlacementRequest(topic, 10, 4) for topic in found.topics], found)
     after = moved(found, raised.assignments)
     return {**raised.assignments, **rebalance(after.topics, after).assignments}
 

@@ -98,7 +98,7 @@ def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryC
     for old, new in zip(((1,), (2,), (3,), (1,)), target(plan), strict=True):
         assert (new[0], {*new}) == (old[0], {1, 2, 3})
     assert not any(field.deferred for field in found.values())
-    assert found["placement"].judgement.hazard == "replica-move"
+    assert found["placement"].assessment.hazard == "replica-move"
     assert watched.layouts == 1
 
 
@@ -120,7 +120,7 @@ def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster)
     found = fields_of(plan)
     assert list(found) == ["partitions", "placement"]
     assert target(plan)[:2] == ((1, 2), (2, 3))
-    assert found["placement"].judgement.hazard == ""
+    assert found["placement"].assessment.hazard == ""
     assert carried_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, target(plan)[2:])]
     assert where(memory, "a") == target(plan)
 
@@ -182,7 +182,7 @@ def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> Non
     assert fields_of(plan)["placement"].after == "1:2,3:1"
     assert plan_for(memory, strategic(declared("a", 2, 2), "static", "1:2,2:3")).changes == ()
     order = plan_for(memory, strategic(declared("a", 2, 2), "static", "2:1,2:3"))
-    assert fields_of(order)["placement"].judgement.hazard == ""
+    assert fields_of(order)["placement"].assessment.hazard == ""
 
 
 def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
@@ -215,7 +215,7 @@ def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster
     placed(memory, "a", [1], [1])
     memory.fill(topic("a"), 2_000_000_000)
     plan = plan_for(memory, declared("a", 2, 2))
-    reason = fields_of(plan)["placement"].judgement.reason
+    reason = fields_of(plan)["placement"].assessment.reason
     assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
     assert reason.endswith(" at 50 MB/s per broker)")
 
@@ -252,7 +252,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
         first, second = now.changes
         assert isinstance(first.change, Update)
         assert isinstance(second.change, Update)
-        assert [field.judgement.reason for field in (*first.change.fields, *second.change.fields)].count(
+        assert [field.assessment.reason for field in (*first.change.fields, *second.change.fields)].count(
             f"2 replicas are copied {said}"
         ) == 2
         (note,) = [found for found in now.diagnostics if found.code == "KF429"]
@@ -337,7 +337,7 @@ def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryClu
 
     placed(memory, "a", [1], [2])
     plan = plan_for(Weightless(memory), declared("a", 2, 2))
-    assert fields_of(plan)["placement"].judgement.reason == "2 replicas are copied"
+    assert fields_of(plan)["placement"].assessment.reason == "2 replicas are copied"
     assert codes(plan) == ["KF416"]
 
 

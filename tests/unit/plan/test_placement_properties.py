@@ -12,25 +12,27 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Replicas
-from kafkaform.plan.placement import Strategy, Want, balance, moves, place, rebalance
+from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
 from tests.support import layouts
 
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
 
 
 @st.composite
-def scenes(draw: DrawFn, strategies: st.SearchStrategy[Strategy] = MOVABLE) -> tuple[Layout, list[Want]]:
+def scenes(
+    draw: DrawFn, strategies: st.SearchStrategy[Strategy] = MOVABLE
+) -> tuple[Layout, list[PlacementRequest]]:
     """A layout, and wants for some of its topics and for new ones."""
     found = draw(layouts.layouts())
     wants = []
     for topic in sorted(draw(st.sets(st.sampled_from((*layouts.NAMES, "new"))))):
         present = len(found.topics.get(topic, ()))
         partitions = draw(st.integers(max(1, present), present + 4))
-        wants.append(Want(topic, partitions, draw(st.integers(1, 5)), draw(strategies)))
+        wants.append(PlacementRequest(topic, partitions, draw(st.integers(1, 5)), draw(strategies)))
     return found, wants
 
 
-def placed(found: Layout, wants: Sequence[Want]) -> Mapping[str, Assignment]:
+def placed(found: Layout, wants: Sequence[PlacementRequest]) -> Mapping[str, Assignment]:
     """What is placed; every want is either placed or refused."""
     result = place(wants, found)
     assert {want.topic for want in wants} == {*result.assignments, *result.refused}
@@ -39,8 +41,8 @@ def placed(found: Layout, wants: Sequence[Want]) -> Mapping[str, Assignment]:
 
 
 def partitions(
-    found: Layout, wants: Sequence[Want]
-) -> list[tuple[Want, PartitionState | None, Replicas, Replicas]]:
+    found: Layout, wants: Sequence[PlacementRequest]
+) -> list[tuple[PlacementRequest, PartitionState | None, Replicas, Replicas]]:
     """Every placed partition: its want, its state if it exists, its replicas before and after."""
     assignments = placed(found, wants)
     result = []
@@ -73,7 +75,7 @@ def live(found: Layout) -> set[int]:
 
 @given(scenes())
 def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
-    scene: tuple[Layout, list[Want]],
+    scene: tuple[Layout, list[PlacementRequest]],
 ) -> None:
     found, wants = scene
     assignments = placed(found, wants)
@@ -85,7 +87,7 @@ def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
 
 
 @given(scenes())
-def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[Want]]) -> None:
+def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
     for topic in place(wants, found).refused:
         (want,) = (want for want in wants if want.topic == topic)
@@ -97,14 +99,14 @@ def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[Want]]) -
 
 
 @given(scenes())
-def test_only_live_brokers_get_a_replica(scene: tuple[Layout, list[Want]]) -> None:
+def test_only_live_brokers_get_a_replica(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
     for _, _, before, after in partitions(found, wants):
         assert set(after) - set(before) <= live(found)
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[Want]]) -> None:
+def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         if len(before) <= want.replication_factor:
@@ -115,7 +117,7 @@ def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[Want]]) -> N
 
 @given(scenes())
 def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
-    scene: tuple[Layout, list[Want]],
+    scene: tuple[Layout, list[PlacementRequest]],
 ) -> None:
     found, wants = scene
     for _, state, before, after in partitions(found, wants):
@@ -130,7 +132,7 @@ def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_pl
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[Want]]) -> None:
+def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
     for want, state, before, after in partitions(found, wants):
         if state is not None and len(before) > want.replication_factor:
@@ -140,7 +142,7 @@ def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[Want]]) -> Non
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[Want]]) -> None:
+def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         added = want.replication_factor - len(before)
@@ -153,7 +155,7 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
     assume(found.topics)
     topic = data.draw(st.sampled_from(sorted(found.topics)))
     factor = data.draw(st.integers(1, 3))
-    want = Want(topic, len(found.topics[topic]), factor)
+    want = PlacementRequest(topic, len(found.topics[topic]), factor)
     for _, state, before, after in partitions(found, [want]):
         assert state is not None
         if len(before) > factor:
@@ -164,7 +166,7 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
 
 @given(scenes(st.just(Strategy.RACK_AWARE)))
 def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
-    scene: tuple[Layout, list[Want]],
+    scene: tuple[Layout, list[PlacementRequest]],
 ) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
@@ -175,7 +177,7 @@ def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
 
 
 @given(scenes())
-def test_what_is_placed_stays(scene: tuple[Layout, list[Want]]) -> None:
+def test_what_is_placed_stays(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
     assignments = placed(found, wants)
     topics = dict(found.topics)
@@ -192,12 +194,16 @@ def test_what_is_placed_stays(scene: tuple[Layout, list[Want]]) -> None:
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter(scene: tuple[Layout, list[Want]], chance: object) -> None:
+def test_the_order_of_the_input_does_not_matter(
+    scene: tuple[Layout, list[PlacementRequest]], chance: object
+) -> None:
     found, wants = scene
     assert place(*_shuffled(found, wants, chance)) == place(wants, found)
 
 
-def _shuffled(found: Layout, wants: Sequence[Want], chance: object) -> tuple[list[Want], Layout]:
+def _shuffled(
+    found: Layout, wants: Sequence[PlacementRequest], chance: object
+) -> tuple[list[PlacementRequest], Layout]:
     shuffle = chance.shuffle  # type: ignore[attr-defined]
     brokers, topics, mixed = list(found.brokers), list(found.topics), list(wants)
     for each in (brokers, topics, mixed):
@@ -215,7 +221,9 @@ def test_new_topics_without_racks_are_as_even_as_can_be(
 ) -> None:
     assume(factor <= len(live_brokers))
     empty = Layout(live_brokers, {})
-    result = place([Want(f"t{number}", count, factor) for number, count in enumerate(counts)], empty)
+    result = place(
+        [PlacementRequest(f"t{number}", count, factor) for number, count in enumerate(counts)], empty
+    )
     measured = balance(result.assignments, live_brokers)
     assert measured.replica_spread <= 1
     assert measured.leader_spread <= 1
@@ -243,7 +251,9 @@ def test_raised_without_racks_nothing_is_more_even(found: Layout, factor: int) -
     ]
     assume(all(len(replicas) <= factor for _, _, replicas in rows))
     least = min(_squares(ids, option) for option in itertools.product(*choices))
-    result = placed(small, [Want(topic, len(small.topics[topic]), factor) for topic in small.topics])
+    result = placed(
+        small, [PlacementRequest(topic, len(small.topics[topic]), factor) for topic in small.topics]
+    )
     assert _squares(ids, [r for assignment in result.values() for r in assignment]) == least
 
 

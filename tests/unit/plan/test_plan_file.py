@@ -232,7 +232,7 @@ def test_a_refused_delete_keeps_its_judgement_beside_its_refusal() -> None:
     }
     change = plan_from_json(plan_to_json(PLAN, HEADER), "plan.json")[0].changes[2].change
     assert isinstance(change, Delete)
-    assert change.judgement == DELETION
+    assert change.assessment == DELETION
 
 
 @pytest.mark.parametrize("value", [None, "null", "", "0", 0, "true", -1, "9223372036854775808"])

@@ -462,8 +462,8 @@ def test_an_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_
     assert isinstance(change.change, Update)
     lag, harmless = change.change.fields
     shown = "0" if known else "a value this account may not read"
-    assert lag.judgement.reason.startswith(f"min.compaction.lag.ms goes from 7d to {shown}: ")
-    assert harmless.judgement.risk is Risk.SAFE
+    assert lag.assessment.reason.startswith(f"min.compaction.lag.ms goes from 7d to {shown}: ")
+    assert harmless.assessment.risk is Risk.SAFE
 
 
 def test_null_resets_whatever_happens_to_undeclared_configs() -> None:

@@ -228,7 +228,7 @@ def test_what_is_refused_or_without_consent_is_untouched(
             assert planned.ref in touched
             assert (
                 max(
-                    [f.judgement.risk for f in planned.change.fields if not f.deferred]
+                    [f.assessment.risk for f in planned.change.fields if not f.deferred]
                     if isinstance(planned.change, Update)
                     else [risk_of(planned.change)]
                 )

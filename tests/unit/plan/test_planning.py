@@ -263,7 +263,7 @@ def test_sizes_are_asked_for_once_and_only_where_data_is_at_risk(memory: MemoryC
     assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
     cut = plan.changes[0].change
     assert isinstance(cut, Update)
-    assert "the topic holds 3" in cut.fields[0].judgement.reason
+    assert "the topic holds 3" in cut.fields[0].assessment.reason
     safe = Watched(memory)
     plan_for(safe, declared("more", 6, retention_ms=WEEK), declared("new"))
     assert safe.weighed == []

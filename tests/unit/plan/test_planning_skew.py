@@ -45,7 +45,7 @@ def reason(plan: Plan) -> str:
     change = only_change(plan).change
     assert isinstance(change, Update)
     (field,) = [one for one in change.fields if one.path == "partitions"]
-    return field.judgement.reason
+    return field.assessment.reason
 
 
 def about_skew(plan: Plan) -> list[Diagnostic]:
@@ -92,7 +92,7 @@ def test_an_increase_that_is_safe_is_told_too_and_stays_safe(memory: MemoryClust
     plan = planned(memory, policed(partitions=6, keyed=False), measured(what_ifs=[what_if(6, FINE)]))
     change = only_change(plan)
     assert isinstance(change.change, Update)
-    assert change.change.fields[0].judgement.risk is Risk.SAFE
+    assert change.change.fields[0].assessment.risk is Risk.SAFE
     assert reason(plan).startswith("as measured, 48.2 % of the sampled keys")
     assert codes(plan) == [("KF508", "info")]
     assert "a goes from 3 to 6 partitions: as measured" in about_skew(plan)[0].message

@@ -29,9 +29,9 @@ LOSS = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "records go")
 
 
 def update(
-    path: str, judgement: RiskAssessment, deferred: str | None = None, ref: ResourceRef | None = None
+    path: str, assessment: RiskAssessment, deferred: str | None = None, ref: ResourceRef | None = None
 ) -> Update:
-    return Update(ref or topic("a"), "id", (FieldChange(path, 1, 2, 1, 2, judgement, deferred),))
+    return Update(ref or topic("a"), "id", (FieldChange(path, 1, 2, 1, 2, assessment, deferred),))
 
 
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -90,7 +90,7 @@ def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
 
 def test_consents_that_nothing_needs_are_told() -> None:
     cut = FieldChange(
-        "config.retention.ms", "2", "1", judgement=RiskAssessment(Risk.DESTRUCTIVE, "retention-cut")
+        "config.retention.ms", "2", "1", assessment=RiskAssessment(Risk.DESTRUCTIVE, "retention-cut")
     )
     devices = topic("identity.devices.v1")
     plan = Plan("c", (PlannedChange(Update(devices, None, (cut,)), Status.NEEDS_CONSENT),))

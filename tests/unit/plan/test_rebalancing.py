@@ -142,7 +142,7 @@ def test_the_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluste
     assert planned.status is Status.REFUSED
     assert isinstance(planned.change, Update)
     (field,) = planned.change.fields
-    assert "about 6 seconds at 100 bytes/s per broker" in field.judgement.reason
+    assert "about 6 seconds at 100 bytes/s per broker" in field.assessment.reason
 
 
 def test_static_topics() -> None:

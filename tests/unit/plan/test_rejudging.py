@@ -94,9 +94,9 @@ def said_safe(plan: Plan) -> Plan:
 def _harmless(change: Change) -> Change:
     match change:
         case Update(fields=fields):
-            return replace(change, fields=tuple(replace(field, judgement=SAFE) for field in fields))
+            return replace(change, fields=tuple(replace(field, assessment=SAFE) for field in fields))
         case _:
-            return replace(change, judgement=SAFE)
+            return replace(change, assessment=SAFE)
 
 
 def alter(cluster: MemoryCluster, name: str, key: str, value: str) -> None:
@@ -159,7 +159,7 @@ def test_the_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> N
 def test_a_cut_that_became_a_loss(memory: MemoryCluster) -> None:
     made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = saved(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
-    assert one(plan).change.fields[0].judgement == SAFE  # type: ignore[union-attr]
+    assert one(plan).change.fields[0].assessment == SAFE  # type: ignore[union-attr]
     alter(memory, "t", "cleanup.policy", "delete")
     change = one(taken(plan, memory)[0])
     assert change.status is Status.REFUSED
@@ -330,4 +330,4 @@ def test_the_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memo
     memory.execute([AddPartitions(topic("t"), 3, 4)])
     change = one(taken(plan, memory, "Topic/t:delete")[0]).change
     assert isinstance(change, Delete)
-    assert "in the 4 partitions" in change.judgement.reason
+    assert "in the 4 partitions" in change.assessment.reason

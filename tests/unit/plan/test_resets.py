@@ -125,8 +125,8 @@ def test_it_is_destructive_and_says_what_is_read_again_or_skipped(cluster: Memor
         assert change.status is Status.NEEDS_CONSENT
         assert isinstance(change.change, Update)
         (field,) = change.change.fields
-        assert field.judgement.hazard == "offset-reset"
-        assert f"{word} records" in field.judgement.reason
+        assert field.assessment.hazard == "offset-reset"
+        assert f"{word} records" in field.assessment.reason
 
 
 def test_consent_can_be_given_at_once(cluster: MemoryCluster) -> None:

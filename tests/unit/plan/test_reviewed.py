@@ -105,13 +105,13 @@ def test_wording_sizes_places_and_findings_do_not_count(
 
 
 def _reworded(change: Change) -> Change:
-    def other(judgement: RiskAssessment) -> RiskAssessment:
-        return replace(judgement, reason="3 GiB less", remedy="wait")
+    def other(assessment: RiskAssessment) -> RiskAssessment:
+        return replace(assessment, reason="3 GiB less", remedy="wait")
 
     if isinstance(change, Update):
-        fields = (replace(f, judgement=other(f.judgement), effective_before="1") for f in change.fields)
+        fields = (replace(f, assessment=other(f.assessment), effective_before="1") for f in change.fields)
         return replace(change, fields=tuple(fields))
-    return replace(change, judgement=other(change.judgement))
+    return replace(change, assessment=other(change.assessment))
 
 
 @given(strategies.planned_changes(), st.data())
@@ -238,9 +238,9 @@ def test_made_again() -> None:
 
 def test_a_risk_that_rose() -> None:
     risky = plan(
-        update(replace(PARTITIONS, judgement=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r")))
+        update(replace(PARTITIONS, assessment=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r")))
     )
-    safe = plan(update(replace(PARTITIONS, judgement=SAFE)))
+    safe = plan(update(replace(PARTITIONS, assessment=SAFE)))
     assert differences(safe, risky) == (
         "Topic/a has a riskier change: safe in the reviewed plan, and disruptive now",
     )

@@ -110,7 +110,7 @@ def planned(name: str, action: str = "create", status: Status = Status.PLANNED) 
                 Create(topic(name), {"partitions": 12, "config.retention.ms": "604800000"}), status, place
             )
         case "update":
-            cut = FieldChange("config.retention.ms", "604800000", "86400000", judgement=CUT)
+            cut = FieldChange("config.retention.ms", "604800000", "86400000", assessment=CUT)
             return PlannedChange(Update(topic(name), "id", (cut,)), status, place)
         case _:
             return PlannedChange(Delete(topic(name), "id", {"partitions": 6}, CUT), status, place)
@@ -227,8 +227,8 @@ def test_deferred_fields_are_said_to_be() -> None:
 
 def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
     before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
-    judgement = RiskAssessment(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
-    change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, judgement),))
+    assessment = RiskAssessment(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
+    change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, assessment),))
     markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
     assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
     assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")

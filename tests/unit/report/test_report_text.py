@@ -46,8 +46,8 @@ def update(*fields: FieldChange, name: str = "t") -> Update:
     return Update(topic(name), None, fields)
 
 
-def retention(before: FieldValue, after: FieldValue, judgement: RiskAssessment = CUT) -> FieldChange:
-    return FieldChange("config.retention.ms", before, after, before, after, judgement)
+def retention(before: FieldValue, after: FieldValue, assessment: RiskAssessment = CUT) -> FieldChange:
+    return FieldChange("config.retention.ms", before, after, before, after, assessment)
 
 
 def plan_of(
@@ -93,8 +93,8 @@ def test_an_update_shows_before_and_after_with_risk_and_reason() -> None:
 
 
 def test_a_delete_shows_what_is_lost_and_who_consented() -> None:
-    judgement = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
-    plan = plan_of(Delete(topic("t"), "id", {"partitions": 6}, judgement))
+    assessment = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
+    plan = plan_of(Delete(topic("t"), "id", {"partitions": 6}, assessment))
     lines = lines_of(replace(plan, consents=(Consent("Topic/t", "delete", "TICKET-1"),)))
     assert has_line(lines, "- Topic/t")
     assert has_line(lines, "destructive: delete")
@@ -115,7 +115,7 @@ def test_missing_consent_is_asked_for_in_words_that_can_be_copied() -> None:
 def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
     other = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
     change = update(
-        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", judgement=other)
+        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=other)
     )
     plan = replace(
         plan_of(change, Status.NEEDS_CONSENT), consents=(Consent("Topic/t", "retention-cut", "yes"),)
@@ -272,8 +272,8 @@ def test_a_saved_plan_says_where_it_is_from() -> None:
 
 
 def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
-    judgement = RiskAssessment(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
-    plan = plan_of(update(retention("1", "2", judgement)))
+    assessment = RiskAssessment(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
+    plan = plan_of(update(retention("1", "2", assessment)))
     whole, wrapped = lines_of(plan), lines_of(plan, width=80)
     prose = [line for line in wrapped if "words" in line]
     assert len(prose) > 10
@@ -556,7 +556,7 @@ def test_replicas_of_a_new_topic_are_counted_and_listed_if_asked_for() -> None:
 )
 def test_backticks_are_not_shown_to_readers_of_text(message: str, shown: str) -> None:
     assert plain_quotes(message) == shown
-    plan = plan_of(Delete(ResourceRef("Topic", "t"), None, {}, judgement=replace(CUT, remedy=message)))
+    plan = plan_of(Delete(ResourceRef("Topic", "t"), None, {}, assessment=replace(CUT, remedy=message)))
     assert f"safer: {shown}\n" in render_plan(plan).plain
 
 

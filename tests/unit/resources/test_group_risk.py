@@ -260,12 +260,12 @@ def test_an_empty_group_is_still_a_deletion() -> None:
 
 def test_the_list_of_hazards_is_complete() -> None:
     changes = [("1", "2"), ("2", "1"), ("read_committed", "read_uncommitted"), ("true", "false")]
-    judgements = [judged(name, *pair) for name in (*DEFAULTS, "confluent.x") for pair in changes]
+    assessments = [judged(name, *pair) for name in (*DEFAULTS, "confluent.x") for pair in changes]
     gone = GroupFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}}).beside(
         Facts("c")
     )
     anew = judge_create(REF, {"offsets.orders": "earliest"}, gone)
-    found = {judgement.hazard for judgement in (*judgements, moved(1, 2), deletion(live()), anew)}
+    found = {assessment.hazard for assessment in (*assessments, moved(1, 2), deletion(live()), anew)}
     assert found - {""} == HAZARDS
 
 
@@ -332,7 +332,7 @@ def test_a_group_without_members_gets_the_offsets_that_it_lacks() -> None:
     seen = observed(live(payments=(7,)), consumer_session_timeout_ms="50000")
     (change,) = planned(START, seen).changes
     assert isinstance(change.change, Update)
-    assert [(f.path, f.before, f.after, f.judgement) for f in change.change.fields] == [
+    assert [(f.path, f.before, f.after, f.assessment) for f in change.change.fields] == [
         ("offsets.orders", None, "earliest", SAFE)
     ]
 
@@ -352,7 +352,7 @@ def test_configs_that_no_manifest_mentions_are_settled_and_offsets_are_not() -> 
     assert isinstance(change.change, Update)
     (field,) = change.change.fields
     assert (field.after, field.effective_after) == (None, "45000")
-    assert field.judgement.hazard == "session-timeout-cut"
+    assert field.assessment.hazard == "session-timeout-cut"
 
 
 def test_a_group_with_members_is_not_deleted_whatever_the_consent() -> None:

@@ -39,7 +39,7 @@ from kafkaform.report.prometheus import drift_metrics
 from kafkaform.report.text import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from kafkaform.rules.policies import read_policies
 from tests.support.audit_scenes import HEADER, recorded_apply
 from tests.support.cli_helpers import ROOT, Call, environment
@@ -219,7 +219,7 @@ def test_a_policy_can_ask_about_it(file: Path) -> None:
         raise AssertionError((problem, more))
 
     policies = read_policies([given], wrong)
-    found = rules.check(Scene(tuple(load([file], Context()))), QUIET, more=policies)
+    found = rules.check(RuleContext(tuple(load([file], Context()))), QUIET, more=policies)
     messages = [(diagnostic.code, diagnostic.message) for _, diagnostic in found]
     assert messages == [
         ("policy/rate", "Too fast: the label tier of user=alice is missing"),

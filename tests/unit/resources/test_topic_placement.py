@@ -282,14 +282,18 @@ SIZES = {("a", 0): 600_000_000, ("a", 1): 100_000_000}
     ],
 )
 def test_the_reason_counts_what_is_moved(before: str, after: str, facts: Facts, reason: str) -> None:
-    judgement = judged(before, after, facts)
-    assert (judgement.risk, judgement.hazard, judgement.reason) == (Risk.DISRUPTIVE, "replica-move", reason)
+    assessment = judged(before, after, facts)
+    assert (assessment.risk, assessment.hazard, assessment.reason) == (
+        Risk.DISRUPTIVE,
+        "replica-move",
+        reason,
+    )
 
 
 def test_another_order_copies_nothing() -> None:
-    judgement = judged("1:2,2:3", "2:1,2:3", Facts("c"))
-    assert judgement.risk is Risk.SAFE
-    assert judgement.reason == "a different preferred leader in 1 partition; nothing is copied"
+    assessment = judged("1:2,2:3", "2:1,2:3", Facts("c"))
+    assert assessment.risk is Risk.SAFE
+    assert assessment.reason == "a different preferred leader in 1 partition; nothing is copied"
 
 
 def test_new_partitions_move_nothing() -> None:

@@ -11,7 +11,7 @@ from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Diagnostic, Facts, Severity
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\n"
 TOPIC = """\
@@ -47,7 +47,9 @@ def found(
     """What the policies alone say about a manifest."""
     read = settings(policies)
     Path("a.yaml").write_text(manifest)
-    scene = Scene(tuple(load([Path("a.yaml")], read.context(environment))), facts, environment=environment)
+    scene = RuleContext(
+        tuple(load([Path("a.yaml")], read.context(environment))), facts, environment=environment
+    )
     return [
         diagnostic
         for _, diagnostic in rules.check(scene, read.rules, more=read.policies)

@@ -12,7 +12,7 @@ from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment
 from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Plan, PlannedChange, Status, Update
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.topic.live import TopicFacts
-from kafkaform.rules import Scene, Stage, check
+from kafkaform.rules import RuleContext, Stage, check
 from tests.support.rule_scenes import only
 from tests.support.scenes import declared, made, topic
 
@@ -37,7 +37,7 @@ def findings(
     states = (PartitionState("a", 0, 1, replicas, isr),)
     layout = Layout(BROKERS, {"a": states}, {} if running is None else {("a", 0): running})
     changes = (PlannedChange(Update(A, "id", fields), status),)
-    scene = Scene(
+    scene = RuleContext(
         (desired,),
         TopicFacts(layout=layout).beside(Facts("c", config_defaults={"Topic": {}})),
         changes=changes,

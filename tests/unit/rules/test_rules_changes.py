@@ -25,7 +25,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.rules import Scene, Stage
+from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.scenes import declared, topic
 
@@ -47,9 +47,9 @@ def at(topic_name: str, partition: int, committed: int | None = 5) -> Position:
 
 
 def updated(
-    name: str, path: str = "partitions", judgement: RiskAssessment = RISKY, status: Status = Status.PLANNED
+    name: str, path: str = "partitions", assessment: RiskAssessment = RISKY, status: Status = Status.PLANNED
 ) -> PlannedChange:
-    field = FieldChange(path, 6, 12, 6, 12, judgement)
+    field = FieldChange(path, 6, 12, 6, 12, assessment)
     return PlannedChange(Update(topic(name), "id", (field,)), status)
 
 
@@ -62,11 +62,11 @@ def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Obs
     return Observed(ref, "id", fields, live=own)
 
 
-def tripped(scene: Scene, severities: dict[str, str] | None = None) -> list[Diagnostic]:
+def tripped(scene: RuleContext, severities: dict[str, str] | None = None) -> list[Diagnostic]:
     return [found for _, found in rules.check(scene, severities or {}, (Stage.CHANGES,))]
 
 
-def codes(scene: Scene) -> list[str]:
+def codes(scene: RuleContext) -> list[str]:
     return [found.code for found in tripped(scene)]
 
 
@@ -82,18 +82,18 @@ def codes(scene: Scene) -> list[str]:
     ],
 )
 def test_a_judgement_of_a_change_has_a_code(hazard: str, path: str, code: str) -> None:
-    judgement = RiskAssessment(Risk.DESTRUCTIVE, hazard, "what happens", "what to do")
-    (found,) = tripped(Scene((declared("a"),), changes=(updated("a", path, judgement),)))
+    assessment = RiskAssessment(Risk.DESTRUCTIVE, hazard, "what happens", "what to do")
+    (found,) = tripped(RuleContext((declared("a"),), changes=(updated("a", path, assessment),)))
     assert (found.code, found.severity) == (code, Severity.INFO)
     assert (found.message, found.suggestion) == ("a: what happens", "what to do")
 
 
 def test_a_safe_change_has_none() -> None:
-    assert codes(Scene((declared("a"),), changes=(updated("a", judgement=RiskAssessment()),))) == []
+    assert codes(RuleContext((declared("a"),), changes=(updated("a", assessment=RiskAssessment()),))) == []
 
 
 def test_a_project_can_make_it_an_error() -> None:
-    scene = Scene((declared("a"),), changes=(updated("a"),))
+    scene = RuleContext((declared("a"),), changes=(updated("a"),))
     (found,) = tripped(scene, {"KF401": "error"})
     assert found.severity is Severity.ERROR
 
@@ -101,9 +101,9 @@ def test_a_project_can_make_it_an_error() -> None:
 # --- KF404 -----------------------------------------------------------------------------------------
 
 
-def scene_of(present: int, risky: int, **more: object) -> Scene:
+def scene_of(present: int, risky: int, **more: object) -> RuleContext:
     names = [f"t{number:02}" for number in range(present)]
-    scene = Scene(
+    scene = RuleContext(
         tuple(map(declared, names)),
         live={topic(name): live(topic(name), partitions=6) for name in names},
         changes=tuple(updated(name, "config.retention.ms", CUT) for name in names[:risky]),
@@ -111,7 +111,7 @@ def scene_of(present: int, risky: int, **more: object) -> Scene:
     return replace(scene, **more)  # type: ignore[arg-type]
 
 
-def radius(scene: Scene) -> list[Diagnostic]:
+def radius(scene: RuleContext) -> list[Diagnostic]:
     return [found for found in tripped(scene) if found.code == "KF404"]
 
 
@@ -133,9 +133,9 @@ def test_the_limit_is_the_project_s() -> None:
 
 
 @pytest.mark.parametrize("judgement", [RISKY, CUT], ids=["disruptive", "destructive"])
-def test_all_that_is_not_safe_counts(judgement: RiskAssessment) -> None:
+def test_all_that_is_not_safe_counts(assessment: RiskAssessment) -> None:
     scene = scene_of(10, 0)
-    risky = tuple(updated(desired.ref.name, judgement=judgement) for desired in scene.desired[:4])
+    risky = tuple(updated(desired.ref.name, assessment=assessment) for desired in scene.desired[:4])
     (found,) = radius(replace(scene, changes=risky))
     assert "4 of 10 topics (40 %)" in found.message
 
@@ -149,7 +149,7 @@ def test_new_topics_safe_changes_refused_ones_and_groups_do_not_count() -> None:
     names = [desired.ref.name for desired in scene.desired]
     harmless = (
         *(PlannedChange(Create(topic(f"new{n}"), {}), Status.PLANNED) for n in range(20)),
-        *(updated(name, judgement=RiskAssessment()) for name in names[:5]),
+        *(updated(name, assessment=RiskAssessment()) for name in names[:5]),
         *(updated(name, status=Status.REFUSED) for name in names[5:]),
         *(deleted(group_ref(f"g{n}")) for n in range(20)),
     )
@@ -164,12 +164,12 @@ def test_pruned_topics_count_though_nobody_declares_them() -> None:
 # --- KF405 -----------------------------------------------------------------------------------------
 
 
-def affected(scene: Scene) -> list[Diagnostic]:
+def affected(scene: RuleContext) -> list[Diagnostic]:
     return [found for found in tripped(scene) if found.code == "KF405"]
 
 
-def with_groups(change: PlannedChange, *groups: Group) -> Scene:
-    return Scene((declared("a"),), changes=(change,), groups={one.name: one for one in groups})
+def with_groups(change: PlannedChange, *groups: Group) -> RuleContext:
+    return RuleContext((declared("a"),), changes=(change,), groups={one.name: one for one in groups})
 
 
 def test_running_groups_are_named_where_partitions_are_added() -> None:
@@ -219,7 +219,7 @@ def gaps(desired: Desired, own: Group, partitions: int = 3) -> list[Diagnostic]:
         topic("a"): live(topic("a"), partitions=partitions),
         desired.ref: live(desired.ref, own),
     }
-    return [found for found in tripped(Scene((desired,), live=refs)) if found.code == "KF406"]
+    return [found for found in tripped(RuleContext((desired,), live=refs)) if found.code == "KF406"]
 
 
 def test_partitions_without_an_offset_are_told_with_the_way_out() -> None:
@@ -264,7 +264,7 @@ def test_a_group_that_is_to_go_is_not_told_of() -> None:
 
 def watched(before: Group, after: Group) -> list[Diagnostic]:
     refs = {group_ref("g"): live(group_ref("g"), before)}
-    scene = Scene((), live=refs, groups={"g": after}, changes=(deleted(group_ref("g")),))
+    scene = RuleContext((), live=refs, groups={"g": after}, changes=(deleted(group_ref("g")),))
     return [found for found in tripped(scene) if found.code == "KF407"]
 
 

@@ -13,7 +13,7 @@ from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
 from kafkaform.core.groups import PROTOCOLS, Group, Member
 from kafkaform.core.model import Desired, Facts, Intent, Location, Observed, ResourceRef, Severity
-from kafkaform.rules import Finding, Scene, Stage
+from kafkaform.rules import Finding, RuleContext, Stage
 from tests.support.scenes import absent, declared, topic
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -31,7 +31,7 @@ def group(*, protocol: str | None = "classic", topics: tuple[str, ...] = ("order
 
 
 def found(code: str, *desired: Desired, **scene: Any) -> list[Finding]:
-    return list(rules.RULES[code].check(Scene(desired, **scene)))
+    return list(rules.RULES[code].check(RuleContext(desired, **scene)))
 
 
 def only(code: str, *desired: Desired, **scene: Any) -> Finding:
@@ -724,7 +724,7 @@ spec:
 def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> None:
     file = tmp_path / "g.yaml"
     file.write_text(MANIFEST, "utf-8")
-    scene = Scene(tuple(load([file], Context())))
+    scene = RuleContext(tuple(load([file], Context())))
     shown = {d.code: (d.location, d.severity, d.waived) for _, d in rules.check(scene, {})}
     assert shown == {
         "KF203": (Location(str(file), 10, 5), Severity.INFO, "a nightly batch"),

@@ -22,7 +22,7 @@ from kafkaform.core.model import (
     ResourceRef,
     Severity,
 )
-from kafkaform.rules import Scene, Stage
+from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.health import CRITICAL
 from tests.support.rule_scenes import PathAsPlace
@@ -44,24 +44,24 @@ def part(
     return PartitionState(name, number, leader, tuple(map(int, replicas)), isr or tuple(map(int, replicas)))
 
 
-def found(scene: Scene, severities: Mapping[str, str] | None = None) -> list[Diagnostic]:
+def found(scene: RuleContext, severities: Mapping[str, str] | None = None) -> list[Diagnostic]:
     return [one for _, one in rules.check(scene, severities or {}, (Stage.HEALTH,))]
 
 
 def messages(health: Health, code: str, **more: Any) -> list[str]:
-    return [one.message for one in found(Scene((), health=health, **more)) if one.code == code]
+    return [one.message for one in found(RuleContext((), health=health, **more)) if one.code == code]
 
 
 SOUND = cluster(part(0, 1), part(1, 2, replicas="231"), part(2, 3, replicas="312"))
 
 
 def test_a_sound_cluster_trips_nothing() -> None:
-    assert found(Scene((), brokers=3, health=SOUND)) == []
-    assert found(Scene((), brokers=3, health=Health(1, SOUND.brokers))) == []
+    assert found(RuleContext((), brokers=3, health=SOUND)) == []
+    assert found(RuleContext((), brokers=3, health=Health(1, SOUND.brokers))) == []
 
 
 def test_without_a_reading_nothing_is_said_of_brokers() -> None:
-    assert found(Scene((), brokers=3)) == []
+    assert found(RuleContext((), brokers=3)) == []
 
 
 @pytest.mark.parametrize("code", sorted(code for code, r in rules.RULES.items() if r.stage is Stage.HEALTH))
@@ -124,7 +124,7 @@ def test_fewer_brokers_than_declared() -> None:
 
 def test_under_replicated_partitions_name_the_brokers_that_are_missing() -> None:
     health = cluster(*(part(n, 1, 1, 2) for n in range(6)), part(0, 2, 2, 3, name="b"), brokers=2)
-    (finding,) = [one for one in found(Scene((), health=health)) if one.code == "KF303"]
+    (finding,) = [one for one in found(RuleContext((), health=health)) if one.code == "KF303"]
     assert finding.message == (
         "7 partitions of 2 topics are under-replicated: broker 3 is missing from 6 and is not live, "
         "broker 1 is missing from 1 (a-0, a-1, a-2, a-3, a-4 and 2 more)"
@@ -134,7 +134,9 @@ def test_under_replicated_partitions_name_the_brokers_that_are_missing() -> None
 
 
 def test_a_live_broker_that_does_not_keep_up_is_not_to_be_started() -> None:
-    (finding,) = [one for one in found(Scene((), health=cluster(part(0, 1, 1, 2)))) if one.code == "KF303"]
+    (finding,) = [
+        one for one in found(RuleContext((), health=cluster(part(0, 1, 1, 2)))) if one.code == "KF303"
+    ]
     assert finding.suggestion == "check whether broker 3 keeps up: disk, network and log"
 
 
@@ -150,7 +152,7 @@ def test_replicas_that_a_reassignment_adds_may_be_catching_up() -> None:
 
 def test_offline_partitions_name_the_brokers_that_were_in_sync_last() -> None:
     health = cluster(part(0, None, 3), part(1, None, 3), part(2, 1, 1, 2, 3), brokers=2)
-    (finding,) = [one for one in found(Scene((), health=health)) if one.code == "KF304"]
+    (finding,) = [one for one in found(RuleContext((), health=health)) if one.code == "KF304"]
     assert finding.message == (
         "2 partitions of 1 topic are offline, not readable or writable: broker 3 (not live) has 2 (a-0, a-1)"
     )
@@ -159,7 +161,9 @@ def test_offline_partitions_name_the_brokers_that_were_in_sync_last() -> None:
 
 
 def test_an_offline_partition_on_a_live_broker_has_lost_its_disk() -> None:
-    (finding,) = [one for one in found(Scene((), health=cluster(part(0, None, 3)))) if one.code == "KF304"]
+    (finding,) = [
+        one for one in found(RuleContext((), health=cluster(part(0, None, 3)))) if one.code == "KF304"
+    ]
     assert finding.suggestion == "look for failed disks in the logs of these brokers"
 
 
@@ -189,10 +193,10 @@ EFFECTIVE = {"config.retention.ms": "604800000", "config.min.insync.replicas": "
 
 def live(
     name: str, effective: Mapping[str, FieldValue] = EFFECTIVE, own: Mapping[str, FieldValue] | None = None
-) -> Scene:
+) -> RuleContext:
     state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 3, **(own or {})}
     observed = Observed(topic(name), "id", state, {**effective, **(own or {})})
-    return Scene((), live={topic(name): observed})
+    return RuleContext((), live={topic(name): observed})
 
 
 class LineOfLength(PathAsPlace):
@@ -273,7 +277,7 @@ def wants(expected: int | None = None, lag: int | None = None) -> Desired:
 
 
 def of_group(wanted: Desired | None, seen: Group | None) -> list[tuple[str, Severity, str]]:
-    scene = Scene((wanted,) if wanted else (), groups={"g": seen} if seen else {})
+    scene = RuleContext((wanted,) if wanted else (), groups={"g": seen} if seen else {})
     return [(one.code, one.severity, one.message) for one in found(scene)]
 
 

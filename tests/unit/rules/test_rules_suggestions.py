@@ -35,7 +35,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.schema_files import load_schema
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.notes import Ledger
+from kafkaform.report.notes import ConsentLedger
 from kafkaform.report.notes import annotation as missing_annotation
 from kafkaform.report.page import Page
 from kafkaform.report.text import render_plan
@@ -43,7 +43,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.consent import ANNOTATION, Grant, parse_annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
 from kafkaform.resources.topic.live import TopicFacts
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.notes import idle_waivers
 from tests.support.rule_scenes import configured, living, observed
@@ -173,84 +173,84 @@ def test_what_cannot_be_pasted_is_noticed(text: str) -> None:
 # --- the suggestions of rules ------------------------------------------------------------------------
 
 
-def offline(*desired: Desired, **more: Any) -> Scene:
-    return Scene(desired, **more)
+def offline(*desired: Desired, **more: Any) -> RuleContext:
+    return RuleContext(desired, **more)
 
 
-def of_topic(partitions: int = 12, replicas: int = 3, **configs: str) -> Scene:
+def of_topic(partitions: int = 12, replicas: int = 3, **configs: str) -> RuleContext:
     own = {f"config.{name.replace('_', '.')}": value for name, value in configs.items()}
     topic = declared("a", partitions, replicas)
     return offline(replace(topic, state={**(topic.state or {}), **own}))
 
 
-def sick(*partitions: PartitionState, **more: Any) -> Scene:
-    return Scene((), health=health.cluster(*partitions, **more))
+def sick(*partitions: PartitionState, **more: Any) -> RuleContext:
+    return RuleContext((), health=health.cluster(*partitions, **more))
 
 
-def refusing(protocol: str, **client: str) -> Scene:
+def refusing(protocol: str, **client: str) -> RuleContext:
     settings = {name.replace("_", "."): value for name, value in client.items()}
     return offline(group(protocol=protocol, client=settings))
 
 
-def having(protocol: str, name: str, value: str) -> Scene:
+def having(protocol: str, name: str, value: str) -> RuleContext:
     return offline(group(protocol=protocol, config={name: value}))
 
 
-def rising(**more: Any) -> Scene:
+def rising(**more: Any) -> RuleContext:
     change = PlannedChange(Update(topic("a"), "id", (RAISE,)), Status.PLANNED)
     return replace(
-        Scene((TWO_OF_THREE,), Facts("c", config_defaults={"Topic": {}}), changes=(change,)), **more
+        RuleContext((TWO_OF_THREE,), Facts("c", config_defaults={"Topic": {}}), changes=(change,)), **more
     )
 
 
-def short_of_replicas() -> Scene:
+def short_of_replicas() -> RuleContext:
     brokers = tuple(Broker(number) for number in (1, 2, 3))
     layout = Layout(brokers, {"a": (health.part(0, 1, 1),)}, {})
     return rising(facts=TopicFacts(layout=layout).beside(Facts("c", config_defaults={"Topic": {}})))
 
 
-def with_gaps() -> Scene:
+def with_gaps() -> RuleContext:
     own = changes.group("g", changes.at("a", 0), members=1)
     desired = changes.reader()
     refs = {
         topic("a"): changes.live(topic("a"), partitions=3),
         desired.ref: changes.live(desired.ref, own),
     }
-    return Scene((desired,), live=refs)
+    return RuleContext((desired,), live=refs)
 
 
-def moving_alone() -> Scene:
+def moving_alone() -> RuleContext:
     before, after = (changes.group("g", changes.at("a", 0, offset)) for offset in (5, 9))
     ref = changes.group_ref("g")
-    return Scene(
+    return RuleContext(
         (), live={ref: changes.live(ref, before)}, groups={"g": after}, changes=(changes.deleted(ref),)
     )
 
 
-def increased(*what_ifs: Any, ratio: Any = FINE, **policy: Any) -> Scene:
+def increased(*what_ifs: Any, ratio: Any = FINE, **policy: Any) -> RuleContext:
     change = changes.updated("a")
     found = measured(partitions=6, ratio=ratio, what_ifs=what_ifs, **policy)
     return replace(of_records(policed(partitions=12, maxPartitionRatio=2.0), found), changes=(change,))
 
 
-def judged_as(hazard: str, path: str, judgement: RiskAssessment) -> Scene:
-    return offline(declared("a"), changes=(changes.updated("a", path, replace(judgement, hazard=hazard)),))
+def judged_as(hazard: str, path: str, assessment: RiskAssessment) -> RuleContext:
+    return offline(declared("a"), changes=(changes.updated("a", path, replace(assessment, hazard=hazard)),))
 
 
-def starting(name: str, *others: Desired) -> Scene:
+def starting(name: str, *others: Desired) -> RuleContext:
     """A new group with first offsets in a topic that does not exist."""
     desired = (reader(name), *others)
     memory = MemoryCluster()
     made(memory, "orders")
     refs = [topic("orders")]
     changes = build_plan(Request(desired), memory, Settings(), None).changes
-    return Scene(desired, live=memory.observe(refs).resources, changes=changes)
+    return RuleContext(desired, live=memory.observe(refs).resources, changes=changes)
 
 
 KEYED = replace(configured({"cleanup.policy": "compact"}), intent=Intent(keyed=False))
 LIVE = living(observed("a", 10, 3))
 BROKEN = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=5_000)
-SCENES: dict[str, list[Scene]] = {
+SCENES: dict[str, list[RuleContext]] = {
     "KF101": [offline(declared("a b"))],
     "KF102": [
         offline(declared("a.b"), declared("a_b")),
@@ -366,7 +366,7 @@ SCENES: dict[str, list[Scene]] = {
         sick(
             quorum=Quorum(11, (*health.QUORUM.voters[:2], replace(health.QUORUM.voters[2], silent_ms=60_000)))
         ),
-        Scene((), health=Health(None, health.SOUND.brokers)),
+        RuleContext((), health=Health(None, health.SOUND.brokers)),
     ],
     "KF302": [replace(sick(), brokers=4)],
     "KF303": [sick(health.part(0, 1, 1, 2)), sick(health.part(0, 1, 1, 2), brokers=2)],
@@ -377,12 +377,12 @@ SCENES: dict[str, list[Scene]] = {
         replace(health.live("b"), desired=(declared("a"),)),
     ],
     "KF307": [
-        Scene((health.wants(lag=50),), groups={"g": health.group(1, 2, lag=51)}),
-        Scene((health.wants(expected=2),), groups={"g": health.group(0, 0, state="Empty")}),
-        Scene((), groups={"g": health.group(3, 2)}),
+        RuleContext((health.wants(lag=50),), groups={"g": health.group(1, 2, lag=51)}),
+        RuleContext((health.wants(expected=2),), groups={"g": health.group(0, 0, state="Empty")}),
+        RuleContext((), groups={"g": health.group(3, 2)}),
     ],
     "KF308": [
-        Scene((), health=health.leaders(14, 8, 8)),
+        RuleContext((), health=health.leaders(14, 8, 8)),
         sick(health.part(0, 2)),
     ],
     "KF309": [sick(reassigning={("a", 0): (4,)})],
@@ -515,7 +515,7 @@ def test_a_setting_takes_the_place_of_the_one_that_is_there(tmp_path: Path, line
         if text is not None:
             file.write_text(MANIFEST.format(line=text))
         (desired,) = load_all([file], [Context()])
-        found = list(rules.RULES[code].check(Scene(tuple(desired), limits=limits)))
+        found = list(rules.RULES[code].check(RuleContext(tuple(desired), limits=limits)))
         assert bool(found) is trips
         for one in found:
             (pasted,) = snippets(str(one.suggestion))
@@ -538,11 +538,11 @@ ON = {"remote.storage.enable": "true"}
         judged({**ON, "remote.log.delete.on.disable": "false"}, {"remote.log.delete.on.disable": "true"}),
         judge_delete(ResourceRef("ConsumerGroup", "g"), {"offsets.a:0": 5}, Facts("c")),
     ],
-    ids=lambda judgement: judgement.hazard,
+    ids=lambda assessment: assessment.hazard,
 )
-def test_the_remedy_of_a_risky_change_can_be_pasted(judgement: RiskAssessment) -> None:
-    assert judgement.remedy is not None
-    assert check_suggestion(judgement.remedy)
+def test_the_remedy_of_a_risky_change_can_be_pasted(assessment: RiskAssessment) -> None:
+    assert assessment.remedy is not None
+    assert check_suggestion(assessment.remedy)
 
 
 @pytest.mark.parametrize(
@@ -605,7 +605,7 @@ def test_the_annotation_that_a_plan_asks_for_gives_every_consent(tmp_path: Path,
     """Also of several hazards, of one in two places, and where some are given already."""
     plan = planned(tmp_path / "a.yaml", given)
     (change,) = plan.changes
-    ledger = Ledger(plan)
+    ledger = ConsentLedger(plan)
     missing, there = ledger.missing(change), ledger.given(change)
     assert {"retention-cut", "unclean-election"} <= {*missing}
     assert ("min-isr-cut" in missing) is not bool(given)
@@ -625,7 +625,7 @@ def test_a_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
     request = Request((desired,), allow=(Grant.parse("Topic/a:min-isr-cut"),))
     plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
     (change,) = plan.changes
-    line = missing_annotation(change, Ledger(plan).missing(change), Ledger(plan).given(change))
+    line = missing_annotation(change, ConsentLedger(plan).missing(change), ConsentLedger(plan).given(change))
     assert line == f'{ANNOTATION}: "retention-cut from 1d: <why>"'
 
 
@@ -648,5 +648,5 @@ def test_what_a_consent_that_covers_nothing_suggests_can_be_pasted(tmp_path: Pat
 def test_what_a_useless_waiver_suggests_can_be_pasted() -> None:
     waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
     stages = (rules.Stage.MANIFESTS,)
-    found = list(idle_waivers(Scene((waived,)), (), {}, stages, rules.entries()))
+    found = list(idle_waivers(RuleContext((waived,)), (), {}, stages, rules.entries()))
     assert [check_suggestion(str(one.suggestion)) for _, one in found] == [1, 0, 0]

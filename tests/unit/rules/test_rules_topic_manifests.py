@@ -10,7 +10,7 @@ from kafkaform import rules
 from kafkaform.config.manifests.loader import Context, load, load_all
 from kafkaform.config.settings import read_settings
 from kafkaform.core.model import Diagnostic
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.cli_helpers import ROOT
 from tests.support.rule_scenes import only
@@ -45,7 +45,9 @@ def found(
     file: Path, environment: str | None, brokers: int | None = None, limits: ProjectLimits | None = None
 ) -> list[Diagnostic]:
     desired = load([file], Context(ENVIRONMENTS, environment))
-    scene = Scene(tuple(desired), environment=environment, brokers=brokers, limits=limits or ProjectLimits())
+    scene = RuleContext(
+        tuple(desired), environment=environment, brokers=brokers, limits=limits or ProjectLimits()
+    )
     return [diagnostic for _, diagnostic in rules.check(scene, only("KF1"))]
 
 
@@ -96,5 +98,5 @@ def test_a_reviewer_finds_nothing_to_say_about_the_example_set(environment: str)
     settings = read_settings(ROOT / "kafkaform.yaml")
     (desired,) = load_all(settings.manifests, [settings.context(environment)])
     for brokers in (None, 1 if environment == "dev" else 3):
-        scene = Scene(tuple(desired), environment=environment, brokers=brokers)
+        scene = RuleContext(tuple(desired), environment=environment, brokers=brokers)
         assert [one for _, one in rules.check(scene, only("KF1")) if one.waived is None] == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.core.model import ResourceRef
-from kafkaform.rules import RULES, Scene
+from kafkaform.rules import RULES, RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.rule_scenes import Said, diagnostics, said, silent
 from tests.support.scenes import absent, declared, topic
@@ -20,17 +20,17 @@ NAMES = ProjectLimits(topic_name=r"[a-z]+(\.[a-z]+)*\.v[0-9]+")
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "a\n", "x" * 250])
 def test_illegal_names(name: str) -> None:
-    (found,) = said("KF101", Scene((declared(name),)))
+    (found,) = said("KF101", RuleContext((declared(name),)))
     assert (found.name, found.severity, found.path) == (name, "error", "metadata.name")
 
 
 @pytest.mark.parametrize("name", ["a", "...", "orders.v1", "A_b-9", "x" * 249])
 def test_legal_names(name: str) -> None:
-    assert silent("KF101", Scene((declared(name),)))
+    assert silent("KF101", RuleContext((declared(name),)))
 
 
 def test_a_long_name_is_shown_in_short() -> None:
-    (found,) = said("KF101", Scene((declared("x" * 5000),)))
+    (found,) = said("KF101", RuleContext((declared("x" * 5000),)))
     assert "(5000 characters)" in found.message
     assert len(found.message) < 120
 
@@ -41,7 +41,7 @@ def test_what_brokers_refuse_cannot_be_waived(code: str, names: list[str]) -> No
     waived = [
         replace(one, intent=replace(one.intent, waivers={code: "we like it"})) for one in map(declared, names)
     ]
-    found = diagnostics(Scene(tuple(waived)), code)
+    found = diagnostics(RuleContext(tuple(waived)), code)
     assert [(one.severity.value, one.waived) for _, one in found] == [("error", None)] * len(names)
 
 
@@ -49,7 +49,7 @@ def test_what_brokers_refuse_cannot_be_waived(code: str, names: list[str]) -> No
 
 
 def test_names_that_collide_within_the_manifests() -> None:
-    found = said("KF102", Scene((declared("a.b"), declared("a_b"), declared("a-b"))))
+    found = said("KF102", RuleContext((declared("a.b"), declared("a_b"), declared("a-b"))))
     assert [(one.name, one.severity, one.path) for one in found] == [
         ("a.b", "error", "metadata.name"),
         ("a_b", "error", "metadata.name"),
@@ -58,7 +58,7 @@ def test_names_that_collide_within_the_manifests() -> None:
 
 def test_a_name_that_collides_with_a_live_topic() -> None:
     live = frozenset(map(topic, ("a_b.c", "a.b.c", "other")))
-    assert said("KF102", Scene((declared("a.b.c"),), inventory=live)) == [
+    assert said("KF102", RuleContext((declared("a.b.c"),), inventory=live)) == [
         Said(
             "a.b.c",
             "error",
@@ -71,18 +71,18 @@ def test_a_name_that_collides_with_a_live_topic() -> None:
 
 def test_only_topics_collide() -> None:
     assert silent(
-        "KF102", Scene((declared("a.b"),), inventory=frozenset({ResourceRef("ConsumerGroup", "a_b")}))
+        "KF102", RuleContext((declared("a.b"),), inventory=frozenset({ResourceRef("ConsumerGroup", "a_b")}))
     )
 
 
 def test_a_topic_that_is_live_does_not_collide_with_itself() -> None:
-    assert silent("KF102", Scene((declared("a.b"),), inventory=frozenset({topic("a.b")})))
+    assert silent("KF102", RuleContext((declared("a.b"),), inventory=frozenset({topic("a.b")})))
 
 
 def test_a_tombstone_collides_only_while_its_topic_lives() -> None:
     desired = (declared("a.b"), absent("a_b"))
-    assert silent("KF102", Scene(desired))
-    (found,) = said("KF102", Scene(desired, inventory=frozenset({topic("a_b")})))
+    assert silent("KF102", RuleContext(desired))
+    (found,) = said("KF102", RuleContext(desired, inventory=frozenset({topic("a_b")})))
     assert (found.name, found.suggestion) == ("a.b", "plan again once the old one is deleted")
 
 
@@ -90,7 +90,7 @@ def test_a_tombstone_collides_only_while_its_topic_lives() -> None:
 
 
 def test_a_name_that_does_not_match_the_pattern() -> None:
-    assert said("KF103", Scene((declared("Orders"),), limits=NAMES)) == [
+    assert said("KF103", RuleContext((declared("Orders"),), limits=NAMES)) == [
         Said(
             "Orders",
             "warning",
@@ -103,10 +103,10 @@ def test_a_name_that_does_not_match_the_pattern() -> None:
 
 @pytest.mark.parametrize("name", ["orders.v1-old", "x-orders.v1", "orders.v1\n"])
 def test_the_whole_name_has_to_match(name: str) -> None:
-    assert not silent("KF103", Scene((declared(name),), limits=NAMES))
+    assert not silent("KF103", RuleContext((declared(name),), limits=NAMES))
 
 
 def test_names_that_match_tombstones_and_projects_without_a_pattern() -> None:
-    assert silent("KF103", Scene((declared("orders.v1"), declared("a.b.v12")), limits=NAMES))
-    assert silent("KF103", Scene((absent("Orders"),), limits=NAMES))
-    assert silent("KF103", Scene((declared("Orders"),)))
+    assert silent("KF103", RuleContext((declared("orders.v1"), declared("a.b.v12")), limits=NAMES))
+    assert silent("KF103", RuleContext((absent("Orders"),), limits=NAMES))
+    assert silent("KF103", RuleContext((declared("Orders"),)))

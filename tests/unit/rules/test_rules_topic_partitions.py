@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.core.model import Desired, Severity
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from tests.support.rule_scenes import Said, diagnostics, group, living, observed, said, silent
@@ -19,14 +19,14 @@ from tests.support.scenes import absent, declared
 def advised(partitions: int, brokers: int | None = None, live: int | None = None) -> int | None:
     """The count that the rule names for a partition count; None if it says nothing."""
     resources = living(observed("a", live)) if live is not None else {}
-    found = said("KF104", Scene((declared("a", partitions),), brokers=brokers, live=resources))
+    found = said("KF104", RuleContext((declared("a", partitions),), brokers=brokers, live=resources))
     return (
         int((found[0].suggestion or "").removeprefix("write partitions: ").split(",")[0]) if found else None
     )
 
 
 def test_a_count_with_few_divisors() -> None:
-    assert said("KF104", Scene((declared("a", 10),))) == [
+    assert said("KF104", RuleContext((declared("a", 10),))) == [
         Said(
             "a",
             "info",
@@ -78,10 +78,10 @@ def test_no_decrease_of_a_live_topic_is_named() -> None:
 def test_a_waiver_is_shown_with_its_reason() -> None:
     desired = declared("a", 10)
     waived = replace(desired, intent=replace(desired.intent, waivers={"KF104": "joined with b"}))
-    ((ref, found),) = diagnostics(Scene((waived,)), "KF104")
+    ((ref, found),) = diagnostics(RuleContext((waived,)), "KF104")
     assert ref == desired.ref
     assert (found.severity, found.waived) == (Severity.INFO, "joined with b")
-    ((_, loud),) = diagnostics(Scene((desired,)), "KF104", {"KF104": "error"})
+    ((_, loud),) = diagnostics(RuleContext((desired,)), "KF104", {"KF104": "error"})
     assert (loud.severity, loud.waived) == (Severity.ERROR, None)
 
 
@@ -89,7 +89,7 @@ def test_a_waiver_is_shown_with_its_reason() -> None:
 
 
 def test_partitions_that_the_brokers_do_not_divide() -> None:
-    assert said("KF105", Scene((declared("a", 10),), brokers=3)) == [
+    assert said("KF105", RuleContext((declared("a", 10),), brokers=3)) == [
         Said(
             "a",
             "info",
@@ -101,13 +101,13 @@ def test_partitions_that_the_brokers_do_not_divide() -> None:
 
 
 def test_who_leads_how_many_is_counted() -> None:
-    (found,) = said("KF105", Scene((declared("a", 11),), brokers=3))
+    (found,) = said("KF105", RuleContext((declared("a", 11),), brokers=3))
     assert found.message == "11 partitions over 3 brokers: 2 of them lead 4, the other 3"
 
 
 def test_a_live_topic_can_only_grow() -> None:
     for present, remedy in ((9, "write partitions: 9, or partitions: 12"), (10, "write partitions: 12")):
-        scene = Scene((declared("a", 10),), brokers=3, live=living(observed("a", present)))
+        scene = RuleContext((declared("a", 10),), brokers=3, live=living(observed("a", present)))
         assert [found.suggestion for found in said("KF105", scene)] == [remedy]
 
 
@@ -127,7 +127,7 @@ def test_a_live_topic_can_only_grow() -> None:
     ],
 )
 def test_when_leaders_are_uneven(partitions: int, brokers: int | None, trips: bool) -> None:
-    assert silent("KF105", Scene((declared("a", partitions),), brokers=brokers)) is not trips
+    assert silent("KF105", RuleContext((declared("a", partitions),), brokers=brokers)) is not trips
 
 
 # --- KF106 and KF114: the project's totals ---------------------------------------------------------
@@ -135,7 +135,7 @@ def test_when_leaders_are_uneven(partitions: int, brokers: int | None, trips: bo
 
 def test_more_partitions_than_the_project_allows() -> None:
     desired = [declared("c", 20), declared("b", 60), declared("a", 20), declared("d", 1)]
-    assert said("KF106", Scene(tuple(desired), limits=ProjectLimits(partitions=100))) == [
+    assert said("KF106", RuleContext(tuple(desired), limits=ProjectLimits(partitions=100))) == [
         Said(
             None,
             "warning",
@@ -145,26 +145,28 @@ def test_more_partitions_than_the_project_allows() -> None:
             None,
         )
     ]
-    assert silent("KF106", Scene(tuple(desired), limits=ProjectLimits(partitions=101)))
-    assert silent("KF106", Scene((*desired[:3], absent("d")), limits=ProjectLimits(partitions=100)))
+    assert silent("KF106", RuleContext(tuple(desired), limits=ProjectLimits(partitions=101)))
+    assert silent("KF106", RuleContext((*desired[:3], absent("d")), limits=ProjectLimits(partitions=100)))
 
 
 def test_a_hundred_thousand_partitions_are_the_limit_where_nobody_says_another() -> None:
     desired = declared("a", 60_000), declared("b", 40_000)
-    assert silent("KF106", Scene(desired))
-    (found,) = said("KF106", Scene((*desired, declared("c", 1))))
+    assert silent("KF106", RuleContext(desired))
+    (found,) = said("KF106", RuleContext((*desired, declared("c", 1))))
     assert found.message == "the 3 declared topics have 100,001 partitions; the limit is 100,000"
 
 
 def test_a_part_of_the_manifests_says_nothing_of_the_total() -> None:
     desired = declared("a", 60), declared("b", 60)
     for limit in (100, 60):
-        assert silent("KF106", Scene(desired, limits=ProjectLimits(partitions=limit), subset=True))
+        assert silent("KF106", RuleContext(desired, limits=ProjectLimits(partitions=limit), subset=True))
 
 
 @pytest.mark.parametrize("subset", [False, True])
 def test_one_topic_above_the_limit_of_all(subset: bool) -> None:
-    scene = Scene((declared("a", 1500), declared("b")), limits=ProjectLimits(partitions=1499), subset=subset)
+    scene = RuleContext(
+        (declared("a", 1500), declared("b")), limits=ProjectLimits(partitions=1499), subset=subset
+    )
     assert said("KF106", scene) == [
         Said(
             "a",
@@ -180,18 +182,18 @@ def test_very_many_partitions_are_told_with_what_they_cost() -> None:
     advice = "use as many as its consumers, and its bytes a second, need: they can be added later"
     cost = "a has 20,000 partitions: 60,000 replicas, which keep 180,000 files open at least"
     desired = (declared("a", 20_000, 3),)
-    assert said("KF116", Scene(desired)) == [Said("a", "warning", cost, advice, "partitions")]
+    assert said("KF116", RuleContext(desired)) == [Said("a", "warning", cost, advice, "partitions")]
     each = ", up to 60,000 on each of 3 brokers"
     each += "; if one fails, up to 6,667 partitions need another leader at once"
-    assert said("KF116", Scene(desired, brokers=3)) == [
+    assert said("KF116", RuleContext(desired, brokers=3)) == [
         Said("a", "warning", cost + each, advice, "partitions")
     ]
-    assert silent("KF116", Scene((declared("a", 1_000, 3),)))
+    assert silent("KF116", RuleContext((declared("a", 1_000, 3),)))
 
 
 def test_more_topics_than_the_project_allows() -> None:
     desired = tuple(declared(f"a{number}") for number in range(3001))
-    assert said("KF114", Scene(desired)) == [
+    assert said("KF114", RuleContext(desired)) == [
         Said(
             None,
             "warning",
@@ -200,17 +202,17 @@ def test_more_topics_than_the_project_allows() -> None:
             None,
         )
     ]
-    assert silent("KF114", Scene(desired[1:]))
-    assert silent("KF114", Scene(desired, limits=ProjectLimits(topics=3001)))
-    assert silent("KF114", Scene(desired, subset=True))
-    assert silent("KF114", Scene((*desired[1:], absent("gone"), group("readers"))))
+    assert silent("KF114", RuleContext(desired[1:]))
+    assert silent("KF114", RuleContext(desired, limits=ProjectLimits(topics=3001)))
+    assert silent("KF114", RuleContext(desired, subset=True))
+    assert silent("KF114", RuleContext((*desired[1:], absent("gone"), group("readers"))))
 
 
 # --- KF107: one partition for many members ---------------------------------------------------------
 
 
 def test_one_partition_for_a_group_of_several() -> None:
-    assert said("KF107", Scene((declared("a", 1), group("g", expected=2, max=6)))) == [
+    assert said("KF107", RuleContext((declared("a", 1), group("g", expected=2, max=6)))) == [
         Said(
             "a",
             "warning",
@@ -223,7 +225,7 @@ def test_one_partition_for_a_group_of_several() -> None:
 
 def test_every_group_is_told_once() -> None:
     groups = group("g", ["b", "a", "a"], expected=2), group("h", expected=4), group("i", expected=1)
-    found = said("KF107", Scene((declared("a", 1), *groups)))
+    found = said("KF107", RuleContext((declared("a", 1), *groups)))
     assert [one.message for one in found] == [
         "a has 1 partition, and group g up to 2 members: one of them reads all of it",
         "a has 1 partition, and group h up to 4 members: one of them reads all of it",
@@ -243,9 +245,9 @@ def test_every_group_is_told_once() -> None:
     ],
 )
 def test_groups_that_one_partition_is_enough_for(reader: Desired) -> None:
-    assert silent("KF107", Scene((declared("a", 1), reader)))
+    assert silent("KF107", RuleContext((declared("a", 1), reader)))
 
 
 def test_topics_with_more_partitions_are_not_single() -> None:
-    assert silent("KF107", Scene((declared("a", 2), group("g", expected=6))))
-    assert silent("KF107", Scene((absent("a"), group("g", expected=6))))
+    assert silent("KF107", RuleContext((declared("a", 2), group("g", expected=6))))
+    assert silent("KF107", RuleContext((absent("a"), group("g", expected=6))))

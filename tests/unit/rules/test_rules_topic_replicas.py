@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.core.model import Facts, Undeclared
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from tests.support.rule_scenes import Said, living, observed, said, silent
 from tests.support.scenes import absent, declared
 
@@ -15,7 +15,7 @@ from tests.support.scenes import absent, declared
 
 
 def test_one_replica_outside_of_development() -> None:
-    assert said("KF108", Scene((declared("a"),), environment="prod")) == [
+    assert said("KF108", RuleContext((declared("a"),), environment="prod")) == [
         Said(
             "a",
             "warning",
@@ -28,14 +28,14 @@ def test_one_replica_outside_of_development() -> None:
 
 @pytest.mark.parametrize("environment", ["dev", "development", "local", "test", "Dev"])
 def test_one_replica_in_development(environment: str) -> None:
-    assert silent("KF108", Scene((declared("a"),), environment=environment, brokers=3))
+    assert silent("KF108", RuleContext((declared("a"),), environment=environment, brokers=3))
 
 
 @pytest.mark.parametrize(("brokers", "trips"), [(None, False), (0, False), (1, False), (2, True), (3, True)])
 def test_without_an_environment_a_second_broker_says_that_it_is_not_development(
     brokers: int | None, trips: bool
 ) -> None:
-    assert silent("KF108", Scene((declared("a"),), brokers=brokers)) is not trips
+    assert silent("KF108", RuleContext((declared("a"),), brokers=brokers)) is not trips
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_without_an_environment_a_second_broker_says_that_it_is_not_development(
     ],
 )
 def test_the_remedy_is_possible_with_the_brokers_there_are(brokers: int | None, remedy: str) -> None:
-    (found,) = said("KF108", Scene((declared("a"),), environment="prod", brokers=brokers))
+    (found,) = said("KF108", RuleContext((declared("a"),), environment="prod", brokers=brokers))
     assert found.suggestion == remedy
 
 
@@ -73,14 +73,14 @@ def test_the_remedy_is_possible_with_the_brokers_there_are(brokers: int | None, 
     ],
 )
 def test_an_even_number_of_replicas(replicas: int, message: str, remedy: str) -> None:
-    assert said("KF108", Scene((declared("a", 3, replicas),))) == [
+    assert said("KF108", RuleContext((declared("a", 3, replicas),))) == [
         Said("a", "info", f"replicationFactor is {message}", remedy, "replicationFactor")
     ]
 
 
 def test_an_even_number_of_replicas_is_noted_where_there_are_brokers_for_an_odd_one() -> None:
     for replicas, brokers in ((2, 3), (4, 4)):
-        scene = Scene((declared("a", 3, replicas),), brokers=brokers)
+        scene = RuleContext((declared("a", 3, replicas),), brokers=brokers)
         assert [(str(one), one.suggestion) for one in said("KF108", scene)] == [
             ("a info", "write replicationFactor: 3")
         ]
@@ -88,7 +88,7 @@ def test_an_even_number_of_replicas_is_noted_where_there_are_brokers_for_an_odd_
 
 @pytest.mark.parametrize(("replicas", "brokers"), [(3, 3), (3, None), (5, 9), (2, 2)])
 def test_replication_factors_that_are_as_good_as_can_be(replicas: int, brokers: int | None) -> None:
-    assert silent("KF108", Scene((declared("a", 3, replicas),), environment="prod", brokers=brokers))
+    assert silent("KF108", RuleContext((declared("a", 3, replicas),), environment="prod", brokers=brokers))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_replication_factors_that_are_as_good_as_can_be(replicas: int, brokers: 
 )
 def test_more_replicas_than_brokers(replicas: int, brokers: int, message: str) -> None:
     for environment in (None, "dev", "prod"):
-        scene = Scene((declared("a", 3, replicas),), environment=environment, brokers=brokers)
+        scene = RuleContext((declared("a", 3, replicas),), environment=environment, brokers=brokers)
         assert said("KF108", scene) == [
             Said("a", "error", message, f"write replicationFactor: {brokers} or less", "replicationFactor")
         ]
@@ -108,14 +108,14 @@ def test_more_replicas_than_brokers(replicas: int, brokers: int, message: str) -
 
 def test_a_broker_that_is_down_does_not_make_a_live_topic_impossible() -> None:
     desired = (declared("a", 3, 3),)
-    assert silent("KF108", Scene(desired, brokers=2, live=living(observed("a", 3, 3))))
+    assert silent("KF108", RuleContext(desired, brokers=2, live=living(observed("a", 3, 3))))
     for present in (1, "2-3"):
-        scene = Scene(desired, brokers=2, live=living(observed("a", 3, present)))
+        scene = RuleContext(desired, brokers=2, live=living(observed("a", 3, present)))
         assert [str(one) for one in said("KF108", scene)] == ["a error"]
 
 
 def test_a_tombstone_needs_no_replicas() -> None:
-    assert silent("KF108", Scene((absent("a"),), environment="prod", brokers=3))
+    assert silent("KF108", RuleContext((absent("a"),), environment="prod", brokers=3))
 
 
 # --- KF109: min.insync.replicas --------------------------------------------------------------------
@@ -145,15 +145,15 @@ def test_min_insync_replicas_against_replicas(replicas: int, least: str, trips: 
     default = facts(min_insync_replicas=least)
     own = observed("a", 3, replicas, min_insync_replicas=least)
     for scene in (
-        Scene((declared("a", 3, replicas, min_insync_replicas=least),)),
-        Scene(unsaid, default),
-        Scene((declared("a", 3, replicas, min_insync_replicas=None),), default),
-        Scene(unsaid, live=living(own)),
-        Scene(unsaid, facts(min_insync_replicas=str(replicas + 1)), live=living(own)),
-        Scene(unsaid, live=living(observed("a", 3, replicas, inherited=least))),
+        RuleContext((declared("a", 3, replicas, min_insync_replicas=least),)),
+        RuleContext(unsaid, default),
+        RuleContext((declared("a", 3, replicas, min_insync_replicas=None),), default),
+        RuleContext(unsaid, live=living(own)),
+        RuleContext(unsaid, facts(min_insync_replicas=str(replicas + 1)), live=living(own)),
+        RuleContext(unsaid, live=living(observed("a", 3, replicas, inherited=least))),
     ):
         assert [str(one) for one in said("KF109", scene)] == trips
-    assert silent("KF109", Scene(unsaid))
+    assert silent("KF109", RuleContext(unsaid))
 
 
 @pytest.mark.parametrize(
@@ -165,27 +165,27 @@ def test_min_insync_replicas_against_replicas(replicas: int, least: str, trips: 
     ],
 )
 def test_the_figures_and_a_value_that_fits_are_told(least: str, message: str, better: str) -> None:
-    (found,) = said("KF109", Scene((declared("a", 3, 3, min_insync_replicas=least),)))
+    (found,) = said("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas=least),)))
     assert found.message == f"min.insync.replicas is {message}"
     assert found.suggestion == f"write config: {{min.insync.replicas: {better}}}"
     assert found.path == "config.min.insync.replicas"
-    assert silent("KF109", Scene((declared("a", 3, 3, min_insync_replicas=better),)))
+    assert silent("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas=better),)))
 
 
 def test_who_says_an_undeclared_value_is_told() -> None:
     desired = (declared("a", 3, 3),)
-    (found,) = said("KF109", Scene(desired, facts(min_insync_replicas="1")))
+    (found,) = said("KF109", RuleContext(desired, facts(min_insync_replicas="1")))
     assert found.message.startswith(
         "min.insync.replicas is 1 (the cluster's default), replicationFactor is 3"
     )
-    (found,) = said("KF109", Scene(desired, live=living(observed("a", min_insync_replicas="4"))))
+    (found,) = said("KF109", RuleContext(desired, live=living(observed("a", min_insync_replicas="4"))))
     assert found.message.startswith("min.insync.replicas is 4 (set on the live topic), replicationFactor")
 
 
 def test_a_declared_value_counts_more_than_a_live_one_and_the_default() -> None:
     live = living(observed("a", min_insync_replicas="4"))
     desired = declared("a", 3, 3, min_insync_replicas="2")
-    assert silent("KF109", Scene((desired,), facts(min_insync_replicas="3"), live=live))
+    assert silent("KF109", RuleContext((desired,), facts(min_insync_replicas="3"), live=live))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_declared_value_counts_more_than_a_live_one_and_the_default() -> None:
 def test_a_live_value_counts_unless_the_apply_resets_it(undeclared: Undeclared, trips: list[str]) -> None:
     live = living(observed("a", inherited="2", min_insync_replicas="4"))
     desired = (declared("a", 3, 3, undeclared=undeclared),)
-    scene = Scene(desired, facts(min_insync_replicas="2"), live=live)
+    scene = RuleContext(desired, facts(min_insync_replicas="2"), live=live)
     assert [str(one) for one in said("KF109", scene)] == trips
 
 
@@ -205,18 +205,18 @@ def test_an_own_value_that_is_taken_away_leaves_a_default_that_is_not_known() ->
         declared("a", 3, 3, min_insync_replicas=None),
         declared("a", 3, 3, undeclared=Undeclared.RESET),
     ):
-        assert silent("KF109", Scene((desired,), live=live))
+        assert silent("KF109", RuleContext((desired,), live=live))
 
 
 def test_a_tombstone_has_no_replicas() -> None:
-    assert silent("KF109", Scene((absent("a"),), facts(min_insync_replicas="2")))
+    assert silent("KF109", RuleContext((absent("a"),), facts(min_insync_replicas="2")))
 
 
 # --- KF113: unclean elections ----------------------------------------------------------------------
 
 
 def test_unclean_elections_are_warned_of() -> None:
-    assert said("KF113", Scene((declared("a", 3, 3, unclean_leader_election_enable="true"),))) == [
+    assert said("KF113", RuleContext((declared("a", 3, 3, unclean_leader_election_enable="true"),))) == [
         Said(
             "a",
             "warning",
@@ -230,20 +230,22 @@ def test_unclean_elections_are_warned_of() -> None:
 
 def test_a_cluster_that_elects_uncleanly_unless_the_topic_says_otherwise() -> None:
     cluster = facts(unclean_leader_election_enable="true")
-    (found,) = said("KF113", Scene((declared("a", 3, 3),), cluster))
+    (found,) = said("KF113", RuleContext((declared("a", 3, 3),), cluster))
     assert "is true (the cluster's default): " in found.message
-    assert silent("KF113", Scene((declared("a", 3, 3, unclean_leader_election_enable="false"),), cluster))
-    assert silent("KF113", Scene((declared("a", 3, 3),), facts(unclean_leader_election_enable="false")))
-    assert silent("KF113", Scene((declared("a", 3, 3),)))
+    assert silent(
+        "KF113", RuleContext((declared("a", 3, 3, unclean_leader_election_enable="false"),), cluster)
+    )
+    assert silent("KF113", RuleContext((declared("a", 3, 3),), facts(unclean_leader_election_enable="false")))
+    assert silent("KF113", RuleContext((declared("a", 3, 3),)))
 
 
 def test_one_replica_has_no_other_to_elect_but_a_declaration_outlives_it() -> None:
     cluster = facts(unclean_leader_election_enable="true")
-    assert silent("KF113", Scene((declared("a", 3, 1),), cluster))
-    assert not silent("KF113", Scene((declared("a", 3, 1, unclean_leader_election_enable="true"),)))
+    assert silent("KF113", RuleContext((declared("a", 3, 1),), cluster))
+    assert not silent("KF113", RuleContext((declared("a", 3, 1, unclean_leader_election_enable="true"),)))
 
 
 def test_a_risk_that_is_meant_is_waived() -> None:
     desired = declared("a", 3, 3, unclean_leader_election_enable="true")
     meant = replace(desired, intent=replace(desired.intent, waivers={"KF113": "metrics"}))
-    assert [one.severity for one in said("KF113", Scene((meant,)))] == ["info"]
+    assert [one.severity for one in said("KF113", RuleContext((meant,)))] == ["info"]

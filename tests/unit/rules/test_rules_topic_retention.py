@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.core.model import Facts
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.rule_scenes import Said, configured, living, observed, said, silent
 from tests.support.scenes import DAY, WEEK, absent, declared
@@ -26,7 +26,7 @@ def facts(**given: str) -> Facts:
 
 
 def test_retention_below_the_recovery_window() -> None:
-    assert said("KF110", Scene((declared("a", retention_ms=DAY),), limits=THREE_DAYS)) == [
+    assert said("KF110", RuleContext((declared("a", retention_ms=DAY),), limits=THREE_DAYS)) == [
         Said(
             "a",
             "warning",
@@ -43,18 +43,18 @@ def test_retention_below_the_recovery_window() -> None:
 )
 def test_where_the_recovery_window_ends(retention: str, trips: bool) -> None:
     desired = (declared("a", retention_ms=retention),)
-    assert silent("KF110", Scene(desired, limits=THREE_DAYS)) is not trips
-    assert silent("KF110", Scene(desired))
+    assert silent("KF110", RuleContext(desired, limits=THREE_DAYS)) is not trips
+    assert silent("KF110", RuleContext(desired))
 
 
 def test_an_undeclared_retention_counts_where_the_cluster_is_known() -> None:
     desired = (declared("a"),)
-    assert silent("KF110", Scene(desired, limits=ProjectLimits(recovery_window_ms=8 * DAY_MS)))
-    (found,) = said("KF110", Scene(desired, facts(retention_ms=DAY), limits=THREE_DAYS))
+    assert silent("KF110", RuleContext(desired, limits=ProjectLimits(recovery_window_ms=8 * DAY_MS)))
+    (found,) = said("KF110", RuleContext(desired, facts(retention_ms=DAY), limits=THREE_DAYS))
     assert found.message.startswith("retention.ms is 1d (the cluster's default), shorter")
-    assert silent("KF110", Scene(desired, facts(retention_ms=WEEK), limits=THREE_DAYS))
+    assert silent("KF110", RuleContext(desired, facts(retention_ms=WEEK), limits=THREE_DAYS))
     by_hand = living(observed("a", retention_ms=DAY))
-    (found,) = said("KF110", Scene(desired, facts(retention_ms=WEEK), limits=THREE_DAYS, live=by_hand))
+    (found,) = said("KF110", RuleContext(desired, facts(retention_ms=WEEK), limits=THREE_DAYS, live=by_hand))
     assert found.message.startswith("retention.ms is 1d (set on the live topic), shorter")
 
 
@@ -63,18 +63,18 @@ def test_an_undeclared_retention_counts_where_the_cluster_is_known() -> None:
 )
 def test_only_what_is_deleted_has_a_recovery_window(policy: str, trips: bool) -> None:
     desired = declared("a", retention_ms=DAY, cleanup_policy=policy)
-    assert silent("KF110", Scene((desired,), limits=THREE_DAYS)) is not trips
+    assert silent("KF110", RuleContext((desired,), limits=THREE_DAYS)) is not trips
 
 
 def test_a_tombstone_recovers_nothing() -> None:
-    assert silent("KF110", Scene((absent("a"),), facts(retention_ms=DAY), limits=THREE_DAYS))
+    assert silent("KF110", RuleContext((absent("a"),), facts(retention_ms=DAY), limits=THREE_DAYS))
 
 
 # --- KF111: segments -------------------------------------------------------------------------------
 
 
 def test_a_short_retention_with_the_default_segment() -> None:
-    assert said("KF111", Scene((declared("a", retention_ms=DAY),))) == [
+    assert said("KF111", RuleContext((declared("a", retention_ms=DAY),))) == [
         Said(
             "a",
             "warning",
@@ -86,7 +86,7 @@ def test_a_short_retention_with_the_default_segment() -> None:
 
 
 def test_a_declared_segment_is_where_the_finding_points() -> None:
-    (found,) = said("KF111", Scene((declared("a", retention_ms=WEEK, segment_ms=str(30 * DAY_MS)),)))
+    (found,) = said("KF111", RuleContext((declared("a", retention_ms=WEEK, segment_ms=str(30 * DAY_MS)),)))
     assert found.message == "retention.ms is 7d, segment.ms is 30d: records stay for up to 37d"
     assert found.path == "config.segment.ms"
 
@@ -108,16 +108,16 @@ def test_where_a_segment_is_longer_than_the_retention(
     retention: str, segment: str | None, trips: bool
 ) -> None:
     desired = declared("a", retention_ms=retention, segment_ms=segment)
-    assert silent("KF111", Scene((desired,))) is not trips
+    assert silent("KF111", RuleContext((desired,))) is not trips
 
 
 def test_a_segment_that_time_never_closes() -> None:
-    (found,) = said("KF111", Scene((declared("a", retention_ms=DAY, segment_ms=LONG_MAX),)))
+    (found,) = said("KF111", RuleContext((declared("a", retention_ms=DAY, segment_ms=LONG_MAX),)))
     assert found.message.endswith(": records stay until a segment is full")
 
 
 def test_a_small_limit_by_size_with_the_default_segment() -> None:
-    assert said("KF111", Scene((declared("a", retention_bytes=str(2**29)),))) == [
+    assert said("KF111", RuleContext((declared("a", retention_bytes=str(2**29)),))) == [
         Said(
             "a",
             "warning",
@@ -127,18 +127,18 @@ def test_a_small_limit_by_size_with_the_default_segment() -> None:
             "config.retention.bytes",
         )
     ]
-    assert silent("KF111", Scene((declared("a", retention_bytes=str(2**30)),)))
-    assert silent("KF111", Scene((declared("a", retention_bytes="-1", segment_bytes=str(2**20)),)))
+    assert silent("KF111", RuleContext((declared("a", retention_bytes=str(2**30)),)))
+    assert silent("KF111", RuleContext((declared("a", retention_bytes="-1", segment_bytes=str(2**20)),)))
 
 
 def test_no_segment_is_small_enough_for_a_tiny_limit() -> None:
-    (found,) = said("KF111", Scene((declared("a", retention_bytes=str(2**20)),)))
+    (found,) = said("KF111", RuleContext((declared("a", retention_bytes=str(2**20)),)))
     assert found.suggestion == "raise retention.bytes well above 1 MiB, the smallest segment"
 
 
 def test_time_and_size_are_two_findings() -> None:
     desired = declared("a", retention_ms=DAY, retention_bytes=str(2**29))
-    assert [one.path for one in said("KF111", Scene((desired,)))] == [
+    assert [one.path for one in said("KF111", RuleContext((desired,)))] == [
         "config.retention.ms",
         "config.retention.bytes",
     ]
@@ -146,39 +146,41 @@ def test_time_and_size_are_two_findings() -> None:
 
 def test_the_values_in_force_count() -> None:
     desired = (declared("a", retention_ms=DAY),)
-    assert silent("KF111", Scene(desired, facts(segment_ms="3600000")))
-    (found,) = said("KF111", Scene(desired, facts(segment_ms=WEEK)))
+    assert silent("KF111", RuleContext(desired, facts(segment_ms="3600000")))
+    (found,) = said("KF111", RuleContext(desired, facts(segment_ms=WEEK)))
     assert "segment.ms is 7d (the cluster's default)" in found.message
     by_hand = living(observed("a", segment_ms="3600000"))
-    assert silent("KF111", Scene(desired, facts(segment_ms=WEEK), live=by_hand))
+    assert silent("KF111", RuleContext(desired, facts(segment_ms=WEEK), live=by_hand))
     segment = (declared("a", segment_ms=WEEK),)
-    (found,) = said("KF111", Scene(segment, facts(retention_ms=DAY)))
+    (found,) = said("KF111", RuleContext(segment, facts(retention_ms=DAY)))
     assert found.message.startswith("retention.ms is 1d (the cluster's default), segment.ms is 7d: ")
     assert found.path == "config.segment.ms"
 
 
 def test_an_undeclared_retention_is_not_guessed_offline() -> None:
-    assert silent("KF111", Scene((declared("a", segment_ms=str(30 * DAY_MS)),)))
+    assert silent("KF111", RuleContext((declared("a", segment_ms=str(30 * DAY_MS)),)))
 
 
 def test_what_no_manifest_says_is_not_the_manifests_fault() -> None:
-    assert silent("KF111", Scene((declared("a"),), facts(retention_ms=DAY, segment_ms=WEEK)))
+    assert silent("KF111", RuleContext((declared("a"),), facts(retention_ms=DAY, segment_ms=WEEK)))
 
 
 @pytest.mark.parametrize(("policy", "trips"), [("compact,delete", True), ("compact", False), ("", False)])
 def test_segments_matter_only_where_they_are_deleted(policy: str, trips: bool) -> None:
-    assert silent("KF111", Scene((declared("a", retention_ms=DAY, cleanup_policy=policy),))) is not trips
-    by_default = Scene((declared("a", retention_ms=DAY),), facts(cleanup_policy=policy))
+    assert (
+        silent("KF111", RuleContext((declared("a", retention_ms=DAY, cleanup_policy=policy),))) is not trips
+    )
+    by_default = RuleContext((declared("a", retention_ms=DAY),), facts(cleanup_policy=policy))
     assert silent("KF111", by_default) is not trips
 
 
 # --- KF112: compaction -----------------------------------------------------------------------------
 
 
-def keyed_table(**configs: str) -> Scene:
+def keyed_table(**configs: str) -> RuleContext:
     own = {name.replace("_", "."): value for name, value in configs.items()}
     desired = configured({"cleanup.policy": "compact", **own})
-    return Scene((replace(desired, intent=replace(desired.intent, keyed=True)),))
+    return RuleContext((replace(desired, intent=replace(desired.intent, keyed=True)),))
 
 
 def test_retention_of_a_compacted_topic_has_no_effect() -> None:
@@ -203,20 +205,20 @@ def test_a_compacted_topic_without_a_limit() -> None:
 def test_retention_goes_with_the_other_policies(policy: str) -> None:
     desired = declared("a", cleanup_policy=policy, retention_ms=WEEK)
     keyed = replace(desired, intent=replace(desired.intent, keyed=None))
-    assert silent("KF112", Scene((keyed,)))
+    assert silent("KF112", RuleContext((keyed,)))
 
 
 def test_only_a_declared_retention_is_an_idle_one() -> None:
     desired = declared("a", cleanup_policy="compact", retention_ms=None)
     keyed = replace(desired, intent=replace(desired.intent, keyed=True))
-    assert silent("KF112", Scene((keyed,), facts(retention_ms=WEEK)))
+    assert silent("KF112", RuleContext((keyed,), facts(retention_ms=WEEK)))
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_compaction_needs_keys(policy: str) -> None:
     unkeyed = declared("a", cleanup_policy=policy)
     assert unkeyed.intent.keyed is False
-    assert said("KF112", Scene((unkeyed,))) == [
+    assert said("KF112", RuleContext((unkeyed,))) == [
         Said(
             "a",
             "warning",
@@ -227,9 +229,9 @@ def test_compaction_needs_keys(policy: str) -> None:
         )
     ]
     for keyed in (True, None):
-        assert silent("KF112", Scene((replace(unkeyed, intent=replace(unkeyed.intent, keyed=keyed)),)))
+        assert silent("KF112", RuleContext((replace(unkeyed, intent=replace(unkeyed.intent, keyed=keyed)),)))
 
 
 def test_a_cluster_that_compacts_by_default() -> None:
-    assert not silent("KF112", Scene((declared("a"),), facts(cleanup_policy="compact")))
-    assert silent("KF112", Scene((declared("a"),)))
+    assert not silent("KF112", RuleContext((declared("a"),), facts(cleanup_policy="compact")))
+    assert silent("KF112", RuleContext((declared("a"),)))

@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Facts
-from kafkaform.rules import Scene
+from kafkaform.rules import RuleContext
 from tests.support.rule_scenes import Said, configured, said, silent
 from tests.support.scenes import DAY, absent, declared
 
@@ -19,7 +19,7 @@ EMPTY_FACTS = Facts("c", config_defaults={"Topic": {}})
 def test_a_retired_config(name: str) -> None:
     desired = (configured({name: "1"}),)
     for facts in (None, EMPTY_FACTS):
-        assert said("KF115", Scene(desired, facts)) == [
+        assert said("KF115", RuleContext(desired, facts)) == [
             Said(
                 "a",
                 "warning",
@@ -31,17 +31,17 @@ def test_a_retired_config(name: str) -> None:
 
 
 def test_a_config_that_is_unset_is_as_good_as_out() -> None:
-    assert silent("KF115", Scene((declared("a", message_format_version=None),)))
+    assert silent("KF115", RuleContext((declared("a", message_format_version=None),)))
 
 
 def test_a_deprecated_config(monkeypatch: pytest.MonkeyPatch) -> None:
     known = dict(kafka_configs.topic_configs())
     known["flush.ms"] = replace(known["flush.ms"], deprecated=True)
     desired = (declared("a", flush_ms="1000", flush_messages="1"),)
-    assert silent("KF115", Scene(desired))
+    assert silent("KF115", RuleContext(desired))
     monkeypatch.setattr(kafka_configs, "topic_configs", lambda: known)
     version = kafka_configs.kafka_version()
-    assert said("KF115", Scene(desired)) == [
+    assert said("KF115", RuleContext(desired)) == [
         Said(
             "a",
             "warning",
@@ -55,7 +55,7 @@ def test_a_deprecated_config(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["confluent.tier.enable", "redpanda.remote.read", "write.caching"])
 def test_a_vendors_config_is_noted_until_brokers_are_asked(name: str) -> None:
     desired = (configured({name: "true"}),)
-    assert said("KF115", Scene(desired)) == [
+    assert said("KF115", RuleContext(desired)) == [
         Said(
             "a",
             "info",
@@ -64,11 +64,11 @@ def test_a_vendors_config_is_noted_until_brokers_are_asked(name: str) -> None:
             f"config.{name}",
         )
     ]
-    assert silent("KF115", Scene(desired, EMPTY_FACTS))
+    assert silent("KF115", RuleContext(desired, EMPTY_FACTS))
 
 
 def test_a_retention_without_its_unit() -> None:
-    assert said("KF115", Scene((declared("a", retention_ms="7"),))) == [
+    assert said("KF115", RuleContext((declared("a", retention_ms="7"),))) == [
         Said(
             "a",
             "warning",
@@ -83,8 +83,8 @@ def test_a_retention_without_its_unit() -> None:
     ("retention", "trips"), [("0", True), ("299999", True), ("300000", False), ("-1", False), (DAY, False)]
 )
 def test_where_a_retention_begins_to_mean_something(retention: str, trips: bool) -> None:
-    assert silent("KF115", Scene((declared("a", retention_ms=retention),))) is not trips
+    assert silent("KF115", RuleContext((declared("a", retention_ms=retention),))) is not trips
 
 
 def test_kafkas_own_configs_and_tombstones() -> None:
-    assert silent("KF115", Scene((configured(kafka_configs.cluster_defaults({})), absent("b"))))
+    assert silent("KF115", RuleContext((configured(kafka_configs.cluster_defaults({})), absent("b"))))

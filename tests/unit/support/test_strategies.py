@@ -6,7 +6,7 @@ from itertools import product
 
 from hypothesis import given, settings
 
-from kafkaform.core.model import ChangeOrigin, Create, Delete, Plan, Risk, Status, Update, judgements
+from kafkaform.core.model import ChangeOrigin, Create, Delete, Plan, Risk, Status, Update, assessments
 from tests.support import strategies
 from tests.support.strategies import HOSTILE, HOSTILE_TEXTS, examples
 
@@ -33,7 +33,7 @@ def test_plans_are_of_all_sorts() -> None:
     assert {type(planned.change) for planned in changes} == {Create, Update, Delete}
     assert {planned.status for planned in changes} == {*Status}
     assert {planned.origin for planned in changes} == {None, *ChangeOrigin}
-    assert {one.risk for planned in changes for one in judgements(planned.change)} == {*Risk}
+    assert {one.risk for planned in changes for one in assessments(planned.change)} == {*Risk}
     assert all(bool(planned.earlier) == (planned.origin is ChangeOrigin.MIXED) for planned in changes)
     assert {bool(planned.location) for planned in changes} == {True, False}
     for bite in ("\x1b[2J\x1b[31m", "\n```\n", "<!--", "@octocat", "$(rm -rf /)"):

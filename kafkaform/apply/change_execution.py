@@ -18,6 +18,7 @@ from kafkaform.core.errors import (
     RequestRejected,
 )
 from kafkaform.core.model import Delete, Status
+from kafkaform.core.operations import Reassign
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class ChangeExecution:
     def sent(self) -> bool:
         """Whether anything was sent that may be on the cluster."""
         return bool(self.done or self.unsure)
+
+    @property
+    def open_moves(self) -> list[Reassign]:
+        """Moves of replicas that have begun, and of which it is not known whether they go on."""
+        return [operation for operation in (*self.unsure, *self.in_part) if isinstance(operation, Reassign)]
 
     def settle(self, result: Result, message: str = "", hint: str | None = None) -> None:
         """End here."""

@@ -296,12 +296,18 @@ class _Run:
             self._observer.verifying(len(waiting))
             try:
                 observation = self._observe(waiting)
+                moving = [change for change in waiting if not self._reassigner.in_place(change.open_moves)]
             except ClusterError as error:
                 for change in waiting:
                     change.unreadable(error)
             else:
                 for change in waiting:
-                    change.read_back(observation)
+                    if change not in moving:
+                        change.read_back(observation)
+                        continue
+                    change.unverified = "its replicas are still being moved, or moved back"
+                    if self._interrupted:  # nobody waits any more
+                        change.give_up()
             left = len(which())
             if left < len(waiting):
                 deadline = self._clock.now() + VERIFY_TIMEOUT_S

@@ -235,8 +235,8 @@ NOTES: dict[str, Note] = {
             "KF509",
             Severity.INFO,
             "The skew report does not say which cluster its records are from.\n\n"
-            "It was made from files (`kafkaform skew --from`). That it fits the cluster of the plan is for\n"
-            "whoever gave it to know.",
+            "It was made from files (`kafkaform skew --from`). kafkaform cannot check that they are from\n"
+            "the cluster of the plan.",
         ),
     )
 }

@@ -235,8 +235,8 @@ NOTES: dict[str, Note] = {
             "KF509",
             Severity.INFO,
             "The skew report does not say which cluster its records are from.\n\n"
-            "It was made from files (`kafkaform skew --from`). That it fits the cluster of the plan is for\n"
-            "whoever gave it to know.",
+            "It was made from files (`kafkaform skew --from`). kafkaform cannot check that they are from\n"
+            "the cluster of the plan.",
         ),
     )
 }
@@ -276,14 +276,14 @@ def idle_waivers(
             if not isinstance(entry, Rule):
                 why, suggestion = _no_rule(code, entry, known)
             elif not entry.waivable:
-                why, suggestion = f"{code} cannot be waived", f"mend what it says: {command('rules', code)}"
+                why, suggestion = f"{code} cannot be waived", f"fix what it reports: {command('rules', code)}"
             elif severities.get(code) == "off":
                 why = f"{code} is waived, but kafkaform.yaml switches it off"
             elif entry.stage in stages and (desired.ref, code) not in tripped and desired.state is not None:
                 if code not in inconclusive:
                     inconclusive[code] = _wants_more(entry, context)
                 if not inconclusive[code]:
-                    why = f"{code} is waived, but has nothing to say about {desired.ref}"
+                    why = f"{code} is waived, but has no finding for {desired.ref}"
             if why is not None:
                 place = desired.place(f"metadata.annotations.{PREFIX}{code}")
                 yield desired.ref, Diagnostic("KF418", Severity.WARNING, why, place, suggestion)

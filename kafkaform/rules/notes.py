@@ -272,7 +272,7 @@ def idle_waivers(
     for desired in context.desired:
         for code in desired.intent.waivers:
             entry = known.get(code)
-            why, suggestion = None, "take the waiver out"
+            why, suggestion = None, "remove the waiver"
             if not isinstance(entry, Rule):
                 why, suggestion = _no_rule(code, entry, known)
             elif not entry.waivable:
@@ -291,7 +291,7 @@ def idle_waivers(
 
 def _no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | Note]) -> tuple[str, str]:
     if entry is not None:
-        return f"{code} is waived, but is a note, not a rule", "take the waiver out"
+        return f"{code} is waived, but is a note, not a rule", "remove the waiver"
     near = nearest(code, [known_code for known_code, one in known.items() if isinstance(one, Rule)])
     hint = f"did you mean {near}?" if near else "kafkaform rules lists the rules"
     return f"{quoted(code)} is waived, but there is no such rule", hint

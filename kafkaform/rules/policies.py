@@ -265,4 +265,4 @@ def check_severities(codes: Collection[str], policies: Iterable[Rule], report: R
             report((code,), f"there is no rule {quoted(code)}", hint, key=True)
         elif code not in rules:
             message = f"{code} is a note, not a rule: its severity is fixed"
-            report((code,), message, "take the line out", key=True)
+            report((code,), message, "remove the line", key=True)

@@ -63,7 +63,7 @@ TESTS = {
     "apply/preconditions": ("apply/test_preconditions", "apply/test_executor"),
     "apply/executor": ("apply/test_executor", "plan/test_planning_groups"),
     "apply/change_execution": ("apply/test_executor", "plan/test_planning_groups"),
-    "apply/batches": ("apply/test_batches", "apply/test_executor"),
+    "core/operations": ("core/test_batches", "apply/test_executor"),
     "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
     "core/units": ("core/test_units",),
     "resources/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
@@ -83,7 +83,7 @@ TESTS = {
 """The modules, and the tests that are to notice, the most likely first."""
 EQUIVALENT = {
     (
-        "apply/batches",
+        "core/operations",
         "MAX_WEIGHT = 5_000",
         "5_000 -> 5001",
     ): "any number near it does",

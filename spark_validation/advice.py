@@ -101,17 +101,18 @@ def _few(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     fit = most_partitions(keys, target, count)
     if fit < count:
         yield (
-            f"{keys:,.0f} equal keys keep a ratio of {target:g} on {fit} partition{'s' if fit > 1 else ''} "
-            f"at most; {count} partitions take about {keys_needed(count, target):,} keys: choose a finer "
-            f"key, such as one with a second field, if the order of each present key is not needed."
+            f"{keys:,.0f} equally frequent keys stay within a ratio of {target:g} on at most {fit} "
+            f"partition{'s' if fit > 1 else ''}; {count} partitions need about "
+            f"{keys_needed(count, target):,} keys. If order within each current key is not needed, choose a "
+            f"finer key, such as one with a second field."
         )
 
 
 def _nulls(result: TopicResult) -> Iterator[str]:
     share = result.null_key_share
     yield (
-        f"If the order of related records matters, give a key to the {percent(share.value)} that have none; "
-        f"if it does not, declare the topic `keyed: false`."
+        f"If the order of related records matters, add a key to the {percent(share.value)} of records that "
+        f"have none; if it does not, declare the topic `keyed: false`."
     )
 
 
@@ -124,20 +125,20 @@ def _mixed(result: TopicResult) -> Iterator[str]:
     moved = percent(_misplaced(result))
     if foreign == "crc32":
         yield (
-            "Set `partitioner=murmur2_random` in every librdkafka client that writes here, as Java's default "
-            f"does: {moved} of the records with a key lie elsewhere now. The order of their keys breaks once "
-            "at that point."
+            "Set `partitioner=murmur2_random`, which matches Java's default, in every librdkafka client that "
+            f"writes to this topic: {moved} of the records with a key are on other partitions now. The order "
+            "of their keys breaks once, at the switch."
         )
     elif foreign == "fnv1a":
         yield (
-            "Give the Sarama clients that write here a murmur2 partitioner, as Java's default is: "
-            f"{moved} of the records with a key lie elsewhere now. The order of their keys breaks once at "
-            "that point."
+            "Configure a murmur2 partitioner, which matches Java's default, in the Sarama clients that write "
+            f"to this topic: {moved} of the records with a key are on other partitions now. The order of "
+            "their keys breaks once, at the switch."
         )
     else:
         yield (
             f"Find the producers of the {moved} of the records with a key that murmur2 does not explain: "
-            "they set `partitioner.ignore.keys`, a partitioner class of their own, or the partition itself."
+            "they set `partitioner.ignore.keys`, use a custom partitioner class, or set the partition."
         )
 
 
@@ -159,18 +160,18 @@ def _another_partitioner(result: TopicResult, names: list[str]) -> Iterator[str]
     for name, setting in (("crc32", "consistent_random"), ("fnv1a", "fnv1a_random")):
         if 1 - result.partitioners.get(name, 0.0) < _STRAYS:
             yield (
-                f"Keep every producer on the partitioner of the others (librdkafka's `{setting}`), or move "
-                f"all to murmur2 at one time: a Java producer with its default puts "
-                f"{percent(_misplaced(result))} of these records elsewhere."
+                f"Keep every producer on the same partitioner (librdkafka's `{setting}`), or move all of "
+                f"them to murmur2 at once: a Java producer with its default partitioner would put "
+                f"{percent(_misplaced(result))} of these records on other partitions."
             )
             return
 
 
 def _repartitioned(result: TopicResult) -> Iterator[str]:
     yield (
-        f"Until retention has removed the records from before the increase, which have "
-        f"{percent(_misplaced(result))} of those with a key on other partitions than now, read them to their "
-        f"end before those from after it wherever the order of a key matters."
+        f"Until retention has removed the records from before the increase, read these completely before "
+        f"the newer ones wherever the order of a key matters: {percent(_misplaced(result))} of the records "
+        f"with a key are not on the partition that their key has now."
     )
 
 
@@ -198,8 +199,8 @@ def _partitions(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     lowest = ratio(best)
     if lowest.high < present.low and lowest.value <= present.value - WORTH_MOVING:
         yield (
-            f"Of the counts tried, {best.partitions} partitions have the least ratio by {limits.by}: "
-            f"{lowest.value:.2f} ({lowest.low:.2f} to {lowest.high:.2f}) after {present.value:.2f}; "
+            f"Of the counts tried, {best.partitions} partitions have the lowest ratio by {limits.by}: "
+            f"{lowest.value:.2f} ({lowest.low:.2f} to {lowest.high:.2f}) instead of {present.value:.2f}; "
             f"{percent(best.keys_moved)} of the keys move, with {percent(best.records_moved.value)} of the "
             f"records, and the order of these keys breaks at that point."
         )
@@ -218,8 +219,8 @@ def _consumers(result: TopicResult, group: GroupResult) -> Iterator[str]:
         busiest = max(member.share for member in group.members)
         fullest = max(partition.share.value for partition in result.partitions)
         yield (
-            f"Group {group.name}: {useful} of its {members} members are of use, since one partition alone "
-            f"has {percent(fullest)} of the records; its busiest member gets {percent(busiest)}."
+            f"Group {group.name}: only {useful} of its {members} members are useful, since one partition "
+            f"alone has {percent(fullest)} of the records; its busiest member gets {percent(busiest)}."
         )
 
 
@@ -313,13 +314,13 @@ def burst_advice(result: TopicResult, cause: SkewCause) -> Iterator[str]:
     """Name what to look at: the key in the evidence, or the partition if it names none."""
     for key in result.hot_keys:
         if key.key_hash in cause.evidence:
-            peak = f", up to {key.peak:.1f} times what it is overall" if key.peak >= _BURST_PEAK else ""
+            peak = f", up to {key.peak:.1f} times its overall share" if key.peak >= _BURST_PEAK else ""
             yield (
-                f"Look at what writes key {key.key_hash} at the time given: spread its writes over time, "
-                f"or size consumers for its share then{peak}."
+                f"Check what writes key {key.key_hash} at that time: spread its writes over time, or size "
+                f"consumers for its share during the burst{peak}."
             )
             return
-    yield "Look at what is written to that partition at the time given: no single frequent key explains it."
+    yield "Check what is written to that partition at that time: no single frequent key explains the burst."
 
 
 def salt_advice(
@@ -344,19 +345,19 @@ def salt_advice(
             best = split
     if best is None:
         yield (
-            f"Splitting the {len(keys)} most frequent keys is not enough for {aim}: what is left of the "
-            f"topic has {times_mean(ratio_without(result, keys, by))} on its fullest partition."
+            f"Splitting the {len(keys)} most frequent keys is not enough for {aim}: without them, the "
+            f"fullest partition still has {times_mean(ratio_without(result, keys, by))}."
         )
         return
     split_keys = [(key, many) for key, many in zip(keys, best.counts, strict=False) if many > 1]
     parts = [f"{key.key_hash} into {many}" for key, many in split_keys]
     more = split_keys[_NAMED:]
     if len(more) > 1:
-        parts[_NAMED:] = [f"the {len(more)} next into {more[-1][1]} to {more[0][1]}"]
+        parts[_NAMED:] = [f"the next {len(more)} into {more[-1][1]} to {more[0][1]}"]
     noun = "keys" if len(parts) > 1 else "key"
     yield (
-        f"To keep {aim}, split {noun} {listed(parts)} salts: the fullest partition then has "
-        f"{times_mean(best.ratio)} at most, in nine of ten cases; order is kept within a salt only."
+        f"To stay within {aim}, split {noun} {listed(parts)} salts: the fullest partition then has at most "
+        f"{times_mean(best.ratio)} in nine out of ten cases; order is kept only within a salt."
     )
 
 
@@ -386,6 +387,6 @@ def futile_partitions(result: TopicResult, key: HotKeyResult, by: str, *, ratio:
         return
     bounds = [f"{share * many:.1f} on {many}" for many in dict.fromkeys((counts[0], counts[-1]))]
     yield (
-        f"More partitions will not help: key {key.key_hash} stays on one of them, and alone fills it by that "
-        f"many times the mean of all by {by}: {listed(bounds)} partitions."
+        f"More partitions will not help: key {key.key_hash} stays on one of them, and alone gives it this "
+        f"many times the mean by {by}: {listed(bounds)} partitions."
     )

@@ -49,13 +49,13 @@ def sample_notes(counts: KeyCounts, plan: SamplePlan) -> Iterator[str]:
         missing = 100.0 * (1.0 - found / read)
         amount = "all" if found == 0 else "less than 0.1 %" if missing < 0.1 else f"{missing:.1f} %"
         yield (
-            f"{amount[0].upper()}{amount[1:]} of the {read:,} offsets read have no record: compacted away, "
-            "deleted, aborted, or the mark of a transaction's end."
+            f"{amount[0].upper()}{amount[1:]} of the {read:,} offsets read have no record: they were "
+            "compacted, deleted or aborted, or are transaction markers."
         )
     if found and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
         yield (
-            f"Only {plan.replicates} windows were read of each partition: intervals are wide, and a key that "
-            "is hot for a short time only may be missed."
+            f"Only {plan.replicates} windows were read from each partition: intervals are wide, and a key "
+            "that is hot only for a short time may be missed."
         )
 
 

@@ -346,7 +346,7 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
         if surely and steep and (best is None or share[peak] > best.share):
             seen_in = int(np.count_nonzero(key.records.sum(axis=0)))
             place = (
-                f"in part {peak + 1} of {len(share)} equal parts of the log (it is seen in {seen_in} of them)"
+                f"in part {peak + 1} of {len(share)} equal parts of the log (it occurs in {seen_in} of them)"
             )
             best = Burst(None, "records", float(share[peak]), usual, key=key, place=place)
     return best
@@ -361,12 +361,12 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
         return SkewCause(
             "bursty",
             f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.place}, "
-            f"and {percent(found.usual)} of all.",
+            f"and {percent(found.usual)} overall.",
             explains,
         )
     start, end = found.start_ms, found.end_ms
     ratio = found.share * topic.partitions
-    reason = f"; key {found.key.digest[:12]} makes it" if found.key else ""
+    reason = f"; key {found.key.digest[:12]} causes it" if found.key else ""
     others = (
         f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
         if found.others
@@ -376,6 +376,6 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
         "bursty",
         f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
         f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "
-        f"and {percent(found.usual)} of all{reason}.{others}",
+        f"and {percent(found.usual)} overall{reason}.{others}",
         explains,
     )

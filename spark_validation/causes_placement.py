@@ -155,25 +155,25 @@ def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
         return None
     chance = percent(1 / topic.partitions)
     keys = topic.counts.shared_keys
-    shared = f"{keys:,} sampled keys lie on several partitions" if keys > 1 else (
-        "one sampled key lies on several partitions" if keys else "no sampled key lies on several partitions"
+    shared = f"{keys:,} sampled keys are on several partitions" if keys > 1 else (
+        "one sampled key is on several partitions" if keys else "no sampled key is on several partitions"
     )  # fmt: skip
     if found.unknown:
         if found.shared < SHARED_RECORDS:
             return None
         return SkewCause(
             "mixed_partitioners",
-            f"No partitioner explains where the records lie: murmur2, CRC32 and FNV-1a each fit no more of "
-            f"them than chance ({chance}), and {shared}, which have {percent(found.shared)} of the records "
-            f"with a key: producers ignore the key, or choose partitions themselves.",
+            f"No known partitioner explains where the records are: murmur2, CRC32 and FNV-1a each fit no "
+            f"more of them than chance would ({chance}), and {shared}, which have {percent(found.shared)} of "
+            f"the records with a key: producers ignore the key or choose partitions themselves.",
         )
     shares = [
-        f"{NAMES[name]} {percent(share)}" if name in NAMES else f"none of these {percent(share)}"
+        f"{NAMES[name]} {percent(share)}" if name in NAMES else f"an unknown partitioner {percent(share)}"
         for name, share in found.shares.items()
     ]
     return SkewCause(
         "mixed_partitioners",
-        f"{percent(found.misplaced)} of the records with a key do not lie where "
+        f"{percent(found.misplaced)} of the records with a key are not where "
         f"{NAMES[found.main]} puts them; corrected for chance ({chance}), the records were placed by: "
         f"{listed(shares)}; {shared}{_until(topic, found)}.",
     )
@@ -186,9 +186,9 @@ def _until(topic: SampledTopic, found: PartitionerMix) -> str:
     parts = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
     replicates = topic.layout.replicates
     if len(parts) == replicates:
-        return ", in every part of the log"
+        return "; such records are in every part of the log"
     first, last = int(parts[0]) + 1, int(parts[-1]) + 1
-    return f", from part {first} to part {last} of {replicates} equal parts of the log"
+    return f"; such records are in parts {first} to {last} of {replicates} equal parts of the log"
 
 
 def note(topic: SampledTopic, found: PartitionerMix | None) -> str:
@@ -197,13 +197,13 @@ def note(topic: SampledTopic, found: PartitionerMix | None) -> str:
         return ""
     if found.single and found.main != "murmur2":
         return (
-            f" All keys lie where {NAMES[found.main]} puts them: a Java producer with its default "
+            f" All keys are where {NAMES[found.main]} puts them: a Java producer with its default "
             f"partitioner would put {percent(1 - 1 / topic.partitions)} of the keys on other partitions."
         )
     if found.single or not found.unknown or found.shared >= SHARED_RECORDS:
         return ""
     return (
-        " No known partitioner (murmur2, CRC32, FNV-1a) explains where the keys lie, yet each key keeps to "
+        " No known partitioner (murmur2, CRC32, FNV-1a) explains where the keys are, yet each key stays on "
         "one partition: producers choose partitions themselves."
     )
 
@@ -349,8 +349,8 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> S
     present = topic.partitions
     explained = "all" if found.explains == 1 else percent(found.explains)
     evidence = (
-        f"{percent(found.misplaced)} of the records with a key do not lie where murmur2 puts them on "
-        f"{present} partitions, and {explained} of these lie where it puts them on {found.earlier}: "
+        f"{percent(found.misplaced)} of the records with a key are not where murmur2 puts them with "
+        f"{present} partitions, and {explained} of these are where it puts them with {found.earlier}: "
         f"the partition count was increased{_when(found)}"
     )
     if found.steps:
@@ -360,8 +360,8 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> S
     keys = topic.counts.shared_keys
     if keys:
         evidence += (
-            f"; {keys:,} sampled key{'s lie' if keys > 1 else ' lies'} on several partitions, and the order "
-            f"of a key's records is broken across that point"
+            f"; {keys:,} sampled key{'s are' if keys > 1 else ' is'} on several partitions, and the order "
+            f"of a key's records breaks at that point"
         )
     else:
         evidence += "; the next record of such a key goes to another partition, and its order breaks there"
@@ -371,7 +371,7 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> S
 def _when(found: PartitionIncrease) -> str:
     last, first = found.last_before_ms, found.first_after_ms
     if last is None:
-        return " (when cannot be told: the timestamps are not in the order of the offsets)"
+        return " (the time is unknown: timestamps are not in offset order)"
     if first is None:
         return f" after {utc(last)}"
     low, high = min(last, first), max(last, first)

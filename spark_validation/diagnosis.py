@@ -55,7 +55,7 @@ def diagnose(
         layout: The layout of the counts.
     """
     if not int(counts.records.sum()):
-        return (SkewCause("empty", "There is no record" + (" in the sample." if plan.records else ".")),)
+        return (SkewCause("empty", "There are no records" + (" in the sample." if plan.records else ".")),)
     topic = SampledTopic(result, counts, plan, layout)
     mix = causes_placement.partitioner_mix(topic)
     ranked = _placed(topic, mix)
@@ -132,8 +132,8 @@ def few_cause(topic: SampledTopic) -> SkewCause | None:
     keys = f"{distinct:,.0f} distinct keys are" if round(distinct) > 1 else "One distinct key is"
     return SkewCause(
         "few_keys",
-        f"{keys} too few for {topic.partitions} partitions{without}: even equal keys would by chance give "
-        f"the fullest partition {times_mean(expected)}, and it has {ratio:.2f}.",
+        f"{keys} too few for {topic.partitions} partitions{without}: even equally frequent keys would "
+        f"by chance give the fullest partition {times_mean(expected)}; it has {ratio:.2f}.",
         explains,
     )
 
@@ -158,8 +158,8 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
     subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
     return SkewCause(
         "null_keys",
-        f"{subject}; they are spread {manner}, {ratio:.2f} times their mean on the fullest partition, and "
-        f"have no order among each other.",
+        f"{subject}; they are spread {manner}, with {ratio:.2f} times their mean on the fullest partition, "
+        f"and have no order relative to each other.",
         explains,
     )
 
@@ -172,22 +172,22 @@ def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | Non
     if by == "bytes":
         evidence += f" (by records the fullest has {topic.ratio('records').value:.2f})"
     if mix is not None and mix.unknown:
-        return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key makes it.{note}")
+        return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key causes it.{note}")
     largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
     total = float(topic.loads(by).sum())
     if not largest:
         return SkewCause("null_keys", f"{evidence}, though no record has a key.{note}")
     return SkewCause(
         "hot_keys",
-        f"{evidence}; no few keys make it, but keys of uneven size together: the largest has "
-        f"{percent(largest[0] / total)}, the {len(largest)} largest {percent(sum(largest) / total)} "
+        f"{evidence}; not a few keys cause it, but many keys of uneven size: the largest has "
+        f"{percent(largest[0] / total)}, the {len(largest)} largest have {percent(sum(largest) / total)} "
         f"of the {by}.{note}",
     )
 
 
 def _balanced(topic: SampledTopic, note: str) -> SkewCause:
     if topic.partitions == 1:
-        return SkewCause("balanced", "There is one partition, which has every record.")
+        return SkewCause("balanced", "The topic has only one partition.")
     by_records, by_bytes = (topic.ratio(by) for by in MEASURES)
     evidence = (
         f"The fullest partition has {times_mean(by_records.value)} by records and {by_bytes.value:.2f} by "

@@ -89,7 +89,7 @@ _REFUSALS: dict[str, tuple[str, str]] = {
         f"grant it READ on groups whose name starts with {GROUP_ID}",
     ),
     f"{_KAFKA}.ClusterAuthorizationException": (
-        "this account may not ask the cluster for this",
+        "this account may not describe the cluster",
         "grant it DESCRIBE on the cluster",
     ),
     f"{_KAFKA}.TransactionalIdAuthorizationException": (
@@ -97,31 +97,31 @@ _REFUSALS: dict[str, tuple[str, str]] = {
         "grant it READ and DESCRIBE on the topic",
     ),
     f"{_KAFKA}.UnknownTopicOrPartitionException": (
-        "topic {topic} does not exist, or was removed while it was read",
-        "kafkaform get topics lists what this account sees",
+        "topic {topic} does not exist, or was deleted while it was being read",
+        "kafkaform get topics lists the topics that this account can see",
     ),
     f"{_KAFKA}.SaslAuthenticationException": (
-        "the broker did not accept the account that Spark logs in with",
-        "check sasl.mechanism, the name, and the password",
+        "the broker rejected the credentials that Spark uses",
+        "check sasl.mechanism, the user name and the password",
     ),
     f"{_KAFKA}.SslAuthenticationException": (
         "the TLS handshake between Spark and the broker failed",
-        "check that executors can read the certificates, and that they fit the broker's name",
+        "check that the executors can read the certificates, and that these match the broker's host name",
     ),
     "javax.security.auth.login.LoginException": (
-        "Spark could not log in to Kafka: the login module refused",
-        "check sasl.mechanism and the properties that belong to it",
+        "Spark could not log in to Kafka: the login module failed",
+        "check sasl.mechanism and its properties",
     ),
     f"{_KAFKA}.TimeoutException": (
         "Kafka did not answer Spark in time",
-        "check that the brokers' advertised addresses can be reached from where Spark's executors run",
+        "check that Spark's executors can reach the brokers' advertised addresses",
     ),
     "java.util.concurrent.TimeoutException": (
-        "Kafka gave Spark no record of topic {topic} in time",
-        "try again; where brokers are slow, read less at once with --records",
+        "Kafka sent Spark no records of topic {topic} in time",
+        "try again; if the brokers are slow, read fewer records with --records",
     ),
     "org.apache.kafka.common.config.ConfigException": (
-        "Kafka's Java client does not accept a client property",
+        "Kafka's Java client rejects a client property",
         "check the names and values of the cluster's client properties",
     ),
     "java.lang.OutOfMemoryError": (
@@ -129,7 +129,7 @@ _REFUSALS: dict[str, tuple[str, str]] = {
         "give it more: --spark-conf spark.driver.memory=4g",
     ),
     "java.lang.NoClassDefFoundError": (
-        "Spark's Kafka connector is not whole, or of another version",
+        "Spark's Kafka connector is incomplete or has the wrong version",
         "let spark-submit fetch it: --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
     ),
 }

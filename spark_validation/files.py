@@ -37,7 +37,7 @@ _SUFFIX = r"\.(parquet|json|jsonl|ndjson)(\.(gz|zst|bz2|lz4|snappy|deflate))?$"
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _NEEDED = ("partition", "size")
 _COUNTS = (*_NEEDED, "offset")
-_HINT = "columns are key, partition and size, and if known offset, timestamp and topic"
+_HINT = "the columns are key, partition and size, and optionally offset, timestamp and topic"
 NO_TIME = -1
 """In milliseconds: a record whose time nobody tells."""
 
@@ -67,7 +67,7 @@ def normalised(raw: DataFrame, path: str) -> DataFrame:
         ReadingFailed: A column is missing, or of a type that says nothing.
     """
     if not raw.columns:
-        raise ReadingFailed(f"{path} holds no record", hint=_HINT)
+        raise ReadingFailed(f"{path} contains no records", hint=_HINT)
     present = {field.name: field.dataType for field in raw.schema.fields}
     missing = [name for name in _NEEDED if name not in present]
     if not {"key", "key_base64"} & present.keys():
@@ -143,7 +143,7 @@ _NAMED = 5
 _MOST_PARTITIONS = 100_000
 _DAMAGED = "_not_json"
 _SPARKS = (PySparkException, Py4JError)
-_COUNT = "a whole number from 0 up"
+_COUNT = "a whole number of at least 0"
 _MEANT = {"key_base64": "Base64"}
 
 
@@ -214,7 +214,7 @@ def open_files(
         if len(topics) > 1:
             raise ReadingFailed(
                 f"{name} has no column topic, and {len(topics)} topics are named",
-                hint="name the one that its records are of",
+                hint="name only the topic that its records belong to",
             )
         return RecordFiles(name, rows, topics or (_stem(name),), by_topic=False, ordered=ordered)
     try:
@@ -222,12 +222,15 @@ def open_files(
     except _SPARKS as error:
         raise _unreadable(name, error) from None
     if None in found:
-        raise ReadingFailed(f"{name} has records without a topic", hint="give the topic of each, or of none")
+        raise ReadingFailed(
+            f"{name} has records without a topic",
+            hint="set the topic of every record, or leave the column out",
+        )
     found.sort()
     missing = [topic for topic in topics if topic not in found]
     if missing:
         raise ReadingFailed(
-            f"{name} has no record of topic {missing[0]}", hint=f"it has those of {_listed(found)}"
+            f"{name} has no records of topic {missing[0]}", hint=f"it has records of {_listed(found)}"
         )
     return RecordFiles(name, rows, topics or tuple(found), by_topic=True, ordered=ordered)
 
@@ -282,12 +285,13 @@ def run_file(
     except _SPARKS as error:
         raise _unreadable(files.name, error) from None
     notes.append(
-        "shares of partitions are those of the files: nobody tells whether these hold the same part of each"
+        "the shares of partitions are those in the files: it is not known whether these"
+        " contain the same part of each partition"
     )
     if not files.ordered:
         notes.append(
-            "the files do not tell offsets, so that records were dealt out at random: intervals assume"
-            " that records are independent, and are too narrow where those of a key lie together"
+            "the files have no offsets, so records were divided into replicates at random: intervals assume"
+            " that records are independent, and are too narrow where the records of a key come together"
         )
     return analysis.analyse(
         topic, counted, plan, layout, mode="file", limits=limits, groups=groups, since_ms=None,
@@ -299,12 +303,13 @@ def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
     kinds = suffixes(spark, path)
     if not kinds:
         raise ReadingFailed(
-            f"{name} holds no parquet or JSON file, or only empty ones",
-            hint="names end in .parquet, .json, .jsonl or .ndjson",
+            f"{name} contains no parquet or JSON files, or only empty ones",
+            hint="file names must end in .parquet, .json, .jsonl or .ndjson",
         )
     if len(kinds) > 1:
         raise ReadingFailed(
-            f"{name} holds files of several formats ({', '.join(sorted(kinds))})", hint="keep one in it"
+            f"{name} contains files of several formats ({', '.join(sorted(kinds))})",
+            hint="use files of one format",
         )
     if kinds == {"parquet"}:
         return spark.read.parquet(path)
@@ -313,7 +318,8 @@ def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
     rows = reader.option("multiLine", str(is_json_list(spark, path)).lower()).json(path)
     if _DAMAGED in rows.columns:
         raise ReadingFailed(
-            f"{name} has records that are not JSON objects", hint="write a record a line, or one list of all"
+            f"{name} has records that are not JSON objects",
+            hint="write one record per line, or one JSON array",
         )
     return rows
 
@@ -323,7 +329,7 @@ def _counts(rows: DataFrame, name: str) -> dict[int, int]:
     sums = F.count(F.lit(1)), F.count("flawed"), F.min("flawed")
     found = rows.groupBy("partition").agg(*sums).limit(_MOST_PARTITIONS + 1).collect()
     if not found:
-        raise ReadingFailed(f"{name} holds no record", hint="there is nothing to analyse")
+        raise ReadingFailed(f"{name} contains no records", hint="there is nothing to analyse")
     flaws = {flaw for *_, flaw in found if flaw is not None}
     if flaws:
         total, bad = sum(row[1] for row in found), sum(row[2] for row in found)
@@ -343,16 +349,18 @@ def _partitions(
     if given is not None:
         if given < least:
             raise ReadingFailed(
-                f"{path} has records of partition {least - 1}, and --partitions {given} has only those up to"
-                f" {given - 1}",
+                f"{path} has records of partition {least - 1}, but --partitions {given} allows only"
+                f" partitions up to {given - 1}",
                 hint="give the partition count that the topic had when the records were taken",
             )
         return given, []
     if declared is not None and declared >= least:
         return declared, []
     if least > _MOST_PARTITIONS:
-        raise ReadingFailed(f"{path} has records of partition {least - 1}", hint="no topic has that many")
-    return least, [f"the topic is taken to have {least:,} partitions, as its records are on no higher one"]
+        raise ReadingFailed(
+            f"{path} has records of partition {least - 1}", hint="no topic has that many partitions"
+        )
+    return least, [f"the topic is assumed to have {least:,} partitions: its records are on no higher one"]
 
 
 def _plan(counts: dict[int, int], count: int, replicates: int, seed: int) -> FilePlan:
@@ -388,7 +396,7 @@ def _unreadable(name: str, error: Exception) -> ReadingFailed:
         return ReadingFailed(f"{name}: no such file or folder", hint="give a file, or a folder of files")
     why = f" ({condition})" if condition else ""
     return ReadingFailed(
-        f"{name} cannot be read{why}", hint="it may be damaged, or not of the format that its name says"
+        f"{name} cannot be read{why}", hint="it may be damaged, or not in the format that its name says"
     )
 
 

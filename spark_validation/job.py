@@ -133,9 +133,9 @@ def retention_notes(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
     named = ", ".join(str(partition) for partition in sorted(lost)[:_NAMED])
     more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
     note = (
-        f"retention moved while the topic was read: of {plan.records:,} offsets that were asked for,"
-        f" up to {sum(lost.values()):,} were removed meanwhile (partition{'s' if len(lost) > 1 else ''}"
-        f" {named}{more}); the oldest records count too little"
+        f"retention removed records while the topic was being read: of {plan.records:,} offsets requested,"
+        f" up to {sum(lost.values()):,} were removed (partition{'s' if len(lost) > 1 else ''}"
+        f" {named}{more}); the oldest records are underrepresented"
     )
     return (note,)
 
@@ -200,9 +200,9 @@ def run_topic(
     """
     if is_connect(spark) and (secret := sorted(filter(is_sensitive, kafka))):
         raise ReadingFailed(
-            f"Spark Connect keeps what it is asked in its server's log and event log: {', '.join(secret)}"
-            " would be there to read",
-            hint="use --master, or a listener and account that need no secret",
+            f"a Spark Connect server writes requests to its log and event log, where {', '.join(secret)}"
+            " could be read",
+            hint="use --master, or a listener that needs no secret",
         )
     properties = _with_absolute_paths(kafka)
 

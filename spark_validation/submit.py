@@ -51,21 +51,26 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     arguments = _Parser(
-        prog="spark_validation", description="How the keys of topics fall on their partitions."
+        prog="spark_validation", description="Measure how evenly keys spread over partitions."
     )
     add = arguments.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
     add("--command-config", metavar="FILE", help="properties of Kafka's Java clients; secrets stay in it")
     add("--topic", action="append", required=True, dest="topics", help="may be given several times")
-    add("--output", required=True, metavar="PATH", help="where the report goes: any path that Hadoop knows")
+    add(
+        "--output",
+        required=True,
+        metavar="PATH",
+        help="where to write the report: any path that Hadoop supports",
+    )
     add("--cluster-name", help="the cluster's name in the report")
     size = arguments.add_mutually_exclusive_group()
-    size.add_argument("--records", type=_count, default=RECORDS, help="of the sample (default: %(default)s)")
+    size.add_argument("--records", type=_count, default=RECORDS, help="sample size (default: %(default)s)")
     size.add_argument("--full", action="store_true", help="read every record")
-    add("--precision", type=_share, help="the wanted half width of a share's interval, such as 0.01")
-    add("--since-ms", type=int, help="only records from then on, in milliseconds since 1970")
-    add("--seed", type=int, default=0, help="of the windows' places (default: %(default)s)")
-    add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to place the keys on")
+    add("--precision", type=_share, help="the half-width of a share's interval to aim for, such as 0.01")
+    add("--since-ms", type=int, help="only records since this time, in milliseconds since 1970")
+    add("--seed", type=int, default=0, help="seed of the random positions (default: %(default)s)")
+    add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to predict")
     add("--show-keys", action="store_true", help="report the keys themselves, not only their hashes")
     return arguments
 
@@ -241,7 +246,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
             raise
         raise JobFailed(
             f"the report cannot be written to {given.output}: {causes[0].line}",
-            hint="give a path that the driver's Hadoop configuration knows, and that this account may write",
+            hint="give a path that the driver's Hadoop configuration supports and this account may write to",
         ) from error
 
 
@@ -254,13 +259,13 @@ def _client_properties(spark: SparkSession, given: argparse.Namespace) -> dict[s
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise JobFailed(
                 f"cannot read {given.command_config}: {reason}",
-                hint="on a cluster, hand it to the driver: spark-submit --files client.properties",
+                hint="on a cluster, pass it to the driver: spark-submit --files client.properties",
             ) from error
         kafka = java_properties(spark, text)
     if given.bootstrap_server:
         kafka["bootstrap.servers"] = given.bootstrap_server
     if not kafka.get("bootstrap.servers"):
-        raise JobFailed("no broker's address is given", hint="give --bootstrap-server HOST:PORT")
+        raise JobFailed("no broker address is given", hint="give --bootstrap-server HOST:PORT")
     for name in _SPARKS_OWN:
         if kafka.pop(name, None) is not None:
             sys.stderr.write(f"note: {name} in {given.command_config} is not used: Spark sets it itself\n")

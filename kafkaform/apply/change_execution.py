@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.model import FieldChange, Observation, PlannedChange
     from kafkaform.core.moves import MoveProgress
-    from kafkaform.core.operations import Operation
+    from kafkaform.core.operations import Operation, Reassign
 
 
 NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost, MovesUnfinished)
@@ -50,6 +50,7 @@ class ChangeExecution:
         done: Those that were carried out.
         unsure: Those that were sent, and may have been carried out or not.
         in_part: Those that were refused, but not for all of their partitions.
+        moves: Moves of replicas that were handed to the reassigner.
         deferred: Fields that differ still, and that no operation is for.
         error: What came instead of an answer, or the answer; nothing more is sent after one.
         unverified: What speaks against its being on the cluster, as last read.
@@ -62,6 +63,7 @@ class ChangeExecution:
     done: list[Operation] = field(default_factory=list)
     unsure: list[Operation] = field(default_factory=list)
     in_part: list[Operation] = field(default_factory=list)
+    moves: list[Reassign] = field(default_factory=list)
     deferred: tuple[FieldChange, ...] = ()
     error: ClusterError | None = None
     unverified: str = ""
@@ -73,6 +75,11 @@ class ChangeExecution:
     def sent(self) -> bool:
         """Whether anything was sent that may be on the cluster."""
         return bool(self.done or self.unsure)
+
+    @property
+    def open_moves(self) -> list[Reassign]:
+        """Moves of replicas that may have begun and did not end as they were to."""
+        return [operation for operation in self.moves if operation not in self.done]
 
     def settle(self, result: Result, message: str = "", hint: str | None = None) -> None:
         """End here."""
@@ -111,11 +118,22 @@ class ChangeExecution:
             self.in_part.append(operation)
         self.error = error
 
-    def read_back(self, observation: Observation) -> None:
-        """End if the reading shows all that is wanted, or else all that was carried out."""
+    def read_back(self, observation: Observation, *, in_place: bool = True) -> None:
+        """End if the reading shows all that is wanted, or else all that was carried out.
+
+        Args:
+            observation: What the cluster shows.
+            in_place: Whether the replicas of `open_moves` are in place; a reading that shows them there
+                right after a cancellation is not enough (see `Reassigner.in_place`).
+        """
         left = remaining(self.planned.change, observation)
         if isinstance(left, Moved):
             self._moved(left)
+            return
+        if left.change is None and not in_place:
+            self.unverified = "its replicas are still being moved, or moved back"
+            if self.error is not None and not (self.unsure or self.in_part):
+                self.settle(Result.FAILED, self.error.message, self.error.hint)
             return
         self.deferred = left.deferred
         still = KINDS[self.planned.ref.kind].operations(left.change) if left.change else ()

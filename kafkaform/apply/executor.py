@@ -236,6 +236,7 @@ class _Run:
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
             self._changes[operation.ref].unsure.append(operation)
+            self._changes[operation.ref].moves.append(operation)
         self._note(work, self._reassigner.run(work))
 
     def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
@@ -296,12 +297,15 @@ class _Run:
             self._observer.verifying(len(waiting))
             try:
                 observation = self._observe(waiting)
+                in_place = [self._reassigner.in_place(change.open_moves) for change in waiting]
             except ClusterError as error:
                 for change in waiting:
                     change.unreadable(error)
             else:
-                for change in waiting:
-                    change.read_back(observation)
+                for change, moved in zip(waiting, in_place, strict=True):
+                    change.read_back(observation, in_place=moved)
+                    if change.result is None and not moved and self._interrupted:
+                        change.give_up()  # nobody waits any more
             left = len(which())
             if left < len(waiting):
                 deadline = self._clock.now() + VERIFY_TIMEOUT_S

@@ -72,7 +72,7 @@ def broker_down(broker: int) -> Unreachable:
     """The error for the replication rates of a broker that is down: only it takes and shows them."""
     return Unreachable(
         f"broker {broker} is down: it keeps the replication rates that it has",
-        hint="they hold nothing back while no topic names its replicas; start it and run this again",
+        hint="they throttle nothing while no topic lists its replicas; start it and run this again",
     )
 
 

@@ -60,7 +60,7 @@ def place(
     count = brokers or len(before) or 1
     if before and count != len(before):
         raise DevClusterError(
-            f"the data there is of a cluster of {len(before)}, and cannot be used by {count}",
+            f"the data there is from a cluster of {len(before)} and cannot be used for one of {count}",
             hint=f"use --brokers {len(before)}, another --data, or first `kafkaform dev down --wipe`",
         )
     if port is not None:
@@ -96,7 +96,7 @@ class AlreadyRunning(DevClusterError):  # noqa: N818
         self.cluster = cluster
         super().__init__(
             f"a cluster is running in {cluster.directory}",
-            hint="stop it with `kafkaform dev down`, or use it",
+            hint="use it, or stop it with `kafkaform dev down`",
         )
 
 
@@ -263,7 +263,7 @@ class DevCluster:
             self._reload()
             node = self._node(node_id)
             if _running([node])[node]:
-                raise DevClusterError(f"node {node_id} is running already")
+                raise DevClusterError(f"node {node_id} is already running")
             java = find_java()
             self._launch([node], java, kafka_classpath(java=java), timeout_s)
 

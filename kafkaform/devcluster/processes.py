@@ -196,7 +196,7 @@ def end(processes: Iterable[psutil.Process], *, grace_s: float) -> None:
         remaining = _await_end(remaining, grace_s)
     _signal(remaining, kill=True)
     if remaining := _await_end(remaining, _KILL_S):
-        raise DevClusterError(f"process {remaining[0].pid} does not end", hint="see why with ps")
+        raise DevClusterError(f"process {remaining[0].pid} does not exit", hint="check its state with ps")
 
 
 def _signal(processes: Iterable[psutil.Process], *, kill: bool) -> None:

@@ -68,7 +68,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         part = connection.recv(size - len(received))
         if not part:
-            raise BadAnswer("the connection ended before the answer did")
+            raise BadAnswer("the connection was closed before the response was complete")
         received += part
     return received
 
@@ -126,7 +126,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
-            raise BadAnswer("the answer is cut short")
+            raise BadAnswer("the response is incomplete")
         self._at += size
         return taken
 
@@ -164,7 +164,7 @@ def await_nodes(
             if processes.has_ended(started[node]):
                 log = log_files[node]
                 raise DevClusterError(
-                    f"node {node.id} ended while it was starting: {last_words(log)}", hint=f"see {log}"
+                    f"node {node.id} exited while it was starting: {last_words(log)}", hint=f"see {log}"
                 )
         waiting = [node for node in waiting if not answers(node, cluster_id, expected=expected)]
         if waiting and time.monotonic() > deadline:

@@ -61,7 +61,7 @@ def free_ports(count: int, *, avoid: frozenset[int] = frozenset()) -> tuple[int,
     if len(chosen) < count:
         raise DevClusterError(
             f"fewer than {count} of the ports {_FREE_RANGE.start}-{_FREE_RANGE.stop - 1} are free",
-            hint="stop what listens there",
+            hint="stop processes that listen on these ports",
         )
     return tuple(chosen)
 
@@ -75,7 +75,8 @@ def consecutive_ports(first: int, count: int) -> tuple[int, ...]:
     ports = tuple(range(first, first + count))
     if first < 1 or ports[-1] > _HIGHEST:
         raise DevClusterError(
-            f"{count} brokers from port {first} on need ports beyond {_HIGHEST}", hint="choose a lower --port"
+            f"{count} brokers starting at port {first} need ports above {_HIGHEST}",
+            hint="choose a lower --port",
         )
     for port in ports:
         if not is_free(port):
@@ -158,8 +159,8 @@ def read(directory: Path) -> ClusterState | None:
         raise DevClusterError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DevClusterError(
-            f"{path} is damaged, or of another version of kafkaform",
-            hint=f"stop what runs there by hand, remove {directory}, and start anew",
+            f"{path} is damaged, or was written by another version of kafkaform",
+            hint=f"stop its processes by hand, remove {directory}, and start again",
         ) from error
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
@@ -204,6 +203,8 @@ def _result(one: Reported, rules: list[str], workspace: Workspace, seen: Counter
 
 def _fingerprint(one: Reported, place: Location | None, workspace: Workspace, seen: Counter[str]) -> str:
     """What stays as it is when lines move: the rule, the file, the message; equal ones are numbered."""
+    from hashlib import sha256  # which loads OpenSSL: SARIF alone needs it
+
     file = workspace.path(place.file) if place else ""
     parts = (one.diagnostic.code, file, one.message)
     digest = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -144,7 +144,7 @@ def _bar(x: float, width: float, part: float, kind: str, tip: str = "") -> Bar:
 def _grouping(items: int, found: int, item: str) -> str:
     size = -(-items // found)
     group = f"up to {size} neighbouring {item}s"
-    return f"A column stands for {group}: pale is the fullest of them, dark their mean."
+    return f"Each column shows {group}: the pale bar is the fullest of them, the dark bar their mean."
 
 
 _POINTS = 120
@@ -271,7 +271,7 @@ def partition_charts(topic: TopicResult, *, columns: int, by_bytes: bool) -> tup
         number, fullest = max(shares, key=lambda pair: pair[1].value)
         text = (
             f"Share of each of {counted(len(shares), 'partition')}, {title.lower()}: partition "
-            f"{number} has most, {share(fullest.value)}; the mean is {share(1 / len(shares))}; "
+            f"{number} has the most, {share(fullest.value)}; the mean is {share(1 / len(shares))}; "
             f"fullest over mean {ratio(spread.max_mean_ratio.value)}."
         )
         found.append(
@@ -287,7 +287,7 @@ def inequality(topic: TopicResult) -> Chart:
         [one.share.value for one in topic.partitions],
         title=f"Lorenz curve of the records, Gini {gini}",
         text=f"Lorenz curve of the records over the partitions, emptiest first. Gini coefficient {gini}: "
-        "0 is even, near 1 one partition has everything.",
+        "0 is even; near 1, one partition has everything.",
     )
 
 
@@ -310,7 +310,7 @@ def prediction(topic: TopicResult) -> Chart:
             f"{ratio(one.value)} with {counted(number, 'partition')}"
             for number, one in sorted(predicted.items())
         )
-        + f". Measured with the present {present}: {ratio(topic.by_records.max_mean_ratio.value)}.",
+        + f". Measured with the current {present}: {ratio(topic.by_records.max_mean_ratio.value)}.",
         x_ticks=[(place, str(number)) for number, place in places.items()],
         span=(-0.3, len(counts) - 0.7),
         least=2.0,

@@ -169,7 +169,7 @@ def _tiles(topic: TopicResult) -> tuple[Tile, ...]:
         _tile(
             "Useful consumers", spread.effective_parallelism, ratio, f"of {len(topic.partitions)}, by records"
         ),
-        _tile("Distinct keys", topic.distinct_keys, count, f"{topic.sampled_distinct_keys:,} were read"),
+        _tile("Distinct keys", topic.distinct_keys, count, f"{topic.sampled_distinct_keys:,} in the sample"),
         _tile("Without a key", topic.null_key_share, share, "of the records"),
     ]
     if topic.hot_keys:
@@ -182,7 +182,7 @@ def _tile(name: str, estimate: Estimate, words: Callable[[float], str], hint: st
 
 
 def _between(ends: str) -> str:
-    return f"95 %: {ends}" if ends else "counted"
+    return f"95 %: {ends}" if ends else "exact"
 
 
 def _key_rows(keys: tuple[HotKeyResult, ...]) -> tuple[KeyRow, ...]:
@@ -208,9 +208,8 @@ def _group_view(group: GroupResult, detail: Detail) -> GroupView:
 def _trend_note(trend: Trend) -> str:
     note = f"{counted(len(trend.moments), 'report')}, oldest first; the band is the 95 % interval."
     if trend.left_out:
-        note += (
-            f" Of {trend.left_out + len(trend.moments):,} reports the most skewed of each stretch is shown."
-        )
+        total = trend.left_out + len(trend.moments)
+        note += f" Of {total:,} reports, only the most skewed of each period is shown."
     return note
 
 

@@ -192,7 +192,7 @@ def _figures(topic: TopicResult) -> str:
         for field, name in SPREAD_FIGURES.items()
     ]
     table = _table(("Spread", "By records", "By bytes"), rows)
-    keys = f"{estimated(topic.distinct_keys, count)}, {topic.sampled_distinct_keys:,} of them read"
+    keys = f"{estimated(topic.distinct_keys, count)}, {topic.sampled_distinct_keys:,} in the sample"
     keyless = f"{estimated(topic.null_key_share, share)} of the records"
     return f"{table}\n\nDistinct keys: {keys}. Without a key: {keyless}."
 
@@ -216,7 +216,7 @@ def _keys(topic: TopicResult) -> str:
 
 def _key(topic: TopicResult, key: HotKeyResult, *, with_text: bool) -> list[str]:
     text = NOTHING if key.key is None else code(brief(key.key), 120, cell=True)
-    peak = f"{ratio(key.peak)} times, in {key.slices_seen:,} of {topic.sample.slices:,} slices"
+    peak = f"{ratio(key.peak)} times, in {key.slices_seen:,} of {topic.sample.slices:,} replicates"
     return [
         code(key.key_hash, 64, cell=True),
         *([text] if with_text else []),
@@ -265,7 +265,7 @@ def _sentence(text: str) -> str:
 
 LEAST = 6_000
 """What headings and notes alone may need."""
-SEE = "the JSON and HTML reports have all"
+SEE = "the JSON and HTML reports contain everything"
 _ORDER = ("error", "warning", "info")
 _NAME = 249
 _BRIEF_NAME = 70

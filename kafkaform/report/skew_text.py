@@ -164,13 +164,13 @@ def _notes(page: _Page, topic: TopicResult) -> None:
 
 def _figures(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
     page.table(figure_table(topic, page.room))
-    read = "" if topic.sample.mode == "full" else f"; {topic.sampled_distinct_keys:,} among those read"
+    read = "" if topic.sample.mode == "full" else f"; {topic.sampled_distinct_keys:,} in the sample"
     page.note("Distinct keys: ", f"{estimated(topic.distinct_keys, count)}{read}.")
     page.note("Without a key: ", f"{estimated(topic.null_key_share, share)} of the records.")
     placed = topic.partitioners
     if placed and (verbose or max(placed.values()) < _CERTAIN):
         parts = ", ".join(f"{name} {share(part, 1)}" for name, part in placed.items())
-        page.note("Partitioners: ", f"records with a key lie where each would put them: {parts}.")
+        page.note("Partitioners: ", f"records with a key that are where each would put them: {parts}.")
 
 
 def _keys(page: _Page, topic: TopicResult, *, verbose: bool) -> None:

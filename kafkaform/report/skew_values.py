@@ -30,8 +30,8 @@ PASS, WARN, FAIL, NONE = "pass", "warn", "fail", "none"
 VERDICTS = {
     FAIL: "breaks its policy",
     WARN: "may break its policy",
-    PASS: "keeps its policy",
-    NONE: "no policy judged",
+    PASS: "meets its policy",
+    NONE: "no policy",
 }
 """The verdict of a topic in words, the worst first."""
 
@@ -211,7 +211,7 @@ def is_bursty(topic: TopicResult, key: HotKeyResult) -> bool:
 def headline(topic: TopicResult) -> str:
     """The diagnosis with its figures, in one sentence that has no foreign text in it."""
     if is_empty(topic):
-        return "There is no record to judge."
+        return "There are no records to measure."
     fullest = f"the fullest of {counted(len(topic.partitions), 'partition')} has {_times_mean(topic)}"
     match topic.diagnosis:
         case "balanced":
@@ -229,9 +229,9 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = "Producers place the same keys differently, so order per key is broken"
+            lead = "Producers place the same keys on different partitions, so order per key is broken"
         case "repartitioned":
-            lead = "Keys lie on several partitions since some were added, so order per key is broken"
+            lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:
             lead = "Keys are not spread evenly"
     return f"{lead}; {fullest}."
@@ -244,7 +244,7 @@ def sampled(sample: SampleResult) -> str:
         case "full":
             parts = [f"all records: {sample.records:,}"]
         case "file":
-            parts = [f"{read} of a file"]
+            parts = [f"{read} from files"]
         case _:
             # Offsets, because nobody knows how many records a log has before all are read.
             parts = [
@@ -257,19 +257,19 @@ def sampled(sample: SampleResult) -> str:
     if sample.since_ms is not None:
         parts.append(f"since {moment(sample.since_ms)}")
     if sample.achieved:
-        wanted = f" (wanted {_points(sample.precision)})" if sample.precision else ""
+        wanted = f" (requested {_points(sample.precision)})" if sample.precision else ""
         parts.append(f"shares to within {_points(sample.achieved)} percentage points{wanted}")
     return ", ".join(parts)
 
 
 def summary(topics: Sequence[TopicResult]) -> str:
-    """All topics by verdict, or by diagnosis without one: `3 topics: 1 breaks its policy, 2 not judged`."""
+    """All topics by verdict, or by diagnosis: `2 topics: 1 breaks its policy, 1 without a policy`."""
     states = [verdict(topic) for topic in topics]
     words = {
         FAIL: ("breaks its policy", "break their policy"),
         WARN: ("may break its policy", "may break their policy"),
-        NONE: ("not judged", "not judged"),
-        PASS: ("keeps its policy", "keep their policy"),
+        NONE: ("without a policy", "without a policy"),
+        PASS: ("meets its policy", "meet their policy"),
     }
     found = [f"{number:,} {words[state][number != 1]}" for state in _WORST if (number := states.count(state))]
     if set(states) == {NONE}:

@@ -1,4 +1,4 @@
-"""Consent: somebody's word that a hazard of a resource is meant."""
+"""Consent: a recorded statement that a hazard of a resource is accepted."""
 
 from __future__ import annotations
 

@@ -58,10 +58,11 @@ FEWEST_FOR_BRAKE = 10
 def keys_move(context: RuleContext) -> Iterator[Finding]:
     """A partition increase moves keys of a topic whose order per key may matter.
 
-    A key's partition is its hash modulo the partition count, so a share of all keys that follows from the
-    two counts goes to another partition. Records of one key then lie on two partitions, and are read in
-    any order between them. The plan says how many keys move; a topic that says `keyed: false` has none
-    that matter. Set this rule to `error` to have such plans refused.
+    A key's partition is its hash modulo the partition count, so an increase moves a share of all keys,
+    which follows from the two counts, to other partitions. Records of such a key are then on two
+    partitions, and consumers may read them in any order. The plan says how many keys move. If order per
+    key does not matter, write `keyed: false`, and this rule reports nothing. Set this rule to `error` to
+    refuse such plans.
     """
     yield from _with_hazard(context, {"partition-increase"})
 
@@ -70,22 +71,22 @@ def keys_move(context: RuleContext) -> Iterator[Finding]:
 def compacted_keys_move(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is planned on a compacted topic.
 
-    Compaction keeps the latest record of a key within one partition. The keys that move leave their old
-    value behind on the old partition for good, so that whoever reads the topic from the start sees two
-    latest values. The plan asks for consent; a new topic into which every key is written again is the way
-    without this. Set this rule to `error` to have such plans refused.
+    Compaction keeps the latest record of a key within one partition. A key that moves leaves its old
+    value on the old partition forever, so a consumer that reads the topic from the start sees two latest
+    values. The plan asks for consent. To avoid this, create a new topic and rewrite every key into it.
+    Set this rule to `error` to refuse such plans.
     """
     yield from _with_hazard(context, {"partition-increase-compacted"})
 
 
 @rule("KF403", Severity.INFO, stage=Stage.CHANGES)
 def retention_cut(context: RuleContext) -> Iterator[Finding]:
-    """A retention is cut: records that are there now are deleted.
+    """A retention is cut: existing records are deleted.
 
-    Kafka deletes whole segments: those in which every record is past the new retention go within minutes
-    (`log.retention.check.interval.ms`), the others once that is true of them, and none can be had back.
-    The plan says how old a record becomes, and how much data the topic holds where the account may know,
-    and asks for consent. Set this rule to `error` to have such plans refused.
+    Kafka deletes whole segments. Those in which every record is past the new retention are deleted within
+    minutes (`log.retention.check.interval.ms`), the others once all of their records are. None can be
+    restored. The plan asks for consent. It says how old a record becomes, and how much data the topic
+    holds if the account may see that. Set this rule to `error` to refuse such plans.
     """
     yield from _with_hazard(context, {"retention-cut"})
 
@@ -94,11 +95,11 @@ def retention_cut(context: RuleContext) -> Iterator[Finding]:
 def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """A plan puts a large share of the declared topics at risk at once.
 
-    One wrong default or one bad merge can concern every topic. From ten existing topics on, changes that
-    are not safe (updates and deletions; new topics do not count) may concern at most `limits.blastRadius`
-    of them, 30 % unless kafkaform.yaml says otherwise. Beyond it all changes of the plan that are not safe
-    are refused. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit. When a saved
-    plan is applied it is asked again, of all live topics that are not ignored.
+    One wrong default or one bad merge can affect every topic. If there are ten topics or more, changes
+    that are not safe may affect at most `limits.blastRadius` of the existing topics, 30 % by default.
+    Updates and deletions count; new topics do not. Above the limit, all changes of the plan that are not
+    safe are refused. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit. When a
+    saved plan is applied, this is checked again, against all live topics that are not ignored.
     """
     topics = (
         [ref for ref in context.inventory if is_topic(ref)]
@@ -130,10 +131,10 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
 def groups_affected(context: RuleContext) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
-    Partitions that are added to a topic are read by a running group from `auto.offset.reset` on: with
-    `latest`, records written before the group finds the new partitions are skipped, and offsets cannot be
-    committed for a group that has members. A topic that is deleted takes the offsets of all its groups
-    with it, and their members go on asking for it.
+    A running group reads new partitions from `auto.offset.reset` on. With `latest`, records written
+    before the group finds these partitions are skipped, and offsets cannot be committed for a group that
+    has members. If a topic is deleted, the offsets of all its groups in it are deleted too, and their
+    members keep requesting the topic.
     """
     by_topic: dict[str, list[Group]] = {}
     for group in context.groups.values():
@@ -172,9 +173,10 @@ def _at_risk(context: RuleContext, ref: ResourceRef, readers: list[Group]) -> It
 def partitions_without_offset(context: RuleContext) -> Iterator[Finding]:
     """A group that exists has no offset in some partitions of a topic that it reads.
 
-    They were added later, or had no record while it ran. A declaration never moves an existing group, so
-    this is not a change: a member that gets such a partition begins at its `auto.offset.reset`, and with
-    `latest` skips what is there. While the group has no member, `kafkaform reset` can set an offset.
+    These partitions were added later, or had no records while the group ran. The plan contains no change
+    for them, as a manifest never moves an existing group. A member that is assigned such a partition
+    starts at its `auto.offset.reset`, and with `latest` skips the existing records. While the group has
+    no member, `kafkaform reset` can set an offset.
     """
     for desired in context.of_kind(ConsumerGroupKind.name):
         observed = context.live.get(desired.ref)
@@ -198,12 +200,13 @@ def partitions_without_offset(context: RuleContext) -> Iterator[Finding]:
 
 @rule("KF407", Severity.WARNING, stage=Stage.CHANGES)
 def moving_without_members(context: RuleContext) -> Iterator[Finding]:
-    """A group that is to be deleted or reset has no member, and yet its offsets moved a moment ago.
+    """A group that is to be deleted or reset has no member, but its offsets just moved.
 
-    A consumer that takes its partitions by `assign()` joins no group: its group looks empty while it
-    commits. A deletion or a reset under it is undone, or answered by reading records twice. Its offsets
-    are read twice, a little longer than the default of `auto.commit.interval.ms` apart; one that commits
-    less often, or has nothing to read, is not noticed.
+    A consumer that takes its partitions by `assign()` joins no group: the group looks empty while the
+    consumer commits. If the group is then deleted or reset, the consumer overwrites that, or reads
+    records twice. The offsets are read twice, a little longer apart than the default of
+    `auto.commit.interval.ms`. A consumer that commits less often, or has nothing to read, is not
+    detected.
     """
     for planned in context.changes:
         observed, later = context.live.get(planned.ref), context.groups.get(planned.ref.name)
@@ -275,12 +278,13 @@ def _numbers(numbers: Collection[int]) -> str:
 def writes_go_on(context: RuleContext) -> Iterator[Finding]:
     """Writes with acks=all would stop once the plan is applied.
 
-    They need min.insync.replicas replicas in sync. So min.insync.replicas must not rise above the replication
-    factor, nor the replication factor fall below it: lower both in one plan, and it is lowered first. Nor may
-    it rise above what is in sync in any partition, or a replica go without which too few are in sync, as
-    while a broker is down; replicas that the same plan adds count, as apply raises min.insync.replicas only
-    once they are in sync. What counts is the value in force after the apply, the cluster's default included.
-    Topics that have fewer in sync than they need already are no news, and left to doctor.
+    Such writes need min.insync.replicas replicas in sync. Therefore min.insync.replicas must not rise
+    above the replication factor, nor the replication factor fall below it; if one plan lowers both,
+    min.insync.replicas is lowered first. Nor may min.insync.replicas rise above the number of replicas in
+    sync in any partition, or a move drop replicas so that too few in sync remain, as can happen while a
+    broker is down. Replicas that the same plan adds count, as apply raises min.insync.replicas only once
+    they are in sync. The rule checks the value in force after the apply, the cluster's default included.
+    Topics that already have too few replicas in sync are reported by doctor instead.
     """
     for planned in context.changes:
         desired = context.declared.get(planned.ref)

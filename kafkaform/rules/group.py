@@ -32,12 +32,12 @@ IDLE_REQUESTS = 500
 def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
     """A group has more members than partitions.
 
-    Each partition is read by one member of a group, so members beyond the partitions have nothing to do.
-    Give the topic more partitions, or the group fewer members. As hot spares they may be wanted: waive the
-    rule with that reason. All partitions of all topics of the group count together; with the range
-    assignor, which deals out each topic by itself to the same first members, those of the largest topic
-    count. Share groups never trip this: in one, several members read one partition. Nor do groups of Kafka
-    Streams, whose own internal topics are work for members too.
+    Each partition is read by one member of a group, so members beyond the number of partitions are idle.
+    Add partitions to the topic, or run fewer members. If they are hot spares, waive the rule with that
+    reason. The rule adds up the partitions of all topics that the group reads. With the range assignor,
+    it takes those of the largest topic, as that assignor assigns each topic by itself, always from the
+    same first member on. It does not apply to share groups, in which several members read one partition,
+    or to groups of Kafka Streams, whose internal topics give work to members too.
     """
     for group in groups(context):
         capacity = _capacity(group)
@@ -60,11 +60,12 @@ def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
 def uneven_shares(context: RuleContext) -> Iterator[Finding]:
     """The expected members do not divide the partitions.
 
-    Some members then carry more partitions than others, and the group is as slow as those. Choose a number
-    of members that divides the partitions. The range assignor deals out each topic by itself and gives the
-    first members the rest of every one, so with several topics the shares grow further apart. Members
-    beyond the partitions are KF201's. Share groups never trip this, as no partition belongs to a member;
-    nor do groups of Kafka Streams, which has more to share than the partitions of its topics.
+    Some members then read more partitions than others, and the group is as slow as those members. Choose
+    a number of members that divides the partition count. The range assignor assigns each topic by itself
+    and gives the remainder of each to the first members, so with several topics the difference grows.
+    Members beyond the number of partitions are reported by KF201. The rule does not apply to share
+    groups, in which no partition belongs to one member, or to groups of Kafka Streams, which share more
+    than the partitions of their topics.
     """
     for group in groups(context):
         members, capacity = group.amount("members", "expected"), _capacity(group)
@@ -89,14 +90,15 @@ def uneven_shares(context: RuleContext) -> Iterator[Finding]:
 def static_membership(context: RuleContext) -> Iterator[Finding]:
     """A group of fixed size has no static members.
 
-    When a member restarts it leaves and joins again, and each time the partitions are dealt out anew. With
-    a group.instance.id of its own, a member that comes back within the session timeout gets its partitions
-    back, and no other member notices. This trips where members.expected and members.max are the same, two
-    or more, so that members come and go only by restarts. It cannot see what the application sets: where
-    that gives each member an id, waive the rule. It says nothing while all live members are static. An id
-    in the manifest is one for all members, and each that starts then shuts another out (warning); only a
-    text that the application completes, such as `checkout-{pod}`, can stand there. Share groups have no
-    static members, and groups of Kafka Streams are left alone.
+    A member that restarts leaves the group and joins it again, and each time the partitions are assigned
+    anew. If each member has its own group.instance.id, a member that returns within the session timeout
+    gets its partitions back, and the other members are not interrupted. The rule applies if
+    members.expected and members.max are equal, and at least two: members then come and go only by
+    restarts. It does not see what the application sets: if that gives each member an id, waive the rule.
+    It reports nothing while all live members are static. An id in the manifest would be the same for all
+    members, so that each new member fences the previous one (warning), unless the application completes
+    it, as in `checkout-{pod}`. The rule does not apply to share groups, which have no static members, or
+    to groups of Kafka Streams.
     """
     for group in groups(context):
         members = group.amount("members", "expected")
@@ -116,7 +118,8 @@ def static_membership(context: RuleContext) -> Iterator[Finding]:
         elif group.amount("members", "max") == members and not _all_static(group):
             yield Finding(
                 group.desired,
-                f"the group always has {members} members, but no {_INSTANCE}: each restart is two rebalances",
+                f"the group always has {members} members, but no {_INSTANCE}: "
+                "each restart causes two rebalances",
                 "set one for each member in the application, such as the name of its pod; "
                 "waive the rule where it does",
                 path="members.expected",
@@ -125,16 +128,17 @@ def static_membership(context: RuleContext) -> Iterator[Finding]:
 
 @rule("KF207", Severity.INFO)
 def idle_fetches(context: RuleContext) -> Iterator[Finding]:
-    """Many members with fetch.max.wait.ms at its default burden the brokers while nothing happens.
+    """Many members with the default fetch.max.wait.ms send many requests while there are no records.
 
-    A member asks each broker that leads one of its partitions for records. If there are none, the broker
-    answers after fetch.max.wait.ms, and the member asks again: members times brokers divided by the wait
-    is how many requests a second an idle group makes. A longer wait costs no latency while fetch.min.bytes
-    is 1, its default, as the broker answers with the first record. Manifests do not say how much traffic a
-    topic has, so this tells what the group costs while there is none, and only from 500 requests a second
-    on: waive it where records always flow. The expected members count, without those beyond the partitions,
-    which do not fetch; and of the brokers, as many as a member can have partitions on. If nobody says how
-    many brokers there are, it is one. A wait above the default never trips.
+    A member sends a fetch request to each broker that leads one of its partitions. If there are no
+    records, the broker answers after fetch.max.wait.ms, and the member asks again. An idle group
+    therefore sends members times brokers divided by the wait requests a second. A longer wait adds no
+    latency while fetch.min.bytes is 1, its default, as the broker answers with the first record.
+    Manifests do not say how much traffic a topic has, so this is the cost without traffic, reported from
+    500 requests a second on: waive the rule if records always flow. The rule counts the expected members
+    up to the number of partitions, as the others do not fetch, and as many brokers as a member can have
+    partitions on. If the number of brokers is not known, it assumes one. A wait above the default is not
+    reported.
     """
     default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
     for group in groups(context):

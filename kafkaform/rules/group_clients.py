@@ -43,12 +43,12 @@ _REMOTE = "group.remote.assignor"
 def slow_batches(context: RuleContext) -> Iterator[Finding]:
     """A batch may take longer than the group waits for a member.
 
-    A member that does not call poll() within max.poll.interval.ms is taken for dead: it loses its
-    partitions, the next one gets the same records, is as slow, and the group goes from one rebalance into
-    the next. So max.poll.records times processing.maxTimePerRecord has to be below max.poll.interval.ms.
-    Lower max.poll.records first: a longer interval also means that a member that is really dead goes
-    unnoticed for longer. In a share group the records of a batch are locked for
-    share.record.lock.duration.ms, and given to others after that: this is the limit there.
+    A member that does not call poll() within max.poll.interval.ms counts as failed and loses its
+    partitions. The next member gets the same records and is as slow, so one rebalance follows the other.
+    Therefore max.poll.records times processing.maxTimePerRecord must be below max.poll.interval.ms. Lower
+    max.poll.records first: with a longer interval, a member that has really failed also goes unnoticed
+    for longer. In a share group, the records of a batch are locked for share.record.lock.duration.ms and
+    then given to other members, so the rule compares with that.
     """
     for group in groups(context):
         each = group.amount("processing", "maxTimePerRecord")
@@ -76,12 +76,12 @@ def slow_batches(context: RuleContext) -> Iterator[Finding]:
 def eager_assignor(context: RuleContext) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
-    With the range and roundrobin assignors every member gives up all partitions before they are dealt out
-    anew, so nobody reads until that is done. With cooperative-sticky only the partitions that move stop.
-    One of the two in the list is enough for the whole group to work in their way; Java consumers that are
-    told nothing have range first. Java clients move over in two rolling restarts: first with
-    `cooperative-sticky,range` on all members, then without range; those of librdkafka have to stop first,
-    all of them. Groups of the consumer protocol are always cooperative.
+    With the range and roundrobin assignors, every member gives up all of its partitions before they are
+    assigned anew, so nobody reads until the rebalance is over. With cooperative-sticky, only the
+    partitions that move stop. One of range and roundrobin in the list is enough to make the whole group
+    stop; Java consumers without a setting have range first. Java clients migrate in two rolling restarts:
+    first with `cooperative-sticky,range` on all members, then without range. Those of librdkafka must all
+    be stopped first. Groups of the consumer protocol are always cooperative.
     """
     for group in groups(context):
         eager = [name for name in group.assignors if name in _EAGER]
@@ -106,10 +106,10 @@ def eager_assignor(context: RuleContext) -> Iterator[Finding]:
 def short_session(context: RuleContext) -> Iterator[Finding]:
     """The session timeout is less than three heartbeat intervals.
 
-    A member of which the group hears nothing for the session timeout is put out of it. If fewer than three
-    heartbeats fit in, one or two that are lost or late are enough. In a classic group the clients set both
-    (session.timeout.ms, heartbeat.interval.ms); in the others the brokers do, by GROUP configs such as
-    consumer.session.timeout.ms. What is not declared has its default.
+    A member that sends no heartbeat within the session timeout is removed from the group. If fewer than
+    three heartbeats fit in, one or two that are lost or late are enough. In a classic group the clients
+    set both (session.timeout.ms, heartbeat.interval.ms); in other groups the brokers do, by GROUP configs
+    such as consumer.session.timeout.ms. Values that are not declared have their defaults.
     """
     for group in groups(context):
         classic, prefix = group.protocol == CLASSIC, _PREFIXES.get(group.protocol, "")
@@ -135,13 +135,14 @@ def short_session(context: RuleContext) -> Iterator[Finding]:
 def guarantee(context: RuleContext) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
-    With enable.auto.commit, its default, offsets are committed by the clock, whether records are processed
-    or not: a crash loses those that were committed and not done (not at-least-once), and repeats those
-    that were done and not committed (not at-most-once; for that, commit before the work). Exactly-once
-    needs offsets that are committed within the producer's transaction, so no automatic commits, and
-    isolation.level read_committed, or else records of aborted transactions are read. A share group hands
-    out a record again if its lock ends before it is acknowledged, so it is never exactly-once. Groups of
-    Kafka Streams are left alone: processing.guarantee of the application decides there.
+    With enable.auto.commit, the default, offsets are committed at intervals, whether records are
+    processed or not. A crash then loses records that were committed but not processed (not
+    at-least-once), and repeats those that were processed but not committed (not at-most-once; for that,
+    commit before processing). Exactly-once needs offsets that are committed within the producer's
+    transaction, and so no automatic commits. It also needs isolation.level read_committed, or the group
+    reads records of aborted transactions. A share group delivers a record again if its lock ends before
+    it is acknowledged, so it is never exactly-once. The rule does not apply to groups of Kafka Streams,
+    where processing.guarantee of the application decides.
     """
     for group in groups(context):
         delivery = group.text("guarantees", "delivery")
@@ -168,13 +169,13 @@ def guarantee(context: RuleContext) -> Iterator[Finding]:
 
 @rule("KF211", Severity.ERROR, waivable=False)
 def refused_by_clients(context: RuleContext) -> Iterator[Finding]:
-    """A client setting does not go with the group's protocol, so that clients do not start.
+    """A client setting is not allowed with the group's protocol: clients do not start.
 
-    With the consumer protocol the brokers assign partitions and tell the session timeout and the heartbeat
-    interval, and a Java client that is given partition.assignment.strategy, session.timeout.ms or
-    heartbeat.interval.ms itself throws a ConfigException when it is made; so does a classic one that is
-    given group.remote.assignor. Share consumers refuse still more, auto.offset.reset among them. The lists
-    are read out of the client's own code.
+    With the consumer protocol, the brokers assign partitions and set the session timeout and the
+    heartbeat interval. A Java client with partition.assignment.strategy, session.timeout.ms or
+    heartbeat.interval.ms of its own throws a ConfigException when it is created. So does a client of the
+    classic protocol with group.remote.assignor. Share consumers refuse more settings, auto.offset.reset
+    among them. The lists are those of the Java client's source code.
     """
     for group in groups(context):
         for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
@@ -190,10 +191,10 @@ def refused_by_clients(context: RuleContext) -> Iterator[Finding]:
 def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
     """A GROUP config has no effect on a group of this protocol.
 
-    Kafka keeps any GROUP config for any group, whether it exists or not, and reads those that start with
-    the group's own protocol: consumer.*, share.* or streams.*. A classic group has none; its clients say
-    what it needs to know. The config comes into force if the group moves over to that protocol; where this
-    is planned, waive the rule.
+    Kafka stores any GROUP config for any group, whether the group exists or not. It uses only those that
+    start with the group's own protocol: consumer.*, share.* or streams.*. A classic group has none, as
+    its clients bring their settings. The config takes effect if the group migrates to that protocol; if
+    this is planned, waive the rule.
     """
     for group in groups(context):
         own = _PREFIXES.get(group.protocol)

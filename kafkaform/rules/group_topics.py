@@ -31,11 +31,12 @@ _ALLOWED = (("downtime", "max", "may be down for"), ("lag", "maxTime", "may lag 
 def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
     """A topic keeps its records for less time than the group may be behind.
 
-    Records that are past retention.ms go whether or not a group has read them. A group that is down for
-    downtime.max, or lags by lag.maxTime, and a topic that keeps less than that, lose records, and nobody is
-    told. Raise the retention above both, with a reserve. The retention in force counts, and where the
-    cluster's default is not known, Kafka's own of 7 days. Topics that are only compacted keep their
-    records. A limit by size (retention.bytes) can come earlier: that depends on the traffic.
+    Records that are past retention.ms are deleted whether or not a group has read them. If a group is
+    down for downtime.max, or lags by lag.maxTime, and the topic keeps its records for less than that,
+    records are lost without any error. Raise the retention above both, with a reserve. The rule checks
+    the retention in force; if the cluster's default is not known, it assumes Kafka's own of 7 days.
+    Topics that are only compacted keep their records. A limit by size (retention.bytes) can delete
+    records even earlier, depending on the traffic.
     """
     for group in groups(context):
         for topic in group.topics:
@@ -59,10 +60,11 @@ def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
 def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
-    Its name may be misspelt, or nobody here owns it: then nobody sees in a plan of the topic that it
-    concerns this group. Declare the topic, or waive the rule and say in the reason who owns it. Where only
-    a part of the manifests is looked at, a live topic counts as declared elsewhere; offline it cannot be
-    told, and is no more than noted (info). Topics that are being deleted (`state: absent`) count too.
+    The name may be misspelt, or the topic may belong to somebody else, whose plans then do not show that
+    a change concerns this group. Declare the topic, or waive the rule and name the owner in the reason.
+    If only some of the manifests are read, a live topic counts as declared elsewhere; offline that is not
+    known, so the finding is only information. Topics that are to be deleted (`state: absent`) are
+    reported too.
     """
     known = [ref.name for ref, desired in context.declared.items() if is_topic(ref) and desired.state]
     for group in groups(context):
@@ -92,11 +94,11 @@ def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
 def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """A group would get its first offsets in a topic that does not exist.
 
-    offsets.initial is committed in topics that are on the cluster, or that the same apply creates before.
-    Where a topic is neither, the commit would fail in the middle of the apply, so the whole change of the
-    group is refused. Correct the name, declare the topic, or apply the topic first. A topic that this account
-    may not see may exist: that is a warning. A group without offsets.initial commits nothing, and is no more
-    than warned of (KF210).
+    offsets.initial is committed in topics that are on the cluster, or that the same apply creates first.
+    For any other topic the commit would fail in the middle of the apply, so the whole change of the group
+    is refused. Correct the name, declare the topic, or apply the topic first. A topic that this account
+    may not see may exist, which is a warning. For a group without offsets.initial nothing is committed,
+    and only KF210 warns.
     """
     creations = {p.ref: p.status for p in context.changes if isinstance(p.change, Create)}
     there = {
@@ -139,13 +141,14 @@ def _started_in(planned: PlannedChange) -> list[str]:
 def start_of_new_partitions(context: RuleContext) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
-    offsets.initial is committed for the partitions that there are when the group is made. Partitions that
-    are added while the group is live, and offsets that expired because it was away for a week, start where
-    auto.offset.reset says: `latest`, its default, skips what came before the member noticed the partition,
-    and `none` makes the client fail. A group that is to start at a time or so long ago wants `earliest`, as
-    all records of a new partition are newer. One that starts at `latest`, with another auto.offset.reset,
-    reads a topic from further back than meant once its offsets are gone (info). Kafka Streams uses `earliest`
-    unless told otherwise. Share groups have no initial offsets.
+    offsets.initial is committed only for the partitions that exist when the group is created. Two kinds
+    of partitions start at auto.offset.reset instead: those that are added while the group is live, and
+    those whose offsets expired because the group was away for a week. `latest`, the default, skips the
+    records that were written before the member noticed the partition, and `none` makes the client fail.
+    If offsets.initial is a time or a duration, use `earliest`, as all records of a new partition are
+    newer. If it is `latest` and auto.offset.reset is not, the group reads a topic from further back than
+    intended once its offsets are gone (info). Kafka Streams uses `earliest` by default. Share groups have
+    no initial offsets.
     """
     for group in groups(context):
         initial, reset = group.text("offsets", "initial"), group.client(_RESET)
@@ -176,12 +179,13 @@ def another_protocol(context: RuleContext) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
     Either a migration is under way, or some clients, or the manifest, were forgotten. Between classic and
-    consumer Kafka converts a group while its members change over one by one. A group without members is no
-    evidence if its protocol gives way to that of the next member, as classic does to consumer and streams,
-    and these to classic; so neither is one that was only made by committing offsets, as kafkaform does for
-    new groups: it is classic, and empty. Nothing becomes a share group, nor does one become anything else,
-    and the same holds between consumer and streams: that is told even of an empty group, as it has to be
-    deleted before clients of the other protocol can join.
+    consumer, Kafka converts a group while its members migrate one by one. A group without members is not
+    reported if it takes the protocol of the next member that joins: a classic group becomes consumer or
+    streams, and either of these becomes classic. This includes groups that exist only because offsets
+    were committed, as kafkaform does for new groups: such a group is classic, and empty. A share group
+    never becomes any other, nor any other a share group, and nothing converts between consumer and
+    streams. These are reported even if the group is empty, as it must be deleted before clients of the
+    other protocol can join.
     """
     for group in groups(context):
         live = group.live

@@ -41,11 +41,12 @@ not keep up."""
 def controllers(context: RuleContext) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
-    Without an active controller no topic is created or changed, and no partition gets a new leader when its
-    broker stops. A majority of the voters must be in sync to have one, so each voter that is not brings the
-    cluster nearer to that. A voter is out of sync when it has not fetched from the active controller for
-    10 s, has not fetched at all since that one was elected, or is 10,000 records of the metadata log behind.
-    See whether its process runs and can reach the others; bring it back before another one is stopped.
+    Without an active controller, topics cannot be created or changed, and no partition gets a new leader
+    when its broker stops. Electing one takes a majority of the voters, so each voter that is out of sync
+    brings the cluster nearer to that. A voter is out of sync when it has not fetched from the active
+    controller for 10 s, has not fetched at all since that controller was elected, or is 10,000 records of
+    the metadata log behind. Check that its process runs and can reach the other voters, and bring it back
+    before you stop another one.
     """
     health = context.health
     if health is None:
@@ -67,7 +68,7 @@ def controllers(context: RuleContext) -> Iterator[Finding]:
             None,
             f"{len(out)} of {counted(total, 'controller voter')} {verb} out of sync ({reasons}): "
             f"{spare if spare > 0 else 'no'} more may fail",
-            "check that it runs and reaches the others, and do not stop another controller before it is back",
+            "check that it runs and reaches the others, and do not stop another controller until it is back",
         )
 
 
@@ -93,11 +94,11 @@ def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
 
 @rule("KF302", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
 def enough_brokers(context: RuleContext) -> Iterator[Finding]:
-    """Fewer brokers are live than the cluster is declared to have at the least.
+    """Fewer brokers are live than the cluster is declared to have.
 
-    The least number is `brokers:` of the cluster in kafkaform.yaml; without it, this rule says nothing. A
-    broker that is down leaves its partitions with fewer copies and the others with its load. See whether it
-    is down on purpose; if the cluster was made smaller, lower `brokers:`.
+    The minimum is `brokers:` of the cluster in kafkaform.yaml; without it, this rule reports nothing. A
+    broker that is down leaves its partitions with fewer replicas, and the other brokers with its load.
+    Check whether it is down on purpose; if the cluster was made smaller, lower `brokers:`.
     """
     if context.health is None or context.brokers is None or len(context.health.brokers) >= context.brokers:
         return
@@ -122,12 +123,12 @@ FEWEST_ABOVE = 3
 def leaders_even(context: RuleContext) -> Iterator[Finding]:
     """Leaders are uneven over the brokers, or preferred leaders do not lead.
 
-    Producers and consumers talk to leaders, so a broker that leads more partitions carries more load, and is
-    the first to be full. A broker trips this with more leaders above the mean than `leaderImbalance` of
-    `limits:` in kafkaform.yaml allows (30 percent), and at least three. After a restart the first replica of
-    each partition, its preferred leader, leads again within five minutes (auto.leader.rebalance.enable),
-    though brokers leave up to 10 % where they are. If it stays uneven, `kafkaform rebalance` plans which
-    replicas come first, and elects the preferred leaders.
+    Producers and consumers talk to leaders, so a broker that leads more partitions carries more load, and
+    reaches its limits first. A broker is reported if it leads at least three partitions more than the
+    mean, and more above it than `leaderImbalance` of `limits:` in kafkaform.yaml allows (30 percent).
+    After a restart, the first replica of each partition, its preferred leader, leads again within five
+    minutes (auto.leader.rebalance.enable), though brokers tolerate up to 10 % that do not. If leaders
+    stay uneven, `kafkaform rebalance` plans which replicas come first, and elects the preferred leaders.
     """
     health = context.health
     if health is None or not health.brokers:
@@ -200,10 +201,11 @@ def under_min_isr(health: Health) -> list[PartitionState]:
 def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
-    A replica that is not in sync cannot take over without losing records, so these partitions survive fewer
-    failures than they were made for. Most often a broker is down or slow: the finding says which ones are
-    missing. There must be none of these before data is moved, and again between two batches, or a move may
-    drop the last good copy. Replicas that a running reassignment adds do not count until it is over.
+    A replica that is not in sync cannot take over without losing records, so these partitions tolerate
+    fewer failures than intended. Most often a broker is down or slow: the finding names the brokers that
+    are missing. Before replicas are moved, and between two batches of moves, no partition may be
+    under-replicated, or a move may drop the last good copy. Replicas that a running reassignment adds do
+    not count until it is over.
     """
     health = context.health
     if health is None or not (found := under_replicated(health)):
@@ -228,9 +230,9 @@ def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
 def partitions_led(context: RuleContext) -> Iterator[Finding]:
     """Partitions are offline.
 
-    Nobody leads them, so nothing can be written to them or read from them. Every replica that was in sync
-    last is on a broker that is down, or on a disk that failed. Start those brokers. To let a replica lead
-    that is not in sync (an unclean election) loses what it has not got.
+    They have no leader, so they can neither be written nor read. Every replica that was last in sync is
+    on a broker that is down, or on a disk that failed. Start those brokers. An unclean election, which
+    makes a replica leader that is not in sync, loses the records that this replica does not have.
     """
     health = context.health
     if health is None or not (found := offline(health)):
@@ -256,9 +258,10 @@ def partitions_led(context: RuleContext) -> Iterator[Finding]:
 def enough_in_sync(context: RuleContext) -> Iterator[Finding]:
     """Partitions have fewer replicas in sync than min.insync.replicas.
 
-    Writes with acks=all are refused there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync again;
-    writes with acks=1 go on, with fewer copies than were asked for. Bring the missing replicas back. To lower
-    min.insync.replicas lets producers go on at the price of what the next failure takes with it.
+    Brokers refuse writes with acks=all there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync
+    again. Writes with acks=1 continue, with fewer copies than intended. Bring the missing replicas back.
+    Lowering min.insync.replicas lets producers continue, but the next failure may then lose acknowledged
+    records.
     """
     health = context.health
     if health is None or not (found := under_min_isr(health)):
@@ -277,10 +280,10 @@ def enough_in_sync(context: RuleContext) -> Iterator[Finding]:
 def reassignment(context: RuleContext) -> Iterator[Finding]:
     """A partition reassignment is running.
 
-    While one runs, metadata shows the old replicas and the new ones, and copying takes of the brokers'
-    network and disks. A plan compares with the replication factor that the reassignment leads to, and never
-    touches its throttles. Begin no other data movement before it is over; if it does not end, see whether the
-    throttle is below what is written to these partitions.
+    Meanwhile, metadata shows the old replicas and the new ones, and copying uses network and disks of the
+    brokers. A plan compares with the replication factor that the reassignment leads to, and never changes
+    its throttles. Start no other move before it has finished. If it does not finish, check whether the
+    throttle is below the rate at which producers write to these partitions.
     """
     moving = context.health.reassigning if context.health is not None else None
     if not moving:

@@ -32,10 +32,11 @@ _WATCHED = (
 def as_declared(context: RuleContext) -> Iterator[Finding]:
     """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
 
-    These decide how long records are kept and how many failures they survive. Somebody has changed the live
-    topic, or a manifest was merged and not applied. This compares what is in force: a value that the brokers'
-    default brings about is as good as an own one. kafkaform plan shows every difference, and apply ends it;
-    if the live value is the right one, change the manifest.
+    These settings decide how long records are kept and how many failures they survive. Somebody has
+    changed the live topic, or a manifest was merged and not applied. The rule compares the values in
+    force: a value that is the broker's default counts like one that is set on the topic. `kafkaform plan`
+    shows every difference, and `kafkaform apply` removes it; if the live value is the right one, change
+    the manifest.
     """
     for desired in context.of_kind(TopicKind.name):
         if desired.state is None:
@@ -84,15 +85,16 @@ def _shown(path: str, value: FieldValue) -> str:
 
 @rule("KF307", Severity.WARNING, stage=Stage.HEALTH)
 def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
-    """A group lags more than declared, is empty though members are expected, or has members without work.
+    """A group lags more than declared, is empty though members are expected, or has idle members.
 
-    Lag counts the records from the committed offsets to the ends of the logs, against `lag.maxRecords` of the
-    manifest; how old they are (`lag.maxTime`) cannot be told by offsets alone, and is not checked here. A
-    group that is empty although `members.expected` is above zero reads nothing: see whether the
-    application runs. One that no member ever joined, as after its first apply, is told as information.
-    A member gets whole partitions, so members above the partitions are idle: take them away, add partitions,
-    or waive this if they stand by on purpose. Of groups that no manifest declares only these are told, as
-    information; share groups give a partition to several members.
+    Lag is the number of records from the committed offsets to the ends of the logs, compared with
+    `lag.maxRecords` of the manifest. Offsets do not show how old these records are, so `lag.maxTime` is
+    not checked here. A group that is empty although `members.expected` is above zero reads nothing: check
+    that the application runs. A group that never had a member, as after its first apply, is only
+    information. A member is assigned whole partitions, so members beyond the number of partitions are
+    idle: remove them, add partitions, or waive the rule if they stand by on purpose. Of groups that no
+    manifest declares, only idle members are reported, as information. In share groups, several members
+    read one partition.
     """
     declared: dict[str, Desired] = {}
     for desired in context.of_kind(ConsumerGroupKind.name):

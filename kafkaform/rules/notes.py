@@ -235,8 +235,8 @@ NOTES: dict[str, Note] = {
             "KF509",
             Severity.INFO,
             "The skew report does not say which cluster its records are from.\n\n"
-            "It was made from files (`kafkaform skew --from`). That it fits the cluster of the plan is for\n"
-            "whoever gave it to know.",
+            "It was made from files (`kafkaform skew --from`). kafkaform cannot check that they are from\n"
+            "the cluster of the plan.",
         ),
     )
 }
@@ -272,18 +272,18 @@ def idle_waivers(
     for desired in context.desired:
         for code in desired.intent.waivers:
             entry = known.get(code)
-            why, suggestion = None, "take the waiver out"
+            why, suggestion = None, "remove the waiver"
             if not isinstance(entry, Rule):
                 why, suggestion = _no_rule(code, entry, known)
             elif not entry.waivable:
-                why, suggestion = f"{code} cannot be waived", f"mend what it says: {command('rules', code)}"
+                why, suggestion = f"{code} cannot be waived", f"fix what it reports: {command('rules', code)}"
             elif severities.get(code) == "off":
                 why = f"{code} is waived, but kafkaform.yaml switches it off"
             elif entry.stage in stages and (desired.ref, code) not in tripped and desired.state is not None:
                 if code not in inconclusive:
                     inconclusive[code] = _wants_more(entry, context)
                 if not inconclusive[code]:
-                    why = f"{code} is waived, but has nothing to say about {desired.ref}"
+                    why = f"{code} is waived, but has no finding for {desired.ref}"
             if why is not None:
                 place = desired.place(f"metadata.annotations.{PREFIX}{code}")
                 yield desired.ref, Diagnostic("KF418", Severity.WARNING, why, place, suggestion)
@@ -291,7 +291,7 @@ def idle_waivers(
 
 def _no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | Note]) -> tuple[str, str]:
     if entry is not None:
-        return f"{code} is waived, but is a note, not a rule", "take the waiver out"
+        return f"{code} is waived, but is a note, not a rule", "remove the waiver"
     near = nearest(code, [known_code for known_code, one in known.items() if isinstance(one, Rule)])
     hint = f"did you mean {near}?" if near else "kafkaform rules lists the rules"
     return f"{quoted(code)} is waived, but there is no such rule", hint

@@ -76,7 +76,9 @@ def _register(point: EntryPoint) -> None:
         raise _failed(_source(point), f"its entry point {point.name} registers no rule")
     for code in sorted(added):
         if not CODE.fullmatch(code):
-            message = f"{code!r} is no code for a plug-in: write capitals and a number, such as ACME-1"
+            message = (
+                f"{code!r} is not a valid code for a plug-in: write capitals and a number, such as ACME-1"
+            )
             raise _failed(_source(point), f"{message}; KF is kafkaform's own")
         if not (getdoc(RULES[code].check) or "").strip():
             raise _failed(_source(point), f"its rule {code} has no docstring, which is what explains it")
@@ -113,5 +115,5 @@ def _failed(source: str, message: str, error: BaseException | None = None) -> Pl
         text = " ".join(str(error).split())
         cause = f": {type(error).__name__}: {text}" if text else f": {type(error).__name__}"
     return PluginFailed(
-        f"plug-in {source}: {message}{cause}", hint="mend it, or uninstall it; --debug shows the traceback"
+        f"plug-in {source}: {message}{cause}", hint="fix it, or uninstall it; --debug shows the traceback"
     )

@@ -169,7 +169,7 @@ def read_policies(policies: Sequence[Mapping[str, Any]], report: ReportProblem) 
             continue  # which the schema has reported
         name = given["name"]
         if not _NAME.fullmatch(name):
-            report((index, "name"), f"{quoted(name)} is no name for a policy", "use a-z, 0-9 and dashes")
+            report((index, "name"), f"{quoted(name)} is not a valid policy name", "use a-z, 0-9 and dashes")
         elif CODE_PREFIX + name in rules:
             report((index, "name"), f"there are two policies named {name}", "give each a name of its own")
         policy = _policy(given, _below(report, index))
@@ -265,4 +265,4 @@ def check_severities(codes: Collection[str], policies: Iterable[Rule], report: R
             report((code,), f"there is no rule {quoted(code)}", hint, key=True)
         elif code not in rules:
             message = f"{code} is a note, not a rule: its severity is fixed"
-            report((code,), message, "take the line out", key=True)
+            report((code,), message, "remove the line", key=True)

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
-    The brokers and the consumer that hold it carry that much more than the others, and a group is as slow
+    The brokers and the consumer of that partition carry more load than the others, and a group is as slow
     as the member that reads it. The limit is `skew.maxPartitionRatio` of the manifest, by records, or by
-    bytes with `by: bytes`. A topic without this limit is left alone. It is an error where the whole
-    interval of the estimate lies above the limit, and a warning where the limit lies within. A plan
-    shows it as a warning at most, as it is so already. The diagnosis of `kafkaform skew` says where the
-    skew is from and what helps.
+    bytes with `by: bytes`. A topic without this limit is not checked. If the whole interval of the
+    estimate is above the limit, the finding is an error; if the limit is within the interval, a warning.
+    In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
+    `kafkaform skew` names the cause of the skew, and what helps.
     """
     for subject, result, limits in _measured(context):
         if limits is None or limits.max_partition_ratio is None:
@@ -75,11 +75,11 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
 def key_share(context: RuleContext) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
-    All records of a key lie on one partition, so no partition count makes that partition smaller. A key
-    that is split over several, by a suffix (a salt) that its producer adds, loses the order between them.
-    The limit is `skew.maxKeyShare` of the manifest, by records, or by bytes with `by: bytes`. It is an
-    error where the whole interval of a key's share lies above the limit, and a warning where the limit
-    lies within. Keys are named by a hash: they may be personal data.
+    All records of a key are on one partition, so no partition count makes that partition smaller. A
+    producer can split a key over several partitions by a suffix (a salt), but that loses the order of its
+    records. The limit is `skew.maxKeyShare` of the manifest, by records, or by bytes with `by: bytes`. If
+    the whole interval of a key's share is above the limit, the finding is an error; if the limit is
+    within the interval, a warning. Keys are shown as hashes, as they may be personal data.
     """
     for subject, result, limits in _measured(context):
         if limits is None or limits.max_key_share is None:
@@ -110,11 +110,11 @@ def key_share(context: RuleContext) -> Iterator[Finding]:
 def distinct_keys(context: RuleContext) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
-    A partition without a key stays empty, and a few keys fall on partitions as unevenly as dice. With
-    `skew.minDistinctKeys` in the manifest it is an error where there are surely fewer, and a warning where
-    the limit lies within the interval. Without that limit it is a warning where there are fewer keys than
-    partitions, or where the diagnosis is that few keys are what makes the partitions uneven. Use a finer
-    key, or fewer partitions in a new topic.
+    A partition without a key stays empty, and a few keys are spread over partitions unevenly by chance.
+    With `skew.minDistinctKeys` in the manifest, the finding is an error if there are certainly fewer
+    keys, and a warning if the limit is within the interval. Without that limit, it is a warning if there
+    are fewer keys than partitions, or if the diagnosis is that the partitions are uneven because there
+    are few keys. Use a finer key, or fewer partitions in a new topic.
     """
     for subject, result, limits in _measured(context):
         found = result.distinct_keys
@@ -146,12 +146,12 @@ def distinct_keys(context: RuleContext) -> Iterator[Finding]:
 def keys_apart(context: RuleContext) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
-    Either several producers place keys differently (Java's murmur2; librdkafka's CRC32 unless
+    Either several producers place keys differently (Java uses murmur2; librdkafka uses CRC32 unless
     `partitioner=murmur2_random` is set), or partitions were added after records were written. Joins with
-    another topic by partition then miss records too. Give all producers one partitioner. After an increase
-    the order is whole again once the older records have gone and been read. A topic that one other
-    partitioner has written as a whole is in order, and so is one with `keyed: false`, unless it is
-    compacted: compaction keeps the latest record of a key within one partition only.
+    another topic by partition then miss records too. Use the same partitioner in all producers. After an
+    increase, order is restored once the older records have been read and have expired. A topic whose
+    records were all written with one other partitioner is in order. So is one with `keyed: false`, unless
+    it is compacted: compaction keeps the latest record of a key only within one partition.
     """
     for subject, result, _ in _measured(context):
         if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
@@ -159,7 +159,7 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
         remedies = {
             "mixed_partitioners": "set one partitioner in all producers (librdkafka: "
             "partitioner=murmur2_random)",
-            "repartitioned": "read the older records to their end first, or write the keys anew into a new "
+            "repartitioned": "first read the older records to their end, or rewrite the keys into a new "
             "topic",
         }
         for cause, remedy in remedies.items():
@@ -171,8 +171,8 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
 def null_keys(context: RuleContext) -> Iterator[Finding]:
     """A topic that is declared keyed has records without a key.
 
-    Producers put them on any partition, so they have no order among each other or to any other record.
-    Find the producer that sets no key, or take `keyed: true` out of the manifest.
+    Producers write such records to any partition, so they have no order among each other or relative to
+    any other record. Find the producer that sets no key, or remove `keyed: true` from the manifest.
     """
     for subject, result, _ in _measured(context):
         found = result.null_key_share
@@ -180,7 +180,7 @@ def null_keys(context: RuleContext) -> Iterator[Finding]:
             yield Finding(
                 subject,
                 f"{result.name} is declared keyed, but {share(found, 0)} of its records have no key",
-                "set a key in every producer, or take keyed: true out",
+                "set a key in every producer, or remove keyed: true",
                 path="keyed",
             )
 
@@ -239,12 +239,12 @@ _LIMIT = "raise skew.maxPartitionRatio in a reviewed commit"
 def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is predicted to leave the fullest partition further above the mean than allowed.
 
-    More partitions do not divide a hot key: the mean sinks, and the key's partition stays as it is. What
-    the keys that were measured come to on the planned count is compared with `skew.maxPartitionRatio` of
-    the manifest. Where the whole interval lies above the limit, the topic's change is refused. It is a
-    warning where the limit lies within the interval, and where the topic is beyond its limit already and
-    the increase makes that better: a step in the right direction is not held back. Only
-    `kafkaform plan --skew` knows of this.
+    More partitions do not divide a hot key: the mean falls, and the key's partition stays as large as it
+    is. The rule places the measured keys on the planned number of partitions, and compares the result
+    with `skew.maxPartitionRatio` of the manifest. If the whole interval is above the limit, the topic's
+    change is refused. The finding is only a warning if the limit is within the interval, or if the topic
+    is already above its limit and the increase improves that. Only `kafkaform plan --skew` runs this
+    rule.
     """
     for planned in context.changes:
         counts, result = increase(planned.change), context.skew.get(planned.ref.name)

@@ -31,15 +31,16 @@ _LEADERS_UNFELT = 10
 def divisible_count(context: RuleContext) -> Iterator[Finding]:
     """The partition count has few divisors.
 
-    Each partition is read by one member of a group. If the members do not divide the partitions, some
-    carry more than others, and the group is as slow as those. 12 partitions are even among 1, 2, 3, 4, 6
-    and 12 members; 10 among 1, 2, 5 and 10 only. This compares with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48,
-    60, 72, 96, 120, 144, 180, 240 and 360: if one of them is no more than a third away and has at least
-    half again as many divisors, it names the nearest such count. A count that the brokers divide is named
-    first, and no other if they divide the present one; for a live topic none that needs a decrease, which
-    Kafka cannot do. 1, 2 and 3 never trip, nor do powers of two, which stay even while the members double,
-    nor more than 360, where one partition more is little. Topics that are joined need the same count:
-    change all of them, or waive the rule.
+    Each partition is read by one member of a group. If the number of members does not divide the
+    partition count, some members read more partitions than others, and the group is as slow as those
+    members. 12 partitions are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The
+    rule compares the count with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240 and
+    360. It suggests the nearest of these that is at most a third away and has at least half again as many
+    divisors. It prefers multiples of the broker count, and suggests only these if the present count is a
+    multiple. For a live topic it never suggests a decrease, which Kafka cannot do. It does not report
+    counts of 1, 2 and 3, powers of two (which stay even as the members double), or counts above 360,
+    where one partition more makes little difference. Topics that are joined need the same count: change
+    all of them, or waive the rule.
     """
     for topic in topics(context):
         partitions = count(topic, _PARTITIONS)
@@ -50,7 +51,7 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
             few, many = _divisors(partitions), _divisors(better)
             yield Finding(
                 topic,
-                f"{partitions} partitions are even among {_either(few)} members only: "
+                f"{partitions} partitions divide evenly only among {_either(few)} members: "
                 f"{partitions} has {len(few)} divisors, {better} has {len(many)}",
                 f"write {setting(_PARTITIONS, better)}, which {_either(many)} members share evenly",
                 path=_PARTITIONS,
@@ -62,11 +63,11 @@ def even_leaders(context: RuleContext) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
     Kafka spreads the leaders of a topic over the brokers, and producers and consumers talk to leaders. If
-    the brokers do not divide the partitions, some brokers lead one more, and serve more of this topic's
-    traffic. Use a multiple of the broker count; `kafkaform rebalance` evens out the leaders of all topics
-    together. A topic with fewer partitions than there are brokers is left alone, as small topics even out
-    among each other; so is one with ten leaders or more on each broker, where one more is not felt. Without
-    a cluster, or `brokers:` of one in kafkaform.yaml, this rule says nothing.
+    the partition count is not a multiple of the broker count, some brokers lead one partition more, and
+    serve more of the topic's traffic. Use a multiple of the broker count; `kafkaform rebalance` balances
+    the leaders of all topics together. The rule does not report a topic with fewer partitions than
+    brokers, as small topics balance each other, or one with ten leaders or more on each broker, where one
+    more makes little difference. It needs a cluster, or the `brokers:` of a cluster in kafkaform.yaml.
     """
     brokers = context.brokers
     if not brokers:
@@ -93,11 +94,11 @@ def even_leaders(context: RuleContext) -> Iterator[Finding]:
 def partition_total(context: RuleContext) -> Iterator[Finding]:
     """There are more partitions than the project allows.
 
-    Each partition costs every one of its brokers open files, memory and fetch requests, and the
-    controllers metadata; a broker that fails has all that it led moved at once. Delete topics that nobody
-    uses, and lower the counts of those that do not exist yet: Kafka cannot lower them later. The limit is
-    100,000, or `partitions:` in the `limits:` of kafkaform.yaml, for all declared topics together. A run
-    over a part of the manifests compares single topics only.
+    Each partition costs open files, memory and fetch requests on each broker that has a replica, and
+    metadata on the controllers. If a broker fails, all partitions that it led need another leader at
+    once. Delete unused topics, and declare fewer partitions for new topics: Kafka cannot remove
+    partitions later. The limit is 100,000, or `partitions:` in the `limits:` of kafkaform.yaml, for all
+    declared topics together. A run over some of the manifests only checks each topic by itself.
     """
     limit = context.limits.partitions
     sizes = [(partitions, topic) for topic in topics(context) if (partitions := count(topic, _PARTITIONS))]
@@ -116,7 +117,7 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             None,
             f"the {len(sizes):,} declared topics have {total:,} partitions; the limit is {limit:,}",
-            f"use fewer where they are many ({named}), or raise limits.partitions in kafkaform.yaml",
+            f"use fewer in the largest topics ({named}), or raise limits.partitions in kafkaform.yaml",
         )
 
 
@@ -125,11 +126,11 @@ def many_partitions(context: RuleContext) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
     Each replica of a partition keeps at least three files open on its broker (a segment and its two
-    indexes), and maps the indexes into memory: with Linux's default of 65,530 maps a process, a broker has
-    room for some 32,000 replicas of all topics. If a broker fails, each partition that it led is without a
-    leader until the controller has chosen another one. Kafka cannot lower the count later. Few topics carry
-    what needs so many: 1,000 partitions at 10 MB a second each are 10 GB a second. Where one does, waive
-    the rule.
+    indexes), and maps the indexes into memory. With Linux's default of 65,530 memory maps per process, a
+    broker has room for about 32,000 replicas of all topics. If a broker fails, each partition that it led
+    is without a leader until the controller has elected another one. Kafka cannot lower the count later.
+    Few topics need so many: 1,000 partitions with 10 MB a second each carry 10 GB a second. If yours
+    does, waive the rule.
     """
     for topic in topics(context):
         partitions = count(topic, _PARTITIONS)
@@ -144,7 +145,7 @@ def many_partitions(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             topic,
             f"{topic.ref.name} has {partitions:,} partitions: {cost}",
-            "use as many as its consumers, and its bytes a second, need: they can be added later",
+            "use only as many as its consumers and its throughput need: partitions can be added later",
             path=_PARTITIONS,
         )
 
@@ -153,10 +154,10 @@ def many_partitions(context: RuleContext) -> Iterator[Finding]:
 def one_partition_for_many(context: RuleContext) -> Iterator[Finding]:
     """A topic has one partition, but a group that reads it expects several members.
 
-    Within a group, a partition is read by one member at a time, so all records of this topic go to one of
-    them, and no further member makes the group faster. Give the topic as many partitions as the group may
-    have members. If one strict order over all records is what is wanted, declare one member. Share groups,
-    whose members share partitions, are left alone.
+    Within a group, a partition is read by one member at a time. All records of this topic therefore go to
+    one member, and more members do not make the group faster. Give the topic as many partitions as the
+    group may have members. If all records must be read in one strict order, declare one member. The rule
+    does not apply to share groups, in which several members read one partition.
     """
     groups = [group for group in context.of_kind(ConsumerGroupKind.name) if group.state is not None]
     readers: dict[str, list[tuple[str, int]]] = {}
@@ -182,17 +183,18 @@ def one_partition_for_many(context: RuleContext) -> Iterator[Finding]:
 def topic_total(context: RuleContext) -> Iterator[Finding]:
     """There are more topics than the project allows.
 
-    Topics are meant to be long-lived and to number in the hundreds or the low thousands: each costs
-    metadata in every broker and client, and time in every restart. Many of one shape, such as one for each
-    customer or each day, are better one topic with that in the key. The limit is 3,000, or `topics:` in the
-    `limits:` of kafkaform.yaml. A run over a part of the manifests says nothing.
+    Topics are meant to be long-lived, and to number in the hundreds or low thousands. Each costs metadata
+    in every broker and client, and time in every restart. If many topics have the same structure, such as
+    one for each customer or each day, use one topic with that as part of the key. The limit is 3,000, or
+    `topics:` in the `limits:` of kafkaform.yaml. A run over some of the manifests reports nothing.
     """
     number, limit = len(topics(context)), context.limits.topics
     if number > limit and not context.subset:
         yield Finding(
             None,
             f"{number:,} topics are declared; the limit is {limit:,}",
-            "merge topics of one shape into one with a key, or raise limits.topics in kafkaform.yaml",
+            "merge topics with the same structure into one, with a key, "
+            "or raise limits.topics in kafkaform.yaml",
         )
 
 

@@ -24,13 +24,14 @@ _UNCLEAN = "config.unclean.leader.election.enable"
 def replication_factor(context: RuleContext) -> Iterator[Finding]:
     """The replication factor loses data, costs more than it gives, or is impossible.
 
-    Above the broker count, a topic cannot be created (error). A live topic that has that many replicas is
-    left alone, as a broker may just be down. With 1, the loss of one disk loses data, and the restart of
-    one broker stops the topic (warning); not in an environment called dev, development, local or test, nor,
-    where none is chosen, as long as no second broker is known of. With an even one (a note), a majority in
-    sync survives no more than with one replica less: of 4 replicas 3 have to be in sync, of 3 it is 2, and
-    either lets one broker fail; nothing is said of 2 where there is no third broker. Most topics want 3. A
-    cluster that is stretched over two sites may well want 4: waive the rule.
+    Above the broker count (error), a topic cannot be created. A live topic that already has as many
+    replicas is not reported, as a broker may just be down. With 1 (warning), the loss of one disk loses
+    data, and the restart of one broker stops the topic. This is not reported in an environment called
+    dev, development, local or test; without an environment, it is reported only if more than one broker
+    is known. An even number (info) tolerates no more failures than one replica less, if a majority has to
+    be in sync: 3 of 4 replicas or 2 of 3, and either way one broker may fail. 2 replicas are not reported
+    where there is no third broker. Most topics need 3. A cluster that is stretched over two sites may
+    well need 4: waive the rule.
     """
     brokers = context.brokers or 0
     for topic in topics(context):
@@ -63,13 +64,13 @@ def replication_factor(context: RuleContext) -> Iterator[Finding]:
 def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
-    Above it, the promise cannot be kept, and no broker says so (error): older brokers refuse every write
-    with acks=all, newer ones (tried: 4.3.1) ask for no more replicas than there are, so that one replica
-    out of sync stops writes all the same, and with a single replica the setting means nothing. Equal to
-    it, no broker may fail (warning). At 1 with three replicas or more, acks=all promises nothing
-    (warning). 2 of 3 is what most topics want. What counts is the value in force after an apply: the
-    declared one, else what somebody set on the live topic and the manifest leaves there, else the
-    cluster's default. Offline, only the declared one is known.
+    Above the replication factor (error), it cannot be met, and no broker reports that. Older brokers
+    refuse every write with acks=all. Newer ones (tested with 4.3.1) require no more replicas than there
+    are: one replica out of sync still stops writes, and with a single replica the setting has no effect.
+    If it equals the replication factor (warning), no broker may fail. At 1 with three replicas or more
+    (warning), acks=all guarantees nothing. Most topics need 2 of 3. The rule checks the value in force
+    after an apply: the declared value, else the value that was set on the live topic and that the
+    manifest leaves in place, else the cluster's default. Offline, it checks only the declared value.
     """
     for topic in topics(context):
         replicas, value = count(topic, _REPLICAS), in_force(topic, "min.insync.replicas", context)
@@ -78,7 +79,7 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
             continue
         both = f"min.insync.replicas is {value.shown}, replicationFactor is {replicas}"
         if least > replicas:
-            text, better = f"{both}: so many can never be in sync", max(1, replicas - 1)
+            text, better = f"{both}: that many replicas can never be in sync", max(1, replicas - 1)
             yield Finding(topic, text, f"write {setting(_MIN_ISR, better)}", path=_MIN_ISR)
         elif least == replicas > 1:
             text = f"{both}: no broker may fail without stopping writes"
@@ -92,12 +93,12 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
 def unclean_election(context: RuleContext) -> Iterator[Finding]:
     """Unclean leader election is on.
 
-    If all replicas in sync are down, one that lags behind may become leader: what it had not copied yet
-    is lost for good, although producers were told that it was written, and consumers may see other records
-    under offsets that they have read. Leave unclean.leader.election.enable at false, Kafka's own default,
-    and switch it on by hand to end an outage that nothing else ends. Where data may be lost and must not
-    wait, as with metrics, waive the rule. A cluster's default counts too, except for topics with one
-    replica, which have no other to elect.
+    If all in-sync replicas are down, a replica that lags behind may become leader. The records that it
+    had not copied yet are lost, although producers got an acknowledgement. Consumers may find other
+    records under offsets that they have already read. Leave unclean.leader.election.enable at false,
+    Kafka's default, and enable it by hand to end an outage that nothing else ends. If availability
+    matters more than data, as with metrics, waive the rule. The rule also checks the cluster's default,
+    except for topics with one replica, which have no other replica to elect.
     """
     for topic in topics(context):
         value = in_force(topic, "unclean.leader.election.enable", context)
@@ -136,8 +137,9 @@ def _even(replicas: int, better: int) -> str:
     """What an even replication factor lets fail, and what the better one does."""
     majority, fewer = replicas // 2 + 1, better // 2 + 1
     return (
-        f"replicationFactor is {replicas}: with a majority of {majority} in sync, "
-        f"{_fail(replicas - majority)} may fail; of {better}, with {fewer} in sync, {better - fewer} may"
+        f"replicationFactor is {replicas}: if a majority of {majority} must be in sync, "
+        f"{_fail(replicas - majority)} may fail; "
+        f"with {better} replicas and {fewer} in sync, {better - fewer} may"
     )
 
 

@@ -37,12 +37,12 @@ _NEVER_MS = 2**63 - 1
 def recovery_window(context: RuleContext) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
-    Retention is how far back a consumer can recover: one that was down, or has to repeat its work after a
-    fault, for longer than that has lost records. Raise the retention to the recovery window at least, or
-    waive the rule where the records are worth nothing by then. The window is `recoveryWindow:` in the
-    `limits:` of kafkaform.yaml; without one, this rule says nothing. What counts is the retention in force
-    after an apply; offline, only a declared one, as many brokers have another default than Kafka's. A
-    limit by size (retention.bytes) can make the time shorter still: how much depends on the traffic.
+    A consumer can recover only what the retention still holds. One that is down for longer, or that has
+    to repeat older work after a fault, loses records. Raise the retention to at least the recovery
+    window, or waive the rule if records of that age are worthless. The window is `recoveryWindow:` in the
+    `limits:` of kafkaform.yaml; without it, this rule reports nothing. The rule checks the retention in
+    force after an apply. Offline it checks only a declared one, as many brokers have another default than
+    Kafka's. A limit by size (retention.bytes) can delete records even earlier, depending on the traffic.
     """
     window = context.limits.recovery_window_ms
     if window is None:
@@ -70,13 +70,13 @@ def recovery_window(context: RuleContext) -> Iterator[Finding]:
 def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
     """The retention is less than a segment, so data stays far longer than declared.
 
-    Kafka deletes whole segments, and one only when its newest record is past retention.ms. A partition with
-    little traffic fills a segment until segment.ms is over, so its oldest record stays for the two
-    together: with `retention: 1d` and the default segment.ms of 7d, for 8 days. In the same way a partition
-    that is limited by retention.bytes keeps up to that and a segment. Set segment.ms or segment.bytes well
-    below the retention. This trips where the manifest declares at least one of the two; the other is the
-    one in force. Offline that is Kafka's own default for segments, which few brokers change; a retention
-    that is not declared is not guessed at.
+    Kafka deletes whole segments, each once its newest record is past retention.ms. A partition with
+    little traffic writes to one segment until segment.ms is over, so its oldest record stays for the sum
+    of the two: with `retention: 1d` and the default segment.ms of 7d, for 8 days. Similarly, a partition
+    that is limited by retention.bytes keeps up to that and one segment more. Set segment.ms or
+    segment.bytes well below the retention. The rule applies if the manifest declares at least one of the
+    two; for the other, it takes the value in force. Offline, it takes Kafka's own default for a segment
+    setting, which few brokers change; it assumes no default for the retention.
     """
     for topic in topics(context):
         if "delete" not in policies(topic, context):
@@ -89,13 +89,13 @@ def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
 
 @rule("KF112", Severity.WARNING)
 def compaction(context: RuleContext) -> Iterator[Finding]:
-    """A compacted topic declares what compaction does not go with.
+    """A compacted topic declares settings that do not fit compaction.
 
-    With cleanup.policy compact alone, retention.ms and retention.bytes have no effect: the latest record of
-    each key stays for ever. Take the retention out, or set it to null if it comes from the defaults of
-    kafkaform.yaml; or, if old keys are to go too, use `compact,delete`. And compaction needs keys: it keeps
-    the last record of each, so their order matters, and brokers refuse records without a key. So a topic
-    with `keyed: false` is either keyed all the same, or not to be compacted.
+    If cleanup.policy is compact alone, retention.ms and retention.bytes have no effect: the latest record
+    of each key stays forever. Remove the retention, or set it to null if it comes from the defaults of
+    kafkaform.yaml. If old keys should be deleted too, use `compact,delete`. Compaction also needs keys:
+    it keeps the last record of each, so their order matters, and brokers refuse records without a key. A
+    compacted topic therefore cannot have `keyed: false`: correct that, or do not compact the topic.
     """
     for topic in topics(context):
         present = policies(topic, context)
@@ -159,6 +159,6 @@ def _idle_retention(topic: Desired) -> Iterator[Finding]:
             yield Finding(
                 topic,
                 f"{name} is {value.shown}, but has no effect: cleanup.policy is compact alone",
-                f"take {name} out, or write {setting(_POLICY, 'compact,delete')}",
+                f"remove {name}, or write {setting(_POLICY, 'compact,delete')}",
                 path=CONFIG_PREFIX + name,
             )

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @rule("KF115", Severity.WARNING)
 def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
-    """A topic config is doubtful: retired, deprecated, a vendor's own, or most likely a slip.
+    """A topic config is doubtful: retired, deprecated, vendor-specific, or most likely a mistake.
 
-    A config that Kafka does not know, or a value out of its range or type, is an error when manifests are
-    read, with the nearest valid one. This rule is about what passes. Brokers of Kafka 4 refuse the configs
-    that were retired, though those of Kafka 3 know them; a deprecated one goes with a later release: take
-    them out. A vendor's config (a note, offline only) can be judged by that vendor's brokers alone, and
-    the plan asks them. A retention.ms below 5 minutes is most likely a number without its unit, as in
-    `retention: 7`, which is 7 milliseconds: brokers look for old records only every 5 minutes, so nothing
-    goes sooner anyway.
+    Unknown configs, and values of a wrong type or out of range, are errors when manifests are read, with
+    the nearest valid one as a hint. This rule checks the configs that remain. Brokers of Kafka 4 refuse
+    retired configs, though those of Kafka 3 know them. Deprecated configs will be removed in a later
+    release. Remove both from the manifest. A vendor's config (info, only offline) can be validated only
+    by that vendor's brokers, which the plan does. A retention.ms below 5 minutes is most likely a number
+    without its unit: `retention: 7` means 7 milliseconds. Brokers look for old records only every 5
+    minutes, so such a retention deletes nothing sooner.
     """
     for topic in topics(context):
         for path in topic.state or ():
@@ -45,7 +45,7 @@ def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
         if retention is not None and kept is not None and 0 <= kept < RETENTION_CHECK_MS:
             yield Finding(
                 topic,
-                f"retention.ms is {kept} milliseconds, but brokers look for old records every 5 minutes only",
+                f"retention.ms is {kept} milliseconds, but brokers look for old records only every 5 minutes",
                 f"write the unit, such as {rewritten(topic, 'retention.ms', '7d')}; "
                 "to empty a topic, delete its records",
                 path=CONFIG_PREFIX + "retention.ms",
@@ -59,7 +59,11 @@ def _doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
         return f"{name} is retired: brokers of Kafka 4 refuse it", "remove it", Severity.WARNING
     if key is not None and key.deprecated:
         version = kafka_configs.kafka_version()
-        return f"{name} is deprecated in Kafka {version}", "take it out before it goes", Severity.WARNING
+        return (
+            f"{name} is deprecated in Kafka {version}",
+            "remove it: a later release will not support it",
+            Severity.WARNING,
+        )
     if offline and key is None and kafka_configs.is_vendor(name):
         text = f"{name} is a vendor's config: only that vendor's brokers can judge it"
         return text, "plan against such a cluster before you merge", Severity.INFO
@@ -75,9 +79,10 @@ _NAME = "metadata.name"
 def legal_name(context: RuleContext) -> Iterator[Finding]:
     """A topic name is not legal.
 
-    Kafka allows 1 to 249 of the characters a-z, A-Z, 0-9, dot, underscore and dash, and neither `.` nor
-    `..`: the log folder is named name, dash, partition, and file systems take 255 characters. As brokers
-    refuse such a name, no waiver helps.
+    A name has 1 to 249 characters out of a-z, A-Z, 0-9, dot, underscore and dash, and is neither `.` nor
+    `..`. The limit comes from the log directory of a partition, which is named after the topic and the
+    partition number: file systems allow 255 characters. Brokers refuse any other name, so this rule
+    cannot be waived.
     """
     for topic in context.of_kind(TopicKind.name):
         name = topic.ref.name
@@ -95,9 +100,10 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
 def colliding_names(context: RuleContext) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
-    They collide in the names of metrics, so a broker refuses the second of them; but not when both are
-    created, or checked, in one request. Use one of the two characters throughout. Live topics that no
-    manifest declares count too, where a cluster is read. As brokers refuse it, no waiver helps.
+    Such names collide in metric names, so a broker refuses to create the second topic. It does not notice
+    when one request creates, or validates, both. Use only one of the two characters in all names. If a
+    cluster is read, live topics that no manifest declares count too. Brokers refuse such a name, so this
+    rule cannot be waived.
     """
     declared = topics(context)
     doomed = {topic.ref.name for topic in context.of_kind(TopicKind.name) if topic.state is None}
@@ -121,11 +127,11 @@ def colliding_names(context: RuleContext) -> Iterator[Finding]:
 def conventional_name(context: RuleContext) -> Iterator[Finding]:
     r"""A topic name does not match the project's pattern.
 
-    Names that follow one pattern say whose a topic is and what it holds, and ACLs and quotas can be given
-    by prefix. A topic cannot be renamed later: it has to be made anew and its records copied. The pattern
-    is a regular expression that the whole name has to match, such as `[a-z-]+(\.[a-z-]+)*\.v[0-9]+`; it is
-    `topicName:` in the `limits:` of kafkaform.yaml, and without one this rule says nothing. For a topic that
-    exists under its old name, waive the rule.
+    A naming pattern shows who owns a topic and what it holds, and allows ACLs and quotas by prefix. Kafka
+    cannot rename a topic: a new one has to be created, and the records copied. The pattern is
+    `topicName:` in the `limits:` of kafkaform.yaml; without it, this rule reports nothing. It is a
+    regular expression that must match the whole name, such as `[a-z-]+(\.[a-z-]+)*\.v[0-9]+`. For an
+    existing topic with an old name, waive the rule.
     """
     if context.limits.topic_name is None:
         return
@@ -135,6 +141,6 @@ def conventional_name(context: RuleContext) -> Iterator[Finding]:
             yield Finding(
                 topic,
                 f"{topic.ref.name} does not match the pattern of topic names, {context.limits.topic_name}",
-                "choose a name that does, as long as the topic is not in use",
+                "choose a name that matches, while the topic is not in use yet",
                 path=_NAME,
             )

@@ -210,7 +210,7 @@ def ignored_configuration(settings: Settings) -> Diagnostic | None:
     return Diagnostic(
         "KF425",
         Severity.WARNING,
-        f"the branch has another {CONFIG_FILE}, which is not read: this is by {settings.file or 'none'}",
+        f"the branch has a different {CONFIG_FILE}, which is not used; {settings.file or 'none'} is",
         None,
         "merge the configuration first, in a pull request of its own",
     )

@@ -66,8 +66,8 @@ def git(folder: Path, *arguments: str, given: bytes = b"") -> subprocess.Complet
         raise RepositoryError(f"git cannot be run: {error.strerror}", hint="install Git") from error
     except subprocess.TimeoutExpired:
         raise RepositoryError(
-            f"git {arguments[0]} did not end within {_TIMEOUT_S} s in {clipped(str(folder), 200)}",
-            hint="try the same command by hand: it may wait for a network or a disk",
+            f"git {arguments[0]} did not finish within {_TIMEOUT_S} s in {clipped(str(folder), 200)}",
+            hint="run the same command by hand: it may be waiting for the network or a disk",
         ) from None
 
 
@@ -88,8 +88,8 @@ def unreadable(folder: Path, answer: subprocess.CompletedProcess[bytes]) -> Repo
     told = answer.stderr.decode("utf-8", "replace")
     if "safe.directory" in told:
         return RepositoryError(
-            f"Git does not trust the repository in {clipped(str(folder), 200)}: somebody else owns it",
-            hint="if that is as it should be: git config --global --add safe.directory FOLDER",
+            f"Git does not trust the repository in {clipped(str(folder), 200)}: another user owns it",
+            hint="if you trust it: git config --global --add safe.directory FOLDER",
         )
     first = next(iter(told.removeprefix("fatal: ").splitlines()), f"exit code {answer.returncode}")
     return RepositoryError(
@@ -162,8 +162,8 @@ class Repository:
             answer = git(self.root, *question)
         if answer is None or answer.returncode != 0:
             raise RepositoryError(
-                f"{_named(ref)} is no commit in the Git repository {_named(self.root)}",
-                hint="git fetch brings branches and commits here; a shallow clone has only the newest",
+                f"{_named(ref)} is not a commit in the Git repository {_named(self.root)}",
+                hint="fetch it with git fetch; a shallow clone has only the newest commits",
             )
         return answer.stdout.decode().strip()
 
@@ -177,7 +177,7 @@ class Repository:
         if answer.returncode != 0:
             raise RepositoryError(
                 f"HEAD and {_named(ref)} have no commit in common in the Git repository {_named(self.root)}",
-                hint="a shallow clone has no history to see it in: git fetch --unshallow (in a GitHub "
+                hint="a shallow clone lacks the history: git fetch --unshallow (in a GitHub "
                 "workflow, fetch-depth: 0)",
             )
         return answer.stdout.decode().strip()
@@ -193,7 +193,7 @@ class Repository:
         except ValueError:
             raise RepositoryError(
                 f"{_named(path)} is not in the Git repository {_named(self.root)}",
-                hint="give paths in the repository, or run kafkaform in theirs",
+                hint="give paths in this repository, or run kafkaform in the repository that contains them",
             ) from None
 
     def export(self, ref: str, paths: Iterable[Path], into: Path) -> None:
@@ -264,16 +264,16 @@ class Repository:
         if mode == _SUBMODULE:
             raise _unfit(path, commit, "is a submodule")
         if "\n" in str(path):
-            raise _unfit(path, commit, "is a link with a line break in its name")
+            raise _unfit(path, commit, "is a symbolic link with a line break in its name")
         asked = os.fsencode(f"{commit}:{path}\n")
         answer = git(self.root, "cat-file", "--batch-check", "--follow-symlinks", given=asked)
         match answer.stdout.split():
             case [object_id, b"blob", _]:
                 return object_id.decode()
             case [_, b"tree", _]:
-                raise _unfit(path, commit, "is a link to a folder")
+                raise _unfit(path, commit, "is a symbolic link to a directory")
             case _:
-                raise _unfit(path, commit, "is a link that leads to nothing in the repository")
+                raise _unfit(path, commit, "is a symbolic link whose target is not in the repository")
 
     def _contents(self, object_ids: Sequence[str]) -> Iterator[bytes]:
         """The contents of files, in order."""
@@ -288,7 +288,7 @@ class Repository:
             if about[:2] != [object_id.encode(), b"blob"]:
                 raise RepositoryError(
                     f"the Git repository {_named(self.root)} lacks the object {object_id}",
-                    hint="git fsck tells what else it lacks; git fetch may bring it",
+                    hint="git fsck lists what else is missing; git fetch may restore it",
                 )
             at = end + 1 + int(about[2]) + 1
             yield answer.stdout[end + 1 : at - 1]
@@ -334,7 +334,7 @@ def _counts(path: PurePosixPath, asked: PurePosixPath, *, is_file: bool = True) 
 def _unfit(path: PurePosixPath, commit: str, why: str) -> RepositoryError:
     return RepositoryError(
         f"{_named(path)} at commit {commit[:12]} {why}",
-        hint="put a plain file in its place: nothing that lies elsewhere is read for another commit",
+        hint="replace it with a regular file: for another commit, only files in the repository are read",
     )
 
 

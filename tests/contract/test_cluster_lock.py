@@ -263,5 +263,7 @@ def test_a_group_that_is_deleted_without_its_configs_is_not_said_to_be_untouched
     assert real_cluster.execute(before) == [None, None]
     (outcome,) = real_cluster.execute([DeleteGroup(ref, (CONFIG,))], Budget(1))
     assert type(outcome) is ClusterError
-    assert outcome.message.startswith("the group is gone, its configs are not: this apply lost the lock")
+    assert outcome.message.startswith(
+        "the group was deleted, but its configs were not: this apply lost the lock"
+    )
     assert real_cluster.execute([DeleteGroup(ref, (CONFIG,))]) == [None]

@@ -142,7 +142,7 @@ def test_missing_present_refused_and_hidden_drift(project: Project) -> None:
         "stays": "needs_consent",
     }
     assert found["shrunk"]["restore"]["command"] is None
-    assert "cannot take partitions away" in found["shrunk"]["restore"]["reason"]
+    assert "cannot remove partitions" in found["shrunk"]["restore"]["reason"]
     assert document["summary"]["unchanged"] == 1
     call = project.run("drift", "--unmanaged", "ignore").needs(2)
     assert "Drift: 1 resource differs in 1 field, 1 missing, 1 still present; 1 as declared." in call.out

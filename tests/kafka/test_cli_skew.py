@@ -49,7 +49,7 @@ def test_a_connector_that_cannot_be_fetched_is_one_line(
     )
     env = {"KAFKAFORM_CACHE": str(tmp_path / "cache"), "KAFKAFORM_IVY_SETTINGS": str(dead)}
     call = project.run("skew", name, env=env).needs(1)
-    assert "Error: org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 could not be fetched" in call.err
+    assert "Error: org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 could not be downloaded" in call.err
     assert call.out == ""
 
 

@@ -330,7 +330,7 @@ def test_a_broker_that_restarts_does_not_lose_the_lock_and_one_that_is_silent_do
         try:
             monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.5)
             monkeypatch.setattr(lock_membership, "GIVE_UP_S", 0.5)
-            with pytest.raises(LockLost, match="the coordinator of the lock does not answer"):
+            with pytest.raises(LockLost, match="the coordinator of the lock does not respond"):
                 guard()
         finally:
             os.kill(node.pid, signal.SIGCONT)
@@ -351,7 +351,7 @@ def test_brokers_without_the_protocol_are_told_of() -> None:
         raise AssertionError
     assert caught.value.code == "UNSUPPORTED_VERSION"
     assert "do not have the group protocol that the lock needs" in caught.value.message
-    helps(caught.value, "Kafka has it from 4.0 on", "group.coordinator.rebalance.protocols")
+    helps(caught.value, "Kafka has it since 4.0", "group.coordinator.rebalance.protocols")
 
 
 @pytest.fixture
@@ -396,8 +396,8 @@ def test_an_account_that_cannot_make_the_topic_is_told_so(
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
         raise AssertionError
-    assert f"the topic of the lock, {NAME}, is not there, or not visible" in caught.value.message
-    helps(caught.value, "let somebody create it (1 partition)")
+    assert f"the topic of the lock, {NAME}, does not exist, or is not visible" in caught.value.message
+    helps(caught.value, "have it created (1 partition)")
 
 
 def test_an_account_that_may_make_the_topic_makes_it(

@@ -125,7 +125,7 @@ LIES = {
     "huge": (huge, "malformed answer"),
     "garbage": (garbage, "malformed answer"),
     "empty": (empty, "malformed answer"),
-    "hanging up": (hang_up, "the broker hung up"),
+    "hanging up": (hang_up, "the broker closed the connection"),
 }
 
 
@@ -164,10 +164,10 @@ def test_requests_are_logged_that_were_answered_and_that_were_not(
         "librdkafka: describe_configs of 1, answered, N",
         f"{address}: connected in N",
         f"{address}: ApiVersions v0, sent N, received N, N",
-        f"{address}: Metadata v12, sent N, no answer: the broker hung up, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N",
         f"{address}: connected in N",
         f"{address}: ApiVersions v0, sent N, received N, N",
-        f"{address}: Metadata v12, sent N, no answer: the broker hung up, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N",
     ]
 
 

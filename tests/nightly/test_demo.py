@@ -45,7 +45,7 @@ def test_the_tour_ends_well() -> None:
     assert "retention.ms          14d → 7d" in found
     settled, _, measured = settled.partition("# A release of the shop writes")
     refused, _, untouched = settled.partition("# Nothing of orders.v1 was touched")
-    assert "update refused: Kafka cannot take partitions away from a topic (3 → 2)" in refused
+    assert "update refused: Kafka cannot remove partitions from a topic (3 → 2)" in refused
     assert "Topic/carts.v1  updated: segment.ms = 12h (43200000)" in refused
     assert "retention.ms          7d → 10d" in untouched
     assert "carts.v1" not in untouched

@@ -357,7 +357,7 @@ def test_ctrl_c_twice_leaves_nothing_that_the_next_apply_does_not_clean(
     end = first.ended().needs(1)
     # How far it came, or, where the second one came behind the cleaning up, what was not waited for.
     how_far = "stopped; [0-3] of 3 partitions in place"
-    not_waited_for = "given up while (waiting for the answer|reading it back)"
+    not_waited_for = "abandoned while (waiting for the answer|verifying it)"
     assert re.search(f"{how_far}|{not_waited_for}", end.out), end.out + end.err
     # Throttles are off, or said to be still set, and who takes them off.
     if "still set: the throttle of brokers 1, 2, 3" in end.err:

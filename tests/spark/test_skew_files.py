@@ -129,7 +129,7 @@ def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> N
     assert len(run(spark, path, declared=8).partitions) == 8
     result = run(spark, path, declared=2)
     assert len(result.partitions) == PARTITIONS
-    assert any("is taken to have 4 partitions" in note for note in result.sample.notes)
+    assert any("is assumed to have 4 partitions" in note for note in result.sample.notes)
     with pytest.raises(ReadingFailed, match="has records of partition 3, and --partitions 2 has only"):
         run(spark, path, partitions=2)
 
@@ -140,7 +140,7 @@ def test_a_column_says_the_topic(spark: SparkSession, tmp_path: Path) -> None:
     assert open_files(spark, str(path)).topics == ("a", "b")
     result = run(spark, path, "a", partitions=PARTITIONS)
     assert (result.name, result.sample.records) == ("a", 100)
-    with pytest.raises(ReadingFailed, match="has no record of topic c"):
+    with pytest.raises(ReadingFailed, match="has no records of topic c"):
         open_files(spark, str(path), ("a", "c"))
     plain = lines(tmp_path / "plain.json", records(8))
     assert open_files(spark, str(plain), ("orders.v1",)).topics == ("orders.v1",)
@@ -156,11 +156,11 @@ BAD: dict[str, tuple[str, str]] = {
     "partition as list": (json.dumps({**GOOD, "partition": [1]}), "column partition is of type array"),
     "partition not a number": (
         json.dumps({**GOOD, "partition": "PERSON"}),
-        "column partition is not a whole number from 0 up in 1 of 2 records",
+        "column partition is not a whole number of at least 0 in 1 of 2 records",
     ),
     "negative size": (
         json.dumps({**GOOD, "size": -1}),
-        "column size is not a whole number from 0 up in 1 of 2",
+        "column size is not a whole number of at least 0 in 1 of 2",
     ),
     "size missing in one": (
         json.dumps({"key": "PERSON", "partition": 0}),
@@ -191,10 +191,10 @@ def test_what_is_wrong_is_told_without_a_record(spark: SparkSession, tmp_path: P
 def test_what_is_no_such_file(spark: SparkSession, tmp_path: Path) -> None:
     wrong = {
         "missing.json": "no such file or folder",
-        "notes.txt": "holds no parquet or JSON file",
+        "notes.txt": "contains no parquet or JSON files",
         "empty.json": "only empty ones",
         "broken.parquet": "cannot be read",
-        "mixed": r"holds files of several formats \(json, parquet\)",
+        "mixed": r"contains files of several formats \(json, parquet\)",
     }
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "empty.json").write_text("")

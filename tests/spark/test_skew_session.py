@@ -121,9 +121,9 @@ def test_what_kafka_refuses_is_one_line_each(
     plain = {"bootstrap.servers": kafka_acl.bootstrap_servers}
     cases: list[tuple[str, Mapping[str, str], str]] = [
         (topic, by_java(servers, blind), f"this account may not read topic {topic}"),
-        (topic, by_java(servers, wrong), "the broker did not accept the account"),
+        (topic, by_java(servers, wrong), "the broker rejected the credentials"),
         (f"{prefix}none", plain, f"topic {prefix}none does not exist"),
-        (topic, {**plain, "security.protocol": "NONE"}, "does not accept a client property"),
+        (topic, {**plain, "security.protocol": "NONE"}, "rejects a client property"),
     ]
     for name, properties, message in cases:
         with pytest.raises(Py4JJavaError) as raised:
@@ -241,7 +241,7 @@ def test_a_password_is_in_no_artefact_of_a_run(
 EXPECTED = [
     f"records {READ}",
     "refused this account may not read topic orders",
-    "refused the broker did not accept the account that Spark logs in with",
+    "refused the broker rejected the credentials that Spark uses",
     "left 0",
 ]
 

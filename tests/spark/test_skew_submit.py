@@ -152,7 +152,7 @@ def test_the_entry_says_what_is_wrong_in_one_line(
     good, out = ["--topic", f"{prefix}a"], ["--output", str(tmp_path / "report.json")]
     cases: list[tuple[list[str], type[SkewError], str]] = [
         ([*server, "--topic", f"{prefix}none", *good, *out], ReadingFailed, f"{prefix}none does not exist"),
-        ([*good, *out], JobFailed, "no broker's address"),
+        ([*good, *out], JobFailed, "no broker address"),
         ([*good, *out, "--command-config", str(tmp_path / "none")], JobFailed, "cannot read"),
         ([*server, *good, "--output", "nosuch://host/x"], JobFailed, "cannot be written to nosuch://host/x"),
     ]

@@ -119,7 +119,7 @@ def test_the_plan_of_another_commit_is_not_passed_off_as_this_ones(team: RuleCon
     assert newer.number == pull.number
     run = results(team.plan(pull), validate="success", plan="failure", comment="success")
     [comment] = team.comments(pull)
-    assert f"is at {newer.head} by now" in comment
+    assert f"is now at {newer.head}, no longer at {pull.head}." in comment
     assert [*run.artifacts] == ["kafkaform-comment-prod"]
 
 
@@ -129,7 +129,7 @@ def test_a_plan_that_was_not_even_begun_leaves_no_plan_standing(team: RuleContex
     team.hosted.forget(pull)  # as where the branch conflicts with main
     results(team.plan(pull), validate="failure", plan="failure", comment="success")
     [comment] = team.comments(pull)
-    assert "not even begun" in comment
+    assert "The plan was not started: see [the run]" in comment
     assert "second" not in comment
 
 
@@ -164,8 +164,8 @@ def test_nothing_is_applied_but_what_was_reviewed(team: RuleContext) -> None:
 def test_what_nobody_reviewed_is_not_applied(team: RuleContext) -> None:
     team.hosted.commit("main", team.topic("second"))
     refused = results(team.apply(), apply="failure", issue="success")
-    assert "nobody reviewed" in refused.summary
-    assert "nobody reviewed" in team.hub.issues[0]["body"]
+    assert "no plan of it was reviewed" in refused.summary
+    assert "no plan of it was reviewed" in team.hub.issues[0]["body"]
     assert set(team.project.live()) == {"first"}
 
 

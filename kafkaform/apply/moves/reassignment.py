@@ -82,6 +82,25 @@ class Reassigner:
             ending = error
         return self._report(work, self._lost or ending, interrupted=interrupted)
 
+    def in_place(self, work: Sequence[Reassign]) -> bool:
+        """Whether all replicas are where they are to be, and in sync.
+
+        Right after a cancellation, brokers can still name the replicas that were to be added, while the
+        controller knows of no reassignment any more: the same as one that is over. But what was not filled is
+        not in sync.
+
+        Raises:
+            ClusterError: The cluster does not tell.
+        """
+        if not work:
+            return True
+        layout = self._context.cluster.layout()
+        return all(
+            status_of(move, layout) is MoveStatus.DONE
+            and {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
+            for move in moves_of(work, layout, {})
+        )
+
     def _run(self, work: Sequence[Reassign]) -> None:
         # 1. Clear throttles that dead applies have left. The record is read first: without it, what they set
         #    would be taken for somebody else's and kept, and what they started would never be cancelled.

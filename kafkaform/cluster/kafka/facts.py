@@ -33,7 +33,7 @@ def read_facts(connection: Connection) -> Facts:
     """Read the cluster's id, brokers and config defaults (each broker is asked for its own)."""
     cluster = connection.cluster
     if cluster.cluster_id is None:
-        raise ClusterError("the brokers told no cluster id", hint="kafkaform needs Kafka 0.10.1 or later")
+        raise ClusterError("the brokers returned no cluster id", hint="kafkaform needs Kafka 0.10.1 or later")
     brokers = tuple(sorted((Broker(node.id, node.rack) for node in cluster.nodes), key=lambda b: b.id))
     futures = {
         broker.id: next(

@@ -49,12 +49,12 @@ def ask_coordinators(
     answers: GroupAnswers[Any] = GroupAnswers()
     try:
         if not connection.speaks(request_type.api):
-            raise ClusterError("the brokers do not speak the version of the request that kafkaform does")
+            raise ClusterError("the brokers do not support the request version that kafkaform uses")
         for node, some in _coordinators(connection, names, answers).items():
             (answer,) = connection.ask(request_type, [body(some)], node=node)
             for group in answer["groups"]:
                 if group["group_id"] not in some:
-                    raise ClusterError(f"broker {node} tells of a group that it was not asked about")
+                    raise ClusterError(f"broker {node} returned a group that was not requested")
                 if group["error_code"]:
                     words = one_line(group.get("error_message") or "")
                     answers.failed[group["group_id"]] = translate_code(group["error_code"], words)
@@ -74,7 +74,7 @@ def _coordinators(
     found: dict[int, list[str]] = {}
     for coordinator in answer["coordinators"]:
         if coordinator["key"] not in names:
-            raise ClusterError("the brokers tell the coordinator of a group that they were not asked about")
+            raise ClusterError("the brokers returned the coordinator of a group that was not requested")
         if coordinator["error_code"]:
             words = one_line(coordinator["error_message"] or "")
             answers.failed[coordinator["key"]] = translate_code(coordinator["error_code"], words)

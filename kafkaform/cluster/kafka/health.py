@@ -100,7 +100,7 @@ def _answer(connection: Connection, request_type: RequestType[Any], timeout_s: f
             raise translate_code(part["error_code"], "")
     if len(partitions) != 1:
         raise ClusterError(
-            f"the answer to {request_type.api} tells of {len(partitions)} partitions, not of one"
+            f"the answer to {request_type.api} contains {len(partitions)} partitions instead of one"
         )
     return dict(partitions[0])
 
@@ -148,7 +148,7 @@ def read_health(connection: Connection) -> Health:
         unread[Part.PARTITIONS] = "no topic is visible to this account"
     least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
     if wrong := [name for name, value in least.items() if value is not None and not value.isdecimal()]:
-        raise ClusterError(f"the brokers tell no number as {_MIN_ISR} of topic {wrong[0]}")
+        raise ClusterError(f"the brokers returned a {_MIN_ISR} of topic {wrong[0]} that is not a number")
     return Health(
         placement.controller,
         placement.brokers,

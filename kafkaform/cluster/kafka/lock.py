@@ -79,8 +79,8 @@ def _make_topic(connection: Connection) -> None:
         (refusal,) = submit(connection, [CreateTopic(topic_ref(NAME), 1, replicas, {})], unguarded)
     if isinstance(refusal, PermissionDenied):
         raise PermissionDenied(
-            f"the topic of the lock, {NAME}, is not there, or not visible: {refusal.message}",
-            hint="let somebody create it (1 partition), and grant Read on it and on the group of that name, "
+            f"the topic of the lock, {NAME}, does not exist, or is not visible: {refusal.message}",
+            hint="have it created (1 partition), and grant Read on it and on the group of that name, "
             + WITHOUT,
         )
     if refusal is not None and not (isinstance(refusal, RequestRejected) and refusal.code == _EXISTS):

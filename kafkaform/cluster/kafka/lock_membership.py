@@ -207,7 +207,7 @@ class Membership:
             if error is not None and error.code() not in _AGAIN:
                 return error
             if now > deadline:
-                return error or KafkaError(KafkaError._TIMED_OUT, "the answer came too late")
+                return error or KafkaError(KafkaError._TIMED_OUT, "the response came too late")
             if error is not None:
                 time.sleep(_PAUSE_S)
 
@@ -224,7 +224,7 @@ class Membership:
             return error
         while self._asked:
             if time.monotonic() > deadline:
-                return KafkaError(KafkaError._TIMED_OUT, "the coordinator of the lock does not answer")
+                return KafkaError(KafkaError._TIMED_OUT, "the coordinator of the lock does not respond")
             self._poll()
         return self._answer
 
@@ -285,7 +285,7 @@ def _refusal(error: KafkaError) -> ClusterError:
         return RequestRejected(
             "the brokers do not have the group protocol that the lock needs, consumer (UNSUPPORTED_VERSION)",
             code="UNSUPPORTED_VERSION",
-            hint="Kafka has it from 4.0 on, unless group.coordinator.rebalance.protocols leaves it out; "
+            hint="Kafka has it since 4.0, unless group.coordinator.rebalance.protocols excludes it; "
             + WITHOUT,
         )
     if any(_is(error, code) for code in _DENIED):

@@ -171,7 +171,7 @@ def _outside(operation: ResetOffsets, reading: LogReading) -> Outcome:
     return RequestRejected(
         f"{operation.ref}: {_some(problems)} (OFFSET_OUT_OF_RANGE)",
         code="OFFSET_OUT_OF_RANGE",
-        hint="the log has moved since: make the reset again",
+        hint="the log has changed since: plan the reset again",
     )
 
 

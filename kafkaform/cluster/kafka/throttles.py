@@ -88,14 +88,14 @@ def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -
         return answer
     result = next((described for described in answer if described.name == str(broker)), None)
     if result is None:
-        return ClusterError(f"broker {broker} tells of others' configs, not of its own")
+        return ClusterError(f"broker {broker} returned the configs of other brokers instead of its own")
     if result.error_code:
         error = translate_code(result.error_code, one_line(result.message))
         return with_hint(error, "grant DescribeConfigs on the cluster")
     try:
         own = {name: int(value) for name, value in result.configs.own.items() if value is not None}
     except ValueError as error:
-        return ClusterError(f"broker {broker} tells a rate that is no number: {one_line(str(error))}")
+        return ClusterError(f"broker {broker} returned a rate that is not a number: {one_line(str(error))}")
     return Rates(own.get(LEADER_RATE), own.get(FOLLOWER_RATE))
 
 

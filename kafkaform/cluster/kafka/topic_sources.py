@@ -170,7 +170,7 @@ def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
     said = {*answers.found, *answers.denied, *answers.missing}
     if silent := [name for name in names if name not in said]:
         raise ClusterError(
-            f"the brokers were asked for the configs of {len(names):,} topics, and said nothing of "
+            f"the brokers' response to a request for the configs of {len(names):,} topics lacks "
             f"{len(silent):,} of them, such as {silent[0]}"
         )
 

@@ -231,7 +231,7 @@ class FieldSource:
         """Whether the metadata shows a topic; if not, the answers say so."""
         topic = self._topics.get(name)
         if topic is None:
-            raise ClusterError(f"the brokers were asked about topic {name}, and said nothing of it")
+            raise ClusterError(f"the brokers' response does not contain topic {name}")
         return topic.error_code in THERE or is_found(name, topic.error_code, "", answers)
 
     def _metadata(self, names: Sequence[str]) -> Mapping[str, large_answers.TopicMetadata]:

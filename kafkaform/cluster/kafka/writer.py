@@ -262,7 +262,9 @@ def _half(answer: Outcome) -> Outcome:
     """The outcome of a deletion whose group is gone: not that nothing of it was sent."""
     if not isinstance(answer, LockLost):
         return answer
-    return ClusterError(f"the group is gone, its configs are not: {answer.message}", hint=answer.hint)
+    return ClusterError(
+        f"the group was deleted, but its configs were not: {answer.message}", hint=answer.hint
+    )
 
 
 def _commit_initial_offsets(

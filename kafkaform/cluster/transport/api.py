@@ -83,7 +83,7 @@ def malformed(broker: str, api: Api, why: str) -> MalformedAnswer:
     """The error for an answer that is not what Kafka's protocol says."""
     return MalformedAnswer(
         f"{broker}: malformed answer to {api}: {why}",
-        hint="check that the address is a Kafka broker's, and that no proxy in between changes what it says",
+        hint="check that the address is a Kafka broker's, and that no proxy modifies its responses",
     )
 
 

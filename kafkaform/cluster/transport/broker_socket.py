@@ -123,7 +123,7 @@ class BrokerSocket:
         except TimeoutError as error:
             raise OutcomeUnknown(
                 f"{self._name}: {api} timed out after {timeout_s:g} s",
-                hint="see whether this broker is overloaded or the network between is slow, and run it again",
+                hint="check whether this broker is overloaded or the network is slow, then try again",
             ) from error
         except _MalformedError as error:
             raise malformed(self._name, api, str(error)) from error
@@ -166,7 +166,7 @@ class BrokerSocket:
         least = 5 if api.flexible else 4
         if not least <= size <= api.largest:
             raise _MalformedError(
-                f"{size:,} bytes, where {api.largest:,} are the most: this is not Kafka's protocol"
+                f"{size:,} bytes, more than the limit of {api.largest:,}: this is not Kafka's protocol"
             )
         message = self._exactly(size, deadline)
         (correlation,) = _INT(message[:4])
@@ -187,7 +187,7 @@ class BrokerSocket:
                 self._socket.settimeout(_left(deadline))
                 read = self._socket.recv_into(room[done:])
             if read == 0:
-                raise ConnectionResetError("the broker hung up")
+                raise ConnectionResetError("the broker closed the connection")
             done += read
         return memoryview(buffer)
 
@@ -264,4 +264,4 @@ def _dialled(address: tuple[str, int], deadline: float) -> socket.socket:
                 raise
         else:
             return plain
-    raise OSError("no address of this name")
+    raise OSError("this name has no address")

@@ -79,7 +79,7 @@ class Sockets:
 
         nodes = sorted(self._nodes(timeout_s))
         if not nodes:
-            raise ClusterError("the brokers name none of their own")
+            raise ClusterError("the brokers returned an empty list of brokers")
         with ThreadPoolExecutor(min(_AT_A_TIME, len(nodes))) as pool:
             return dict(zip(nodes, pool.map(ask_node, nodes), strict=True))
 

@@ -64,7 +64,7 @@ def fetched(wanted: JarSet, *, java: Java | None = None, progress: Progress = si
     jars = _whole(ready, wanted)
     if jars is None:
         raise JavaError(
-            f"the jars in {ready} changed right after they were fetched",
+            f"the jars in {ready} changed right after they were downloaded",
             hint=f"remove {ready} and try again",
         )
     return jars
@@ -81,7 +81,7 @@ def _fetch(ready: Path, wanted: JarSet, java: Java | None, progress: Progress) -
         shutil.rmtree(leftover)
     java = java or find_java()
     ivy_jar = ivy.find_ivy()
-    progress(f"fetching {wanted.title} {ready.name} into {home} (only once; it takes about a minute)")
+    progress(f"downloading {wanted.title} {ready.name} into {home} (only once; it takes about a minute)")
     unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=home))
     try:
         log = home / f"ivy-{ready.name}.log"
@@ -104,8 +104,8 @@ def _seal(directory: Path, wanted: JarSet, log: Path) -> None:
     broken = [jar.name for jar in jars if not zipfile.is_zipfile(jar)]
     if missing or broken:
         raise JavaError(
-            f"the download of {wanted.title} is not whole: {', '.join(missing + broken)}",
-            hint=f"try again; what Ivy said is in {log}",
+            f"the download of {wanted.title} is incomplete: {', '.join(missing + broken)}",
+            hint=f"try again; Ivy's output is in {log}",
         )
     manifest = {
         "dependencies": wanted.parts,

@@ -84,7 +84,7 @@ def find_ivy() -> Path:
     jars = [jar for jar in pyspark_jars() if jar.name.startswith("ivy-")]
     if not jars:
         raise JavaError(
-            "jars are fetched with a part of PySpark, which is not installed",
+            "jars are downloaded with a part of PySpark, which is not installed",
             hint="pip install 'kafkaform[spark]'",
         )
     return jars[-1]
@@ -119,9 +119,9 @@ def retrieve(java: Java, ivy: Path, wanted: JarSet, *, into: Path, cache: Path, 
     settings.unlink()
     if done.returncode != 0:
         raise JavaError(
-            f"{wanted.dependencies[0]} could not be fetched from Maven Central",
-            hint=f"the first use needs the network, later ones do not; where only a mirror is reached, set"
-            f" {SETTINGS_VARIABLE}; what Ivy said is in {log}",
+            f"{wanted.dependencies[0]} could not be downloaded from Maven Central",
+            hint=f"the first use needs the network, later ones do not; to use a mirror, set"
+            f" {SETTINGS_VARIABLE}; Ivy's output is in {log}",
         )
 
 

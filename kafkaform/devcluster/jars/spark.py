@@ -77,6 +77,6 @@ def _pyspark_version() -> str:
         return metadata.version("pyspark")
     except metadata.PackageNotFoundError:
         raise JavaError(
-            "the skew of keys is counted by Spark, and PySpark is not installed",
+            "key skew is measured with Spark, but PySpark is not installed",
             hint="pip install 'kafkaform[spark]'",
         ) from None

@@ -120,7 +120,7 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment
         Risk.DESTRUCTIVE,
         "offset-recommit",
         f"{_lost(topics, latest)}: {_from_the_start([state[path] for path in gone])}",
-        "find out where its members stood, and after the apply move it there with kafkaform reset",
+        "find out which offsets its members had reached, and after the apply set them with kafkaform reset",
     )
 
 
@@ -139,14 +139,14 @@ def _lost(topics: str, setting: Setting) -> str:
 
 
 def _from_the_start(starts: Collection[FieldValue]) -> str:
-    """What a group meets that begins anew where it was first meant to."""
+    """The effect on records when a group starts again at its initial offsets."""
     effects = {"earliest": "records are read again", "latest": "unread records are skipped"}
     told = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
-    return f"beginning anew, {' and '.join(told)}"
+    return f"starting again, {' and '.join(told)}"
 
 
 def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-    """Deleting a group makes it forget where it stands."""
+    """Judge the deletion of a group: its committed offsets and configs are lost."""
     topics = Counter(found[0] for path in state if (found := partition_of(path)) is not None)
     configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
     gone = []
@@ -174,7 +174,7 @@ def _named(topics: Counter[str]) -> str:
 
 
 def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
-    """What somebody meets who uses the group's name again."""
+    """The effect on a member that uses the group's name again."""
     if any(name.startswith("share.") for name in configs):
         reset = facts.config_default(NAME, "share.auto.offset.reset") or _UNREADABLE
         return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
@@ -207,8 +207,8 @@ def _session_timeout(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "session-timeout-cut",
-        f"a member that is not heard of for {shown} (was {_human(name, before)}) is taken for dead, "
-        "and what it had goes to the others",
+        f"a member that sends no heartbeat for {shown} (was {_human(name, before)}) is removed, "
+        "and its partitions go to the others",
         "keep it above the longest pause of a member, such as a garbage collection or a restart",
     )
 
@@ -224,14 +224,14 @@ def _heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "heartbeat-raise",
-        f"members are heard of every {_human(name, after)} (was {_human(name, before)}), and taken for dead "
+        f"members send a heartbeat every {_human(name, after)} (was {_human(name, before)}), and are removed "
         f"after {_human(name, session)} without: fewer than {_FEWEST_HEARTBEATS} heartbeats fit in between",
         "keep it at a third of the session timeout or less",
     )
 
 
 _FEWEST_HEARTBEATS = 3
-"""So many heartbeats are to fit into a session, as Kafka's documentation advises."""
+"""How many heartbeats should fit into a session, as Kafka's documentation advises."""
 
 
 def _isolation_level(name: str, context: UpdateContext) -> RiskAssessment:
@@ -262,7 +262,7 @@ def _offset_reset_policy(name: str, context: UpdateContext) -> RiskAssessment:
         Risk.DISRUPTIVE,
         "offset-reset-policy",
         f"a partition that the group has not read yet, such as one that is added later, {start}; "
-        "the others go on where they stand",
+        "the others continue at their offsets",
     )
 
 
@@ -304,7 +304,7 @@ def _lock_limit(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-limit-cut",
-        f"at most {_human(name, after)} records of a partition are in work at once "
+        f"at most {_human(name, after)} records of a partition are processed at once "
         f"(was {_human(name, before)}): members beyond that wait",
     )
 
@@ -318,7 +318,7 @@ def _delivery_limit(name: str, context: UpdateContext) -> RiskAssessment:
         "delivery-limit-cut",
         f"a record that was delivered {_human(name, after)} times (was {_human(name, before)}) "
         "without being accepted is given up: no member gets it again",
-        "look for records that fail for a reason that passes, before they are given up sooner",
+        "first find the records that fail only temporarily: they are given up sooner",
     )
 
 
@@ -331,8 +331,8 @@ def _lock_renewal(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-renewal-off",
-        f"members can no longer ask for more time: a record in work for longer than {_human(lock, duration)} "
-        "is given to another member",
+        f"members can no longer ask for more time: a record that is processed for longer than "
+        f"{_human(lock, duration)} is given to another member",
     )
 
 

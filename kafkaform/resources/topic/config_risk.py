@@ -66,7 +66,7 @@ def _retention(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DESTRUCTIVE,
         "retention-cut",
         f"{name} is cut from {_human(name, before)} to {_human(name, after)}: {effect}",
-        "copy what is still needed first, or keep the present value",
+        "copy what is still needed first, or keep the current value",
     )
 
 
@@ -136,9 +136,9 @@ def _min_compaction_lag(path: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DESTRUCTIVE,
         "compaction-lag-cut",
-        f"{_change(path, context)}: records that a newer one of their key replaces are deleted "
+        f"{_change(path, context)}: records that a newer record with the same key replaces are deleted "
         f"permanently {when}",
-        "copy what is still needed first, or keep the present value",
+        "copy what is still needed first, or keep the current value",
     )
 
 
@@ -152,14 +152,15 @@ def _compaction(path: str, context: UpdateContext) -> RiskAssessment:
         return RiskAssessment(
             Risk.DESTRUCTIVE,
             "compaction-start",
-            f"{_change(path, context)}: compaction, which never ran so far, begins, and deletes all but "
+            f"{_change(path, context)}: compaction, which never ran so far, starts, and deletes all but "
             "the latest record of every key",
-            "copy what is still needed first, or keep the present value",
+            "copy what is still needed first, or keep the current value",
         )
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "compaction-sooner",
-        f"{_change(path, context)}: records that a newer one of their key replaces are deleted sooner",
+        f"{_change(path, context)}: records that a newer record with the same key replaces "
+        "are deleted sooner",
     )
 
 
@@ -194,7 +195,7 @@ def _segment(path: str, context: UpdateContext) -> RiskAssessment:
         return SAFE
     effects = []
     if _cleans(context, "compact"):
-        effects.append("records that a newer one of their key replaces are deleted sooner")
+        effects.append("records that a newer record with the same key replaces are deleted sooner")
     retention = integer(context.after.get(_RETENTION_MS))
     size = integer(context.after.get(_RETENTION_BYTES))
     if _cleans(context, "delete") and not retention == size == UNLIMITED:
@@ -224,7 +225,10 @@ def _timestamp_type(path: str, context: UpdateContext) -> RiskAssessment:
     retention = integer(context.after.get(_RETENTION_MS))
     if after == "LogAppendTime":
         counts = "; retention counts from then" if retained else ""
-        effect = f"new records have the time at which the broker got them, not their producer's{counts}"
+        effect = (
+            "new records have the time at which the broker received them, "
+            f"not the time that their producer set{counts}"
+        )
     elif retained and retention is not None and retention != UNLIMITED:
         effect = (
             "retention counts from the time that producers set, so new records that are dated back "
@@ -236,7 +240,7 @@ def _timestamp_type(path: str, context: UpdateContext) -> RiskAssessment:
 
 
 def _compression(path: str, context: UpdateContext) -> RiskAssessment:
-    """Judge what brokers compress anew: the result, too, may not be larger than max.message.bytes."""
+    """Judge what brokers recompress: the result, too, may not be larger than max.message.bytes."""
     before, after = _text(context.before, path), _text(context.after, path)
     if before == after and before is not None:
         return SAFE
@@ -250,8 +254,8 @@ def _compression(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DISRUPTIVE,
         "recompression",
         f"{name} goes from {before or _UNREADABLE} to {after or _UNREADABLE}: brokers "
-        "compress anew what producers sent otherwise, which takes CPU time, and refuse batches that are then "
-        f"larger than {limit} ({_human(limit, integer(context.after.get(CONFIG_PREFIX + limit)))})",
+        "recompress batches that producers sent otherwise, which takes CPU time, and refuse those that are "
+        f"then larger than {limit} ({_human(limit, integer(context.after.get(CONFIG_PREFIX + limit)))})",
     )
 
 
@@ -307,7 +311,7 @@ def _remote_storage(path: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
-        "remote.log.delete.on.disable is on: disabling remote storage deletes what lies there",
+        "remote.log.delete.on.disable is on: disabling remote storage deletes the data in it",
         "to stop copying and keep the remote data readable, write config: {remote.log.copy.disable: true}",
     )
 

@@ -1,4 +1,4 @@
-"""What it costs to copy replicas, of one topic or of several together."""
+"""The cost of copying replicas, of one topic or of several together."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def normal_placement(given: Mapping[str, object], report: ReportProblem) -> Laye
             report(("placement",), "static placement has no replicas", hint)
         return normal
     if strategy != Strategy.STATIC:
-        hint = "take replicas out, or write strategy: static"
+        hint = "remove replicas, or write strategy: static"
         report(_REPLICAS, f"only static placement lists replicas, and this is {strategy}", hint, key=True)
         return normal
     # Whole numbers may be written as 3.0.

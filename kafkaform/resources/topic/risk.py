@@ -145,8 +145,7 @@ def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
         return RiskAssessment(
             Risk.IMPOSSIBLE,
             "partition-decrease",
-            f"Kafka cannot take partitions away from a topic ({before} → {after}): "
-            "their records would be lost",
+            f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
             f"create a new topic (such as {_successor(name)}) with {after} partitions, copy the records "
             f"over, move producers and consumers, then delete {name}; or write partitions: {before}",
         )

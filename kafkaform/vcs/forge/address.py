@@ -44,7 +44,7 @@ class Address:
         """
         if repository is None:
             raise UsageError(
-                "no repository is named", hint="give --repository OWNER/NAME, or set GITHUB_REPOSITORY"
+                "no repository given", hint="give --repository OWNER/NAME, or set GITHUB_REPOSITORY"
             )
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(f"the repository {repository!r} is not OWNER/NAME")
@@ -52,15 +52,17 @@ class Address:
         if not token:
             raise ForgeError(
                 "GITHUB_TOKEN is not set",
-                hint="in a workflow: `env: {GITHUB_TOKEN: ${{ github.token }}}` of this step",
+                hint="in a workflow, add `env: {GITHUB_TOKEN: ${{ github.token }}}` to this step",
             )
         if not (token.isascii() and token.isprintable()):
-            raise ForgeError("GITHUB_TOKEN is not a token: it has characters that no token has")
+            raise ForgeError(
+                "GITHUB_TOKEN is not a valid token: it contains characters that tokens cannot have"
+            )
         api_url = (environment.get("GITHUB_API_URL") or _API_URL).rstrip("/")
         if not is_safe(api_url):
             raise ForgeError(
-                f"GITHUB_API_URL is {api_url}, which would send the token unencrypted or nowhere",
-                hint="it starts with https://",
+                f"GITHUB_API_URL is {api_url}, which is not an address that the token can be sent to safely",
+                hint="it must start with https://",
             )
         return cls(repository, token, api_url, _run_url(environment))
 

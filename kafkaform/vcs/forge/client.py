@@ -123,7 +123,7 @@ class GitHub:
         _, answer = self._client.requester.graphql_query(_VIEWER, {})
         account = answer["data"]["viewer"]["databaseId"]
         if not isinstance(account, int):
-            raise TypeError("GitHub does not say whose token this is")
+            raise TypeError("GitHub does not report the owner of the token")
         return account
 
     def _wait_or_raise(self, error: Exception, purpose: RequestPurpose) -> None:

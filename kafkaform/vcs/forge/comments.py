@@ -112,7 +112,7 @@ def keep_comment(
 def moved(hub: GitHub, purpose: RequestPurpose) -> ForgeError:
     """What to say where GitHub only redirected a request that was to create something."""
     return ForgeError(
-        f"cannot {purpose.doing}: {hub.address.repository} has moved", hint="give its new name (--repository)"
+        f"cannot {purpose.doing}: {hub.address.repository} has moved", hint="use its new name (--repository)"
     )
 
 
@@ -157,7 +157,7 @@ def keep_issue(hub: GitHub, marker: Marker, title: str, text: str, labels: Seque
     if is_changed:
         hub.ask(purpose, lambda: oldest.edit(title=title, body=body))
     for other in others:
-        _close(hub, other, marker, f"#{oldest.number} is about the same.", "not_planned")
+        _close(hub, other, marker, f"Duplicate of #{oldest.number}.", "not_planned")
     return Kept("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
 
 

@@ -56,13 +56,13 @@ class Patience:
             if self._tries >= _MOST_TRIES:
                 raise ForgeError(
                     f"GitHub: {trouble.reason}; tried {self._tries} times",
-                    hint="run the job again later; githubstatus.com says whether GitHub has a failure",
+                    hint="run the job again later; githubstatus.com shows whether GitHub has an incident",
                 )
         delay = 2.0 ** (self._tries - 1) if trouble.wait_s is None else trouble.wait_s
         if delay > self._left_s:
             raise ForgeError(
                 f"GitHub: {trouble.reason}; it asks to wait {delay:,.0f} s, which is too long",
-                hint="run the job again after that",
+                hint="run the job again after that time",
             )
         self._left_s -= delay
         self._tell(f"GitHub: {trouble.reason}; trying again in {delay:.0f} s")
@@ -103,7 +103,7 @@ def passing_trouble(error: Exception, now_s: float) -> Trouble | None:
                 return Trouble(f"an internal error ({response.status_code})")
             return None
         case requests.Timeout():
-            return Trouble("no answer in time")
+            return Trouble("no response in time")
         case requests.ConnectionError() | requests.exceptions.ChunkedEncodingError():
             return Trouble("the connection failed")
         case GithubException():
@@ -151,24 +151,24 @@ def refusal(error: Exception, purpose: RequestPurpose) -> ForgeError:
     match error.status:
         case 401:
             return ForgeError(
-                f"cannot {purpose.doing}: GitHub does not accept GITHUB_TOKEN ({said})",
-                hint="it has expired, or was revoked; the token of a job lasts as long as the job",
+                f"cannot {purpose.doing}: GitHub rejects GITHUB_TOKEN ({said})",
+                hint="it has expired or was revoked; a job's token is valid only while the job runs",
             )
         case 403:
-            return ForgeError(f"cannot {purpose.doing}: GitHub refuses it ({said})", hint=needed)
+            return ForgeError(f"cannot {purpose.doing}: GitHub denies it ({said})", hint=needed)
         case 404:
             return ForgeError(
-                f"cannot {purpose.doing}: there is no such thing, or the token may not see it ({said})",
+                f"cannot {purpose.doing}: it does not exist, or the token has no access to it ({said})",
                 hint=f"check the number and the repository; {needed}",
             )
         case 410:
             return ForgeError(
-                f"cannot {purpose.doing}: it is gone ({said})",
-                hint="it has expired or was deleted, or issues are switched off in the repository's settings",
+                f"cannot {purpose.doing}: it no longer exists ({said})",
+                hint="it has expired or was deleted, or issues are disabled in the repository's settings",
             )
         case _:
             pass
-    return ForgeError(f"cannot {purpose.doing}: GitHub answers {error.status} ({said})")
+    return ForgeError(f"cannot {purpose.doing}: GitHub returned status {error.status} ({said})")
 
 
 def _no_answer(error: Exception, purpose: RequestPurpose) -> ForgeError:
@@ -176,15 +176,17 @@ def _no_answer(error: Exception, purpose: RequestPurpose) -> ForgeError:
         case requests.exceptions.SSLError():
             return ForgeError(
                 f"cannot {purpose.doing}: GitHub's certificate is not trusted here",
-                hint="REQUESTS_CA_BUNDLE names a file with the certificates of an authority of your own",
+                hint="set REQUESTS_CA_BUNDLE to a file with the certificates of your own authority",
             )
         case requests.HTTPError(response=requests.Response() as response):
             # Without its address, which is signed: whoever has it may fetch the same.
-            return ForgeError(f"cannot {purpose.doing}: GitHub's storage answers {response.status_code}")
+            return ForgeError(
+                f"cannot {purpose.doing}: GitHub's storage returned status {response.status_code}"
+            )
         case _:
             return ForgeError(
-                f"cannot {purpose.doing}: the answer is not one of GitHub's API ({type(error).__name__})",
-                hint="is GITHUB_API_URL right? It is https://api.github.com, or https://HOST/api/v3",
+                f"cannot {purpose.doing}: the response is not one of GitHub's API ({type(error).__name__})",
+                hint="check GITHUB_API_URL: https://api.github.com, or https://HOST/api/v3",
             )
 
 

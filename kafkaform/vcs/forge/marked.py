@@ -30,7 +30,9 @@ class Marker:
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
-            raise ValueError(f"{self.id!r} is no id: use letters, digits and . _ - (at most 64 characters)")
+            raise ValueError(
+                f"{self.id!r} is not a valid id: use letters, digits and . _ - (at most 64 characters)"
+            )
 
     @property
     def line(self) -> str:
@@ -63,7 +65,7 @@ def is_same(body: str | None, other: str) -> bool:
 
 def _cut_note(shown: int, total: int) -> str:
     # At the top, since at the end it could stand inside of a code block or of folded details that were cut.
-    return f"**This is cut: {shown:,} of {total:,} lines are shown, as GitHub takes no more.**\n\n"
+    return f"**Truncated to GitHub's size limit: {shown:,} of {total:,} lines are shown.**\n\n"
 
 
 def _normal(text: str) -> str:

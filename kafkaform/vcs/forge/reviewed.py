@@ -47,24 +47,24 @@ def read_plan(archive: bytes) -> str:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             plans = [entry for entry in opened.infolist() if entry.filename == NAME]
             if len(plans) != 1:
-                raise ForgeError(f"the artefact has {len(plans) or 'no'} files named {NAME}, and not one")
+                raise ForgeError(f"the artifact has {len(plans) or 'no'} files named {NAME} instead of one")
             (entry,) = plans
             if entry.file_size > LARGEST_PLAN:
                 raise too_large(NAME, entry.file_size, LARGEST_PLAN)
             if entry.compress_type not in _METHODS:
-                raise ForgeError(f"the artefact's {NAME} is compressed in an unusual way")
+                raise ForgeError(f"the artifact's {NAME} uses an unsupported compression method")
             with opened.open(entry) as plan:
                 # A size bounds what is unpacked, where the declared one is a lie; without, zipfile does all.
                 return plan.read(entry.file_size + 1).decode("utf-8")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ForgeError(f"the artefact cannot be read: {error}") from error
+        raise ForgeError(f"the artifact cannot be read: {error}") from error
     except UnicodeDecodeError as error:
-        raise ForgeError(f"the artefact's {NAME} is not UTF-8") from error
+        raise ForgeError(f"the artifact's {NAME} is not UTF-8") from error
 
 
 def too_large(what: str, size: int, limit: int) -> ForgeError:
     """What to say of something that is not read because of its size, in bytes."""
-    return ForgeError(f"{what} has {size:,} bytes; more than {limit:,} are not read")
+    return ForgeError(f"{what} has {size:,} bytes, more than the limit of {limit:,}")
 
 
 _PULLS_PERMISSION = "contents: read, pull-requests: read"
@@ -102,16 +102,16 @@ def merged_as(hub: GitHub, commit: str, branch: str | None) -> Merged:
     Raises:
         ForgeError: There is none, or GitHub does not say.
     """
-    purpose = RequestPurpose(f"find the pull request of {commit[:12]}", _PULLS_PERMISSION)
+    purpose = RequestPurpose(f"find the pull request for {commit[:12]}", _PULLS_PERMISSION)
     into = branch or hub.ask(purpose, lambda: hub.repository.default_branch)
     for look in range(_LOOKS):
         if look:
-            hub.wait(Trouble(f"no pull request of {commit[:12]} is known yet", _PAUSE_S))
+            hub.wait(Trouble(f"no pull request for {commit[:12]} is known yet", _PAUSE_S))
         if found := hub.ask(purpose, lambda: _find(hub, commit, into)):
             return found
     raise ForgeError(
-        f"no pull request was merged into {into} as commit {commit[:12]}: nobody reviewed a plan of it",
-        hint="was it pushed directly? Apply by hand what `kafkaform plan` shows, "
+        f"no pull request was merged into {into} as commit {commit[:12]}: no plan of it was reviewed",
+        hint="if it was pushed directly, apply what `kafkaform plan` shows by hand, "
         "or revert it and open a pull request",
     )
 
@@ -132,7 +132,7 @@ _CONCLUSIONS = {"success", "failure"}
 _PERMISSION = "actions: read"
 _TIMEOUT_S = 60
 _CHUNK = 1 << 16
-_BY_HAND = "look at `kafkaform plan` and apply it by hand, or open a pull request with the change anew"
+_BY_HAND = "run `kafkaform plan` and apply it by hand, or open a new pull request with the change"
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 
@@ -190,7 +190,7 @@ def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: 
         run_url, objection = _judge(hub, purpose, artefact, merged, workflow)
         if objection is None:
             if artefact.size > LARGEST_ARCHIVE:
-                raise too_large(f"the artefact {name}", artefact.size, LARGEST_ARCHIVE)
+                raise too_large(f"the artifact {name}", artefact.size, LARGEST_ARCHIVE)
             archive = hub.ask(purpose, partial(_download, hub, artefact.id))
             return FetchedPlan(read_plan(archive), merged.number, merged.head, run_url)
         objections.append(objection)
@@ -202,12 +202,12 @@ def reviewed_plan(hub: GitHub, commit: str, prefix: str, workflow: str, branch: 
 def _none_made(merged: Merged, name: str, workflow: str) -> ForgeError:
     if merged.is_from_fork:
         return ForgeError(
-            f"#{merged.number} came from a fork, and no plan is made of those: nobody reviewed one",
+            f"#{merged.number} came from a fork, and plans are not made for forks: no plan was reviewed",
             hint=_BY_HAND,
         )
     return ForgeError(
-        f"no plan was made of #{merged.number} at its last commit: there is no artefact {name}",
-        hint=f"did {workflow} run for it, and does it keep its plan under this name?",
+        f"no plan was made for the last commit of #{merged.number}: there is no artifact {name}",
+        hint=f"check that {workflow} ran for it and uploads its plan under this name",
     )
 
 
@@ -231,10 +231,10 @@ def _judge(
 ) -> tuple[str, str | None]:
     """The page of the run that made an artefact, and what speaks against using it."""
     if artefact.is_expired:
-        return "", "it has expired, and GitHub does not keep it any longer"
+        return "", "it has expired and was deleted by GitHub"
     number, here = artefact.run, hub.ask(purpose, lambda: hub.repository.id)
     if number is None or artefact.run_repository != here:
-        return "", "the run that made it is not one of this repository"
+        return "", "the workflow run that made it is not from this repository"
 
     def read() -> tuple[str, str, str, str, str | None]:
         run = hub.repository.get_workflow_run(number)
@@ -243,13 +243,13 @@ def _judge(
     url, path, event, status, conclusion = hub.ask(purpose, read)
     expected = f".github/workflows/{workflow}"
     if path != expected or event != EVENT:
-        return url, f"it was made by {path} on {event}, and not by {expected} on {EVENT}"
+        return url, f"it was made by {path} on {event}, not by {expected} on {EVENT}"
     if artefact.made > merged.at:
-        return url, "it was made after the merge, so that it is not what was reviewed"
+        return url, "it was made after the merge, so it is not what was reviewed"
     if status != "completed":
-        return url, f"the run that makes it is not done ({url})"
+        return url, f"the workflow run that makes it has not finished ({url})"
     if conclusion not in _CONCLUSIONS:
-        return url, f"the run that made it ended as {conclusion}, before anybody was told of its plan ({url})"
+        return url, f"the workflow run that made it ended as {conclusion}, before its plan was posted ({url})"
     return url, None
 
 
@@ -262,7 +262,7 @@ def _download(hub: GitHub, artefact: int) -> bytes:
         raise GithubException(status, {"message": answer[:200]}, headers)
     place = headers.get("location", "")
     if not is_safe(place):
-        raise ForgeError("GitHub names no place from which the artefact can be fetched safely")
+        raise ForgeError("GitHub returned no safe address to download the artifact from")
     # Without the token: the place is signed, and not always GitHub's.
     deadline = time.monotonic() + _TIMEOUT_S
     with requests.get(place, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as response:
@@ -271,7 +271,7 @@ def _download(hub: GitHub, artefact: int) -> bytes:
         for piece in response.iter_content(_CHUNK):
             pieces += piece
             if len(pieces) > LARGEST_ARCHIVE:
-                raise too_large("the artefact", len(pieces), LARGEST_ARCHIVE)
+                raise too_large("the artifact", len(pieces), LARGEST_ARCHIVE)
             if time.monotonic() > deadline:
-                raise requests.Timeout("it takes too long")
+                raise requests.Timeout("the download takes too long")
     return bytes(pieces)

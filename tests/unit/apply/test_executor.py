@@ -48,6 +48,7 @@ from kafkaform.core.operations import (
     Operation,
     Reassign,
 )
+from kafkaform.resources.topic.live import topic_live
 from tests.support.move_scenes import MemoryThrottleJournal
 from tests.support.move_scenes import Notes as MoveNotes
 from tests.support.scenes import (
@@ -676,6 +677,53 @@ def test_giving_up_a_request_is_resolved_by_reading(
         assert (one.result, one.done) == (Result.FAILED, ())
         assert one.message.startswith("abandoned while waiting for the answer; not verified")
     assert result_of(report, "z").result is Result.NOT_TRIED
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_moves_that_are_cancelled_are_not_taken_for_done(
+    memory: MemoryCluster, time: FakeClock, given_up: bool
+) -> None:
+    """Right after a cancellation, brokers may name the new replicas and the controller no reassignment."""
+    made(memory, "a", 3, 1)
+    plan = plan_for(memory, declared("a", 3, 3), allow="destructive")
+    memory.pace(10**6)
+    stop = Event()
+
+    class Late(Watched):
+        cancelled = False
+        running: Observation
+
+        def reassign(
+            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            if None not in targets.values():
+                stop.set()
+                return super().reassign(targets, guard)
+            self.running = super().observe_fields({topic("a"): ["placement", "replicationFactor"]})
+            self.cancelled = True
+            if given_up:
+                raise KeyboardInterrupt
+            return super().reassign(targets, guard)
+
+        def layout(self) -> Layout:
+            layout = super().layout()
+            return replace(layout, reassigning={}) if self.cancelled else layout
+
+        def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+            if not self.cancelled:
+                return super().observe_fields(fields)
+            resources = {
+                ref: replace(found, live=replace(topic_live(found), moving=frozenset()))
+                for ref, found in self.running.resources.items()
+            }
+            return replace(self.running, resources=resources)
+
+    report = apply(plan, Late(memory), clock=time.clock, stop=stop, throttle_journal=MemoryThrottleJournal())
+    one = result_of(report, "a")
+    assert report.interrupted
+    assert (one.result, one.done) == (Result.FAILED, ())
+    unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
+    assert one.message == f"stopped; 0 of 3 partitions in place{unproven}"
 
 
 def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time: FakeClock) -> None:

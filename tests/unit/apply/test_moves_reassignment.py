@@ -394,6 +394,30 @@ def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster, e
     assert (told in crew.notes.lines) == isinstance(error, Unreachable)
 
 
+@pytest.mark.parametrize("filled", [True, False])
+def test_replicas_that_are_named_and_not_filled_are_not_in_place(memory: MemoryCluster, filled: bool) -> None:
+    """As right after a cancellation, of which the controller knows and the brokers do not yet."""
+
+    class Late(Watched):
+        def layout(self) -> Layout:
+            layout = super().layout()
+            states = tuple(
+                replace(state, replicas=after, isr=after if filled else after[:1])
+                for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
+            )
+            return replace(layout, topics={**layout.topics, "a": states}, reassigning={})
+
+    assert Crew(Late(memory)).reassigner().in_place([work("a", SINGLE, TRIPLE)]) is filled
+
+
+def test_without_moves_the_layout_is_not_read(memory: MemoryCluster) -> None:
+    class Unread(Watched):
+        def layout(self) -> Layout:
+            raise AssertionError
+
+    assert Crew(Unread(memory)).reassigner().in_place([])
+
+
 def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:
     requests = [0]
 

@@ -94,7 +94,7 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, HAZARD)
     assert assessment.reason == (
         f"it had offsets in orders: an apply of {today} by alice committed them (run {run}). They expired "
-        "since, or the group or the topic was deleted: beginning anew, records are read again"
+        "since, or the group or the topic was deleted: starting again, records are read again"
     )
     assert assessment.remedy is not None
 
@@ -112,7 +112,7 @@ def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start:
     expire(memory)
     (planned,) = plan_for(memory, group("orders", start=start)).changes
     assert isinstance(planned.change, Create)
-    assert planned.change.assessment.reason.endswith(f"beginning anew, {effect}")
+    assert planned.change.assessment.reason.endswith(f"starting again, {effect}")
 
 
 def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: MemoryCluster) -> None:
@@ -184,7 +184,7 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
     assert assessment.reason.startswith("it may have had offsets in orders: an apply of ")
     assert assessment.reason.endswith(
         f"by alice was to commit them, and whether it did is not known (run {journal.run}). "
-        "If it did, they expired since, or were deleted: beginning anew, unread records are skipped"
+        "If it did, they expired since, or were deleted: starting again, unread records are skipped"
     )
 
 

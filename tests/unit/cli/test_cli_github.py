@@ -71,21 +71,21 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("status", "message", "said", "hint"),
         [
-            (401, "Bad credentials", "GitHub does not accept GITHUB_TOKEN (Bad", "it has expired"),
+            (401, "Bad credentials", "GitHub rejects GITHUB_TOKEN (Bad", "it has expired"),
             (
                 403,
                 "Resource not accessible by integration",
-                "GitHub refuses it (Resource not accessible by integration)",
+                "GitHub denies it (Resource not accessible by integration)",
                 "the job needs 'permissions: {pull-requests: write}'",
             ),
-            (404, "Not Found", "there is no such thing, or the token may not see it", "check the number"),
+            (404, "Not Found", "it does not exist, or the token has no access to it", "check the number"),
             (
                 410,
                 "Issues are disabled for this repo",
-                "it is gone (Issues are disabled for this repo)",
-                "it has expired or was deleted, or issues are switched off",
+                "it no longer exists (Issues are disabled for this repo)",
+                "it has expired or was deleted, or issues are disabled",
             ),
-            (422, "Validation Failed", "GitHub answers 422 (Validation Failed)", None),
+            (422, "Validation Failed", "GitHub returned status 422 (Validation Failed)", None),
         ],
     )
     def test_each_has_a_line_and_a_hint(
@@ -142,8 +142,8 @@ class TestErrors:
     def test_an_answer_that_is_not_githubs(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
         call = job.comment().needs(1)
-        assert "cannot comment on #12: the answer is not one of GitHub's API" in call.err
-        assert "hint: is GITHUB_API_URL right?" in call.err
+        assert "cannot comment on #12: the response is not one of GitHub's API" in call.err
+        assert "hint: check GITHUB_API_URL: " in call.err
 
     def test_a_repository_that_has_moved(self, job: Job) -> None:
         job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
@@ -184,7 +184,10 @@ class TestInput:
     )
     def test_the_token_is_never_sent_unencrypted(self, job: Job, url: str) -> None:
         call = job.comment(GITHUB_API_URL=url).needs(1)
-        assert f"GITHUB_API_URL is {url}, which would send the token unencrypted or nowhere" in call.err
+        assert (
+            f"GITHUB_API_URL is {url}, which is not an address that the token can be sent to safely"
+            in call.err
+        )
         assert job.waits == []
 
     @pytest.mark.parametrize(
@@ -198,7 +201,7 @@ class TestInput:
     def test_no_repository(self, job: Job, tmp_path: Path) -> None:
         env = {**job.hub.environment(), "GITHUB_REPOSITORY": ""}
         call = called("github", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
-        assert "no repository is named" in call.needs(64).err
+        assert "no repository given" in call.needs(64).err
 
     @pytest.mark.parametrize(
         ("content", "said"),

@@ -332,7 +332,7 @@ def test_a_waived_error_is_shown_and_counts_for_nothing(
         ("KF410", "KF410 is waived, but is a note, not a rule"),
         ("KF101", "KF101 cannot be waived"),
         ("KF106", "KF106 is waived, but kafkaform.yaml switches it off"),
-        ("policy/wide", "policy/wide is waived, but has nothing to say about Topic/x.a"),
+        ("policy/wide", "policy/wide is waived, but has no finding for Topic/x.a"),
     ],
 )
 def test_a_waiver_that_waives_nothing_is_told(

@@ -116,7 +116,7 @@ def test_a_coordinator_that_never_answers_loses_it(monkeypatch: pytest.MonkeyPat
     made, _ = membership()
     assert made.join("hello")
     monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.0)
-    with pytest.raises(LockLost, match="the coordinator of the lock does not answer"):
+    with pytest.raises(LockLost, match="the coordinator of the lock does not respond"):
         made.prove()
 
 
@@ -130,7 +130,7 @@ def test_brokers_without_the_protocol_are_told_of(monkeypatch: pytest.MonkeyPatc
         refused(monkeypatch, fatal(code))
     assert caught.value.code == "UNSUPPORTED_VERSION"
     assert caught.value.hint is not None
-    for word in ("Kafka has it from 4.0 on", "group.coordinator.rebalance.protocols", "--no-lock"):
+    for word in ("Kafka has it since 4.0", "group.coordinator.rebalance.protocols", "--no-lock"):
         assert word in caught.value.hint
 
 

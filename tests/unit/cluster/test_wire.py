@@ -437,14 +437,14 @@ def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
     told = group_description._share(cast("Connection", Damaged(answers)), [GROUP])
     assert told.found == {}
-    assert told.failed[GROUP].message == "broker 1 tells of a group that it was not asked about"
+    assert told.failed[GROUP].message == "broker 1 returned a group that was not requested"
     answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
     told = group_description._share(cast("Connection", Damaged(answers)), [GROUP])
-    assert "coordinator of a group that they were not asked about" in told.failed[GROUP].message
+    assert "the coordinator of a group that was not requested" in told.failed[GROUP].message
     answers = {3: metadata(), 32: configs("2")}
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)
-    assert rates.message == "broker 1 tells of others' configs, not of its own"
+    assert rates.message == "broker 1 returned the configs of other brokers instead of its own"
 
 
 # --- volumes ---------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ BAD_SPECS: dict[str, tuple[str, list[str]]] = {
         [
             (
                 "only static placement lists replicas, and this is balanced "
-                "(take replicas out, or write strategy: static)"
+                "(remove replicas, or write strategy: static)"
             )
         ],
     ),

@@ -253,7 +253,7 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
         [
             "4:3: there is no rule 'KF999' (kafkaform rules lists the rules)",
             "5:3: there is no rule 'kf109' (did you mean KF109?)",
-            "6:3: KF410 is a note, not a rule: its severity is fixed (take the line out)",
+            "6:3: KF410 is a note, not a rule: its severity is fixed (remove the line)",
             "7:3: there is no rule 'p' (did you mean policy/p?)",
             "8:3: there is no rule 'policy/q' (did you mean policy/p?)",
             "9:3: there is no rule 'ACME-1' (kafkaform rules lists the rules)",

@@ -44,7 +44,7 @@ def test_the_connector_is_fetched_once_and_said_once(fake: FakeIvy) -> None:
     assert connector_jars(java=fake.java, progress=told.append) == first
     assert fake.runs == 1
     assert len(told) == 1
-    assert told[0].startswith(f"fetching Spark's Kafka connector {VERSION} ")
+    assert told[0].startswith(f"downloading Spark's Kafka connector {VERSION} ")
 
 
 def test_a_connector_that_is_damaged_in_the_cache_is_fetched_anew(fake: FakeIvy) -> None:
@@ -59,7 +59,7 @@ def test_a_connector_that_cannot_be_resolved_is_one_line_with_ivys_log(fake: Fak
     with pytest.raises(JavaError) as raised:
         connector_jars(java=fake.java)
     assert raised.value.message == (
-        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION} could not be fetched from Maven Central"
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION} could not be downloaded from Maven Central"
     )
     hint = str(raised.value.hint)
     assert "\n" not in hint

@@ -85,7 +85,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         with pytest.raises(DevClusterError, match=f"port {port} on 127.0.0.1 is in use"):
             cli("up", "--data", tmp_path / "dev", "--port", str(port))
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
-    with pytest.raises(DevClusterError, match="beyond 65535"):
+    with pytest.raises(DevClusterError, match="need ports above 65535"):
         consecutive_ports(65534, 3)
 
 
@@ -185,7 +185,7 @@ def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mu
     second = 'case "$PWD" in *node-2) echo "org.x.BadException: no.such.Class"; exit 1; esac'
     mute.write_text(mute.read_text().replace('echo "[t]', f'{second}; echo "[t]'))
     directory = tmp_path / "dev"
-    with pytest.raises(DevClusterError, match=r"node 2 ended .*no\.such\.Class") as error:
+    with pytest.raises(DevClusterError, match=r"node 2 exited .*no\.such\.Class") as error:
         DevCluster.start(directory, brokers=2)
     assert "\n" not in error.value.message
     assert str(directory / "node-2" / "broker.log") in str(error.value.hint)

@@ -58,8 +58,8 @@ def test_a_damaged_cache_is_fetched_anew(fake: FakeIvy, damage: str) -> None:
 @pytest.mark.parametrize(
     ("ending", "error"),
     [
-        ("exit 1", "could not be fetched"),
-        ('rm "$(dirname "$2")"/kafka_2*', "not whole: org.apache.kafka:kafka_2.13"),
+        ("exit 1", "could not be downloaded"),
+        ('rm "$(dirname "$2")"/kafka_2*', "is incomplete: org.apache.kafka:kafka_2.13"),
     ],
 )
 def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str, error: str) -> None:
@@ -74,7 +74,7 @@ def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str, 
 
 def test_a_jar_that_is_no_archive_is_refused(fake: FakeIvy) -> None:
     (fake.source / "kafka-clients-4.3.1.jar").write_text("<html>sign in to the hotel's network</html>")
-    with pytest.raises(JavaError, match=r"not whole: kafka-clients-4\.3\.1\.jar"):
+    with pytest.raises(JavaError, match=r"is incomplete: kafka-clients-4\.3\.1\.jar"):
         kafka_classpath(java=fake.java)
 
 

@@ -102,10 +102,10 @@ def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path)
     error = refusal(signed(Purpose.APPLY, replace(MADE, commit=unmerged), "refs/heads/main"), terms)
     assert f"from commit {unmerged[:12]}, which is not part of {head[:12]}" in error.message
     for commit, told in {
-        "f" * 40: "is no commit in the Git repository",
+        "f" * 40: "is not a commit in the Git repository",
         "other": "from commit other, which is not part of",
         "main": "from commit main, which is not part of",
-        "--all": "is no commit in the Git repository",
+        "--all": "is not a commit in the Git repository",
         f"{head}-dirty": "from files that differ from commit",
     }.items():
         assert told in refusal(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms).message, commit

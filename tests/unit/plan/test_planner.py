@@ -247,7 +247,7 @@ def test_a_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> Non
     first, second = plan.changes
     assert first.status is Status.REFUSED
     assert first.reason is not None
-    assert "cannot take partitions away" in first.reason
+    assert "cannot remove partitions" in first.reason
     assert "create a new topic" in str(first.remedy)
     assert isinstance(first.change, Update)
     assert [f.path for f in first.change.fields] == ["partitions", "config.retention.ms", "config.segment.ms"]
@@ -361,7 +361,7 @@ def test_forbid_beats_consent() -> None:
 def test_the_impossible_is_said_before_the_forbidden() -> None:
     desired = wanted({"partitions": 1, "retention.ms": "1"})
     change = one(desired, live({"partitions": 2}), forbid=("*",))
-    assert "cannot take partitions away" in str(change.reason)
+    assert "cannot remove partitions" in str(change.reason)
 
 
 # --- replication factor ------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_one_of_each_sort(memory: MemoryCluster) -> None:
     assert "Time of the change not known: nothing was recorded" in shown
     assert "Topic/missing  missing" in shown
     assert "Topic/gone  still present" in shown
-    assert "restore: refused: Kafka cannot take partitions away" in shown
+    assert "restore: refused: Kafka cannot remove partitions" in shown
     assert "--target Topic/gone\n" in shown, "the manifest consents"
     assert "kafkaform get topic gone" in shown
     assert shown.endswith(

@@ -200,7 +200,7 @@ def test_records_from_files_have_no_cluster() -> None:
 
 
 def test_a_report_without_topics_says_so() -> None:
-    assert "The report has no topic." in read(render_skew_html(samples.report())).text
+    assert "The report contains no topics." in read(render_skew_html(samples.report())).text
 
 
 def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
@@ -295,7 +295,7 @@ def test_what_was_counted_whole_has_no_intervals() -> None:
     section = of_topic(samples.compacted())
     assert not [one for one in section.all("path", "line") if one.attributes["class"] == "whisker"]
     assert "95 % interval" not in chart(section, "By records").text
-    assert "counted" in section.all("dl")[0].text
+    assert "exact" in section.all("dl")[0].text
 
 
 def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
@@ -362,7 +362,7 @@ def test_how_the_numbers_came_about_is_told() -> None:
         "120 windows",
         "seed 7",
         "2026-09-21",
-        "wanted ± 1.00 %",
+        "requested ± 1.00 %",
         "Lo!",
         "murmur2 100 %",
     ):
@@ -372,7 +372,7 @@ def test_how_the_numbers_came_about_is_told() -> None:
 def test_a_topic_without_records_has_no_charts() -> None:
     section = of_topic(samples.empty())
     assert not section.all("figure", "table")
-    assert "There is no record to judge." in section.text
+    assert "There are no records to measure." in section.text
 
 
 # --- the trend ---------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ def test_a_long_past_keeps_its_worst_moments() -> None:
     assert 40 <= len(numbers) / 2 <= 60
     # 2.4 of the axis' 3, once; nearly 1 everywhere else.
     assert sum(1 for y in numbers[1::2] if y < 300) == 1
-    assert "the most skewed of each stretch is shown" in section.text
+    assert "only the most skewed of each period is shown" in section.text
 
 
 # --- what is foreign ---------------------------------------------------------------------------------
@@ -465,7 +465,7 @@ def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
     assert len(html.encode()) < 200_000
     (section,) = read(html).all("section")
     figure = chart(section, "By records")
-    assert "A column stands for up to 17 neighbouring partitions" in figure.text
+    assert "Each column shows up to 17 neighbouring partitions" in figure.text
     bars = figure.all("rect")
     assert len(bars) == 2 * 59
     (hot,) = [one for one in bars if one.attributes["class"] == "hot peak"]
@@ -483,8 +483,8 @@ def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> No
     (index,) = page.all("nav")
     assert len(index.all("a")) == len(found)
     assert len(index.all("tr")) == 1001
-    note = f"The page has room for the {len(found)} most skewed topics; {1500 - len(found)} more are left out"
-    assert note in index.text
+    note = f"This page has room for the details of the {len(found)} most skewed topics; "
+    assert f"{note}{1500 - len(found)} more are left out" in index.text
 
 
 # --- colours -----------------------------------------------------------------------------------------

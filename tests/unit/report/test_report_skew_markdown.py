@@ -54,7 +54,7 @@ def table(text: str, header: str) -> list[list[str]]:
 
 def test_the_first_lines_are_the_verdict_and_where_it_is_from() -> None:
     assert markdown(samples.failing(samples.hot()), samples.balanced()).split("\n")[:3] == [
-        "## kafkaform skew: 2 topics: 1 breaks its policy, 1 not judged",
+        "## kafkaform skew: 2 topics: 1 breaks its policy, 1 without a policy",
         "",
         "Cluster `prod` `Zk3cB9xkQ1mW0o7y5V2a1g` · `2026-11-01 06:30 UTC`",
     ]
@@ -76,7 +76,7 @@ def test_the_table_has_every_topic_the_worst_first() -> None:
         "12",
     ]
     assert rows[1][2] == "**may break its policy**"
-    assert rows[-1][:3] == ["`orders.v1`", "balanced", "keeps its policy"]
+    assert rows[-1][:3] == ["`orders.v1`", "balanced", "meets its policy"]
     assert ["`audit.v1`", "empty", "-", "-", "-", "-", "-", "3"] in rows
 
 

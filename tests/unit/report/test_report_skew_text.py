@@ -64,7 +64,7 @@ def test_advice_is_last_because_one_acts_on_it() -> None:
 
 
 def test_an_empty_topic_has_two_lines() -> None:
-    assert lines(samples.empty())[2:] == ["audit.v1: empty", "  There is no record to judge."]
+    assert lines(samples.empty())[2:] == ["audit.v1: empty", "  There are no records to measure."]
 
 
 def test_an_empty_topic_keeps_its_notes_and_findings() -> None:
@@ -78,7 +78,7 @@ def test_an_empty_topic_keeps_its_notes_and_findings() -> None:
 
 def test_several_topics_end_with_a_summary() -> None:
     assert lines(samples.failing(samples.hot()), samples.balanced())[-1] == (
-        "2 topics: 1 breaks its policy, 1 not judged."
+        "2 topics: 1 breaks its policy, 1 without a policy."
     )
 
 
@@ -119,7 +119,7 @@ def test_a_reason_that_no_finding_states_is_said() -> None:
 
 def test_partitioners_are_named_where_not_one_places_everything() -> None:
     sentence = (
-        "  Partitioners: records with a key lie where each would put them: murmur2 54.2 %, crc32 54.1 %"
+        "  Partitioners: records with a key that are where each would put them: murmur2 54.2 %, crc32 54.1 %"
     )
     assert any(line.startswith(sentence) for line in lines(samples.mixed(), width=None))
     assert not any("Partitioners" in line for line in lines(samples.hot()))

@@ -118,20 +118,20 @@ def test_times_are_in_utc() -> None:
 def test_each_diagnosis_has_its_sentence() -> None:
     seen = {one.diagnosis: headline(one) for one in samples.everything()}
     assert seen == {
-        "empty": "There is no record to judge.",
+        "empty": "There are no records to measure.",
         "null_keys": "33.4 % of the records have no key; "
         "the fullest of 12 partitions has 1.06 times the mean.",
         "hot_keys": "The hottest key has 30.0 % of the records; "
         "the fullest of 12 partitions has 4.30 times the mean.",
         "bursty": "The hottest key has 5.00 % of the records, in bursts of up to 4.80 times that; "
         "the fullest of 12 partitions has 1.52 times the mean.",
-        "repartitioned": "Keys lie on several partitions since some were added, so order per key is broken; "
+        "repartitioned": "Keys are on several partitions since some were added, so order per key is broken; "
         "the fullest of 12 partitions has 1.50 times the mean.",
         "balanced": "Keys are spread evenly; the fullest of 4 partitions has 1.14 times the mean.",
         "few_keys": "10 distinct keys cannot fill 12 partitions evenly; "
         "the fullest of 12 partitions has 2.40 times the mean.",
-        "mixed_partitioners": "Producers place the same keys differently, so order per key is broken; "
-        "the fullest of 12 partitions has 1.00 times the mean.",
+        "mixed_partitioners": "Producers place the same keys on different partitions, so order per key is "
+        "broken; the fullest of 12 partitions has 1.00 times the mean.",
     }
 
 
@@ -160,10 +160,10 @@ def test_what_was_read() -> None:
     compacted = replace(sample, records=800_000, precision=0.01, since_ms=1_700_000_000_000)
     assert sampled(compacted) == (
         "800,000 records from 1,000,000 of 30,000,000 offsets in 120 windows, seed 7, "
-        "since 2023-11-14 22:13 UTC, shares to within 0.72 percentage points (wanted 1)"
+        "since 2023-11-14 22:13 UTC, shares to within 0.72 percentage points (requested 1)"
     )
     assert sampled(samples.compacted().sample) == "all records: 4,000,000"
-    assert sampled(replace(sample, mode="file", records=1, achieved=None)) == "1 record of a file"
+    assert sampled(replace(sample, mode="file", records=1, achieved=None)) == "1 record from files"
 
 
 def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
@@ -187,7 +187,7 @@ def test_a_peak_of_a_rare_key_is_chance() -> None:
 def test_verdicts_are_summed_up_the_worst_first() -> None:
     topics = samples.everything()
     assert summary(topics) == (
-        "10 topics: 1 breaks its policy, 1 may break its policy, 7 not judged, 1 keeps its policy"
+        "10 topics: 1 breaks its policy, 1 may break its policy, 7 without a policy, 1 meets its policy"
     )
     assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: hot keys (2), empty (1)"
     assert summary((samples.hot(),)) == "1 topic: hot keys"

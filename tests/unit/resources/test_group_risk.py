@@ -94,7 +94,7 @@ def test_a_shorter_session(protocol: str) -> None:
     name = f"{protocol}.session.timeout.ms"
     found = judged(name, "60000", "45000")
     assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "session-timeout-cut")
-    assert "not heard of for 45s (was 1m)" in found.reason
+    assert "sends no heartbeat for 45s (was 1m)" in found.reason
     assert judged(name, "45000", "60000") == SAFE
     assert "a value this account may not read" in judged(name, "60000", None).reason
 
@@ -104,7 +104,7 @@ def test_heartbeats_that_are_too_rare_for_the_session(protocol: str) -> None:
     name, session = f"{protocol}.heartbeat.interval.ms", f"{protocol}_session_timeout_ms"
     found = judged(name, "5000", "15001", **{session: "45000"})
     assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "heartbeat-raise")
-    assert "taken for dead after 45s without: fewer than 3 heartbeats fit" in found.reason
+    assert "are removed after 45s without: fewer than 3 heartbeats fit" in found.reason
     assert judged(name, "5000", "15000", **{session: "45000"}) == SAFE
     assert judged(name, "20000", "19000", **{session: "45000"}) == SAFE
     assert judged(name, "5000", "6000").hazard == "heartbeat-raise"  # the session timeout is not known
@@ -169,7 +169,7 @@ def test_locks_that_can_no_longer_be_renewed() -> None:
     name = "share.renew.acknowledge.enable"
     found = judged(name, "true", "false", share_record_lock_duration_ms="30000")
     assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "lock-renewal-off")
-    assert "in work for longer than 30s" in found.reason
+    assert "that is processed for longer than 30s" in found.reason
     assert judged(name, "false", "true") == SAFE
 
 

@@ -263,7 +263,7 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
         {"message.format.version": None},
         (Risk.DISRUPTIVE, "unknown-config"),
     ),
-    # what brokers compress anew
+    # what brokers recompress
     ({"compression.type": "producer"}, {"compression.type": "zstd"}, (Risk.DISRUPTIVE, "recompression")),
     ({"compression.type": "zstd"}, {"compression.type": "uncompressed"}, (Risk.DISRUPTIVE, "recompression")),
     ({"compression.type": "zstd"}, {"compression.type": None}, (Risk.DISRUPTIVE, "recompression")),
@@ -443,8 +443,8 @@ def test_reasons_have_durations_and_sizes_as_people_write_them() -> None:
 def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:
     lag = judged({**COMPACT, "min.compaction.lag.ms": str(7 * DAY)}, {"min.compaction.lag.ms": "0"})
     assert lag.reason == (
-        "min.compaction.lag.ms goes from 7d to 0: records that a newer one of their key replaces are deleted "
-        "permanently as soon as their segment is closed"
+        "min.compaction.lag.ms goes from 7d to 0: records that a newer record with the same key replaces "
+        "are deleted permanently as soon as their segment is closed"
     )
     shorter = judged({**COMPACT, "min.compaction.lag.ms": str(7 * DAY)}, {"min.compaction.lag.ms": str(DAY)})
     assert "deleted permanently once they are 1d old" in shorter.reason
@@ -454,8 +454,8 @@ def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:
         "segment.ms": str(7 * DAY),
     }
     assert judged(before, {"segment.ms": str(DAY // 24)}).reason == (
-        "segment.ms goes from 7d to 1h: segments are closed sooner, so records that a newer one of their key "
-        "replaces are deleted sooner and records past retention are deleted sooner, "
+        "segment.ms goes from 7d to 1h: segments are closed sooner, so records that a newer record with the "
+        "same key replaces are deleted sooner and records past retention are deleted sooner, "
         "at an age of up to 25h (was 8d)"
     )
 
@@ -463,8 +463,8 @@ def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:
 def test_the_reason_of_another_compression() -> None:
     before: Values = {"compression.type": "producer", "max.message.bytes": "1048588"}
     assert judged(before, {"compression.type": "uncompressed"}).reason == (
-        "compression.type goes from producer to uncompressed: brokers compress anew what producers sent "
-        "otherwise, which takes CPU time, and refuse batches that are then larger than max.message.bytes "
+        "compression.type goes from producer to uncompressed: brokers recompress batches that producers "
+        "sent otherwise, which takes CPU time, and refuse those that are then larger than max.message.bytes "
         "(about 1.0 MiB)"
     )
 
@@ -477,7 +477,8 @@ def test_reasons_of_another_timestamp() -> None:
     )
     before["message.timestamp.type"] = "CreateTime"
     assert judged(before, {"message.timestamp.type": "LogAppendTime"}).reason.endswith(
-        "the time at which the broker got them, not their producer's; retention counts from then"
+        "the time at which the broker received them, not the time that their producer set; "
+        "retention counts from then"
     )
     assert (
         "retention" not in judged({**before, **COMPACT}, {"message.timestamp.type": "LogAppendTime"}).reason

@@ -355,7 +355,10 @@ def on_fields(fields: str) -> str:
 
 
 BAD = {
-    "name": ("- {name: A b, message: No, require: {labels: [a]}}\n", "5:10: 'A b' is no name for a policy"),
+    "name": (
+        "- {name: A b, message: No, require: {labels: [a]}}\n",
+        "5:10: 'A b' is not a valid policy name",
+    ),
     "two of a name": (requiring("labels: [a]") * 2, "6:10: there are two policies named p"),
     "environment": (
         policy("environments: [dev, prd], require: {labels: [a]}"),

@@ -107,11 +107,14 @@ BAD = {
     ),
     "a module that ends the process": ("raise SystemExit(0)\n", "cannot be loaded: SystemExit: 0"),
     "a module without rules": ("x = 1\n", "its entry point acme registers no rule"),
-    "a code of ours": (IMPORTS + OWNED.replace("ACME-1", "KF199"), "'KF199' is no code for a plug-in"),
+    "a code of ours": (
+        IMPORTS + OWNED.replace("ACME-1", "KF199"),
+        "'KF199' is not a valid code for a plug-in",
+    ),
     "a code that is taken": (IMPORTS + OWNED.replace("ACME-1", "KF109"), "ValueError: KF109 is already used"),
     "a code in small letters": (
         IMPORTS + OWNED.replace("ACME-1", "acme-1"),
-        "'acme-1' is no code",
+        "'acme-1' is not a valid code",
     ),
     "no docstring": (
         IMPORTS + '@rule("ACME-1", Severity.INFO)\ndef owned(scene):\n    return []\n',

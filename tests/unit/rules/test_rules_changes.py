@@ -132,7 +132,7 @@ def test_the_limit_is_the_project_s() -> None:
     assert radius(scene_of(10, 2, limits=ProjectLimits(blast_radius=0.1))) != []
 
 
-@pytest.mark.parametrize("judgement", [RISKY, CUT], ids=["disruptive", "destructive"])
+@pytest.mark.parametrize("assessment", [RISKY, CUT], ids=["disruptive", "destructive"])
 def test_all_that_is_not_safe_counts(assessment: RiskAssessment) -> None:
     scene = scene_of(10, 0)
     risky = tuple(updated(desired.ref.name, assessment=assessment) for desired in scene.desired[:4])

@@ -529,7 +529,7 @@ ON = {"remote.storage.enable": "true"}
 
 
 @pytest.mark.parametrize(
-    "judgement",
+    "assessment",
     [
         judged({"partitions": 12}, {"partitions": 6}),
         judged({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),

@@ -95,7 +95,7 @@ def test_a_name_that_does_not_match_the_pattern() -> None:
             "Orders",
             "warning",
             r"Orders does not match the pattern of topic names, [a-z]+(\.[a-z]+)*\.v[0-9]+",
-            "choose a name that does, as long as the topic is not in use",
+            "choose a name that matches, while the topic is not in use yet",
             "metadata.name",
         )
     ]

@@ -30,7 +30,7 @@ def test_a_count_with_few_divisors() -> None:
         Said(
             "a",
             "info",
-            "10 partitions are even among 1, 2, 5 or 10 members only: 10 has 4 divisors, 12 has 6",
+            "10 partitions divide evenly only among 1, 2, 5 or 10 members: 10 has 4 divisors, 12 has 6",
             "write partitions: 12, which 1, 2, 3, 4, 6 or 12 members share evenly",
             "partitions",
         )
@@ -140,7 +140,7 @@ def test_more_partitions_than_the_project_allows() -> None:
             None,
             "warning",
             "the 4 declared topics have 101 partitions; the limit is 100",
-            "use fewer where they are many (b (60), a (20), c (20)), "
+            "use fewer in the largest topics (b (60), a (20), c (20)), "
             "or raise limits.partitions in kafkaform.yaml",
             None,
         )
@@ -179,7 +179,7 @@ def test_one_topic_above_the_limit_of_all(subset: bool) -> None:
 
 
 def test_very_many_partitions_are_told_with_what_they_cost() -> None:
-    advice = "use as many as its consumers, and its bytes a second, need: they can be added later"
+    advice = "use only as many as its consumers and its throughput need: partitions can be added later"
     cost = "a has 20,000 partitions: 60,000 replicas, which keep 180,000 files open at least"
     desired = (declared("a", 20_000, 3),)
     assert said("KF116", RuleContext(desired)) == [Said("a", "warning", cost, advice, "partitions")]
@@ -198,7 +198,8 @@ def test_more_topics_than_the_project_allows() -> None:
             None,
             "warning",
             "3,001 topics are declared; the limit is 3,000",
-            "merge topics of one shape into one with a key, or raise limits.topics in kafkaform.yaml",
+            "merge topics with the same structure into one, with a key, "
+            "or raise limits.topics in kafkaform.yaml",
             None,
         )
     ]

@@ -57,17 +57,17 @@ def test_the_remedy_is_possible_with_the_brokers_there_are(brokers: int | None, 
     [
         (
             2,
-            "2: with a majority of 2 in sync, no broker may fail; of 3, with 2 in sync, 1 may",
+            "2: if a majority of 2 must be in sync, no broker may fail; with 3 replicas and 2 in sync, 1 may",
             "write replicationFactor: 3",
         ),
         (
             4,
-            "4: with a majority of 3 in sync, 1 broker may fail; of 3, with 2 in sync, 1 may",
+            "4: if a majority of 3 must be in sync, 1 broker may fail; with 3 replicas and 2 in sync, 1 may",
             "write replicationFactor: 3",
         ),
         (
             6,
-            "6: with a majority of 4 in sync, 2 brokers may fail; of 5, with 3 in sync, 2 may",
+            "6: if a majority of 4 must be in sync, 2 brokers may fail; with 5 replicas and 3 in sync, 2 may",
             "write replicationFactor: 5",
         ),
     ],
@@ -159,7 +159,7 @@ def test_min_insync_replicas_against_replicas(replicas: int, least: str, trips: 
 @pytest.mark.parametrize(
     ("least", "message", "better"),
     [
-        ("4", "4, replicationFactor is 3: so many can never be in sync", "2"),
+        ("4", "4, replicationFactor is 3: that many replicas can never be in sync", "2"),
         ("3", "3, replicationFactor is 3: no broker may fail without stopping writes", "2"),
         ("1", "1, replicationFactor is 3: an acknowledged write may be on one broker only", "2"),
     ],

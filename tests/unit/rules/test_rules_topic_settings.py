@@ -46,7 +46,7 @@ def test_a_deprecated_config(monkeypatch: pytest.MonkeyPatch) -> None:
             "a",
             "warning",
             f"flush.ms is deprecated in Kafka {version}",
-            "take it out before it goes",
+            "remove it: a later release will not support it",
             "config.flush.ms",
         )
     ]
@@ -72,7 +72,7 @@ def test_a_retention_without_its_unit() -> None:
         Said(
             "a",
             "warning",
-            "retention.ms is 7 milliseconds, but brokers look for old records every 5 minutes only",
+            "retention.ms is 7 milliseconds, but brokers look for old records only every 5 minutes",
             "write the unit, such as config: {retention.ms: 7d}; to empty a topic, delete its records",
             "config.retention.ms",
         )

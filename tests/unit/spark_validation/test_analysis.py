@@ -265,4 +265,4 @@ def test_a_log_without_any_record_left_is_told() -> None:
 
 def test_few_windows_are_told() -> None:
     (note,) = noted(uniform(60_000, partitions=40))
-    assert note.startswith("Only 4 windows were read of each partition")
+    assert note.startswith("Only 4 windows were read from each partition")

@@ -81,4 +81,4 @@ class FromConnectError(Exception):
 
 def test_what_spark_connect_sends_is_told_apart_by_class_too() -> None:
     found = translated(FromConnectError(), topic="t")
-    assert found.message == "the broker did not accept the account that Spark logs in with"
+    assert found.message == "the broker rejected the credentials that Spark uses"

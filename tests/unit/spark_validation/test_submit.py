@@ -106,7 +106,7 @@ def test_a_topic_without_records_needs_no_spark() -> None:
 def test_no_secret_is_sent_to_a_connect_server() -> None:
     session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
-    with pytest.raises(ReadingFailed, match=r"sasl\.jaas\.config would be there to read") as raised:
+    with pytest.raises(ReadingFailed, match=r"event log, where sasl\.jaas\.config could be read") as raised:
         run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=SkewLimits())
     assert "s3cret" not in raised.value.message
     assert "--master" in str(raised.value.hint)

@@ -70,7 +70,7 @@ class TestIssue:
         first, second = job.hub.issues
         assert (first["state"], first["body"]) == ("open", f"{DRIFT}## Plan\n\nOne topic is created.")
         assert (second["state"], second["state_reason"]) == ("closed", "not_planned")
-        assert job.hub.bodies(second["number"])[0].endswith(f"#{first['number']} is about the same.")
+        assert job.hub.bodies(second["number"])[0].endswith(f"Duplicate of #{first['number']}.")
 
     @pytest.mark.parametrize("status", [None, 502])
     def test_it_is_opened_once_when_the_answer_is_lost(self, job: Job, status: int | None) -> None:
@@ -111,7 +111,7 @@ class TestIssue:
             (["plan.md", "--id", "drift"], "FILE.md and --title are required"),
             (["--id", "drift", "--title", "T"], "FILE.md and --title are required"),
             (["plan.md", "--id", "drift", "--close"], "--close takes no FILE.md"),
-            (["plan.md", "--id", "Drift!", "--title", "T"], "--id: 'Drift!' is no id"),
+            (["plan.md", "--id", "Drift!", "--title", "T"], "--id: 'Drift!' is not a valid id"),
         ],
     )
     def test_wrong_usage(self, job: Job, arguments: list[str], said: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkaform.vcs.forge.marked import LIMIT, Marker, is_same
 
 PLAN = Marker("plan-prod")
-NOTE = re.compile(r"\*\*This is cut: ([\d,]+) of ([\d,]+) lines are shown, as GitHub takes no more\.\*\*\n\n")
+NOTE = re.compile(r"\*\*Truncated to GitHub's size limit: ([\d,]+) of ([\d,]+) lines are shown\.\*\*\n\n")
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 
@@ -87,5 +87,5 @@ def test_only_its_own_first_line_marks_a_text(body: str | None, is_ours: bool) -
 
 @pytest.mark.parametrize("name", ["", "-plan", "a b", "a:b", "a>b", "--><b>", "plan\n", "é", "x" * 65])
 def test_an_id_cannot_leave_its_comment(name: str) -> None:
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not a valid id"):
         Marker(name)

@@ -59,12 +59,15 @@ class TestReviewedPlan:
             ({"path": ".github/workflows/evil.yml"}, "it was made by .github/workflows/evil.yml"),
             (
                 {"event": "pull_request"},
-                "on pull_request, and not by .github/workflows/plan.yml on pull_request_t",
+                "on pull_request, not by .github/workflows/plan.yml on pull_request_t",
             ),
-            ({"run_repository": FORK_ID}, "is not one of this repository"),
+            ({"run_repository": FORK_ID}, "is not from this repository"),
             ({"made_at": "2026-11-01T13:00:01Z"}, "it was made after the merge"),
-            ({"status": "in_progress", "conclusion": None}, "the run that makes it is not done (https://git"),
-            ({"conclusion": "cancelled"}, "ended as cancelled, before anybody was told"),
+            (
+                {"status": "in_progress", "conclusion": None},
+                "the workflow run that makes it has not finished (https://git",
+            ),
+            ({"conclusion": "cancelled"}, "ended as cancelled, before its plan was posted"),
         ],
     )
     def test_one_that_nobody_reviewed_is_refused_with_its_reason(
@@ -84,8 +87,8 @@ class TestReviewedPlan:
 
     def test_without_an_artefact(self, job: Job) -> None:
         call = job.plan().needs(1)
-        assert f"no plan was made of #12 at its last commit: there is no artefact {ARTEFACT}" in call.err
-        assert "hint: did plan.yml run for it" in call.err
+        assert f"no plan was made for the last commit of #12: there is no artifact {ARTEFACT}" in call.err
+        assert "hint: check that plan.yml ran for it" in call.err
 
     def test_the_storage_may_fail_for_a_while(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
@@ -98,13 +101,13 @@ class TestReviewedPlan:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.hub.fail("GET", "/blob/", status=403)
         call = job.plan().needs(1)
-        assert "cannot fetch the plan of #12: GitHub's storage answers 403" in call.err
+        assert "cannot fetch the plan of #12: GitHub's storage returned status 403" in call.err
         assert "signed" not in call.both
 
     def test_a_redirect_to_an_unsafe_place_is_not_followed(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.hub.fail("GET", "/zip$", status=302, headers={"Location": "http://storage.example/x"})
-        assert "no place from which the artefact can be fetched safely" in job.plan().needs(1).err
+        assert "no safe address to download the artifact from" in job.plan().needs(1).err
 
     @pytest.mark.parametrize("told", [True, False])
     def test_an_artefact_that_is_too_large_is_not_read(
@@ -112,13 +115,13 @@ class TestReviewedPlan:
     ) -> None:
         monkeypatch.setattr("kafkaform.vcs.forge.reviewed.LARGEST_ARCHIVE", 100_000)
         job.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
-        assert re.search(r"has \d+,\d+ bytes; more than 100,000 are not read", job.plan().needs(1).err)
+        assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
         assert any("/blob/" in one.path for one in job.hub.requests) is not told
 
     def test_a_damaged_archive(self, job: Job) -> None:
         (job.folder / "plan.json").write_text("an earlier one")
         job.hub.plan(ARTEFACT, b"<html>")
-        assert "the artefact cannot be read: " in job.plan().needs(1).err
+        assert "the artifact cannot be read: " in job.plan().needs(1).err
         assert (job.folder / "plan.json").read_text() == "an earlier one"
 
     @pytest.mark.parametrize(
@@ -139,12 +142,15 @@ class TestPullRequest:
     @pytest.mark.parametrize("source", [FORK_ID, None])
     def test_from_a_fork(self, job: Job, source: int | None) -> None:
         job.hub.pull(MERGE, source=source)
-        assert "#12 came from a fork, and no plan is made of those" in job.plan().needs(1).err
+        assert "#12 came from a fork, and plans are not made for forks" in job.plan().needs(1).err
 
     def test_a_direct_push(self, job: Job) -> None:
         call = job.plan().needs(1)
-        assert f"no pull request was merged into main as commit {MERGE[:12]}: nobody reviewed" in call.err
-        assert "hint: was it pushed directly?" in call.err
+        assert (
+            f"no pull request was merged into main as commit {MERGE[:12]}: no plan of it was reviewed"
+            in call.err
+        )
+        assert "hint: if it was pushed directly, apply what" in call.err
         assert job.waits == [5.0, 5.0, 5.0]
         assert job.hub.writes() == []
 
@@ -172,5 +178,5 @@ class TestPullRequest:
 
         job.hub.before = before
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        assert "no pull request of cccccccccccc is known yet; trying again in 5 s" in job.plan().needs(0).err
+        assert "no pull request for cccccccccccc is known yet; trying again in 5 s" in job.plan().needs(0).err
         assert job.waits == [5.0, 5.0]

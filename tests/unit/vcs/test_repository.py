@@ -66,7 +66,7 @@ def test_names_of_commits(work: Work) -> None:
 )
 def test_what_names_no_commit_is_refused_in_one_plain_line(work: Work, ref: str) -> None:
     work.commit()
-    with pytest.raises(RepositoryError, match="is no commit") as caught:
+    with pytest.raises(RepositoryError, match="is not a commit") as caught:
         work.repository.resolve(ref)
     assert caught.value.message.isprintable()
     assert "git fetch" in str(caught.value.hint)
@@ -80,7 +80,7 @@ def test_where_there_is_no_repository(tmp_path: Path) -> None:
 
 
 def test_a_repository_without_a_commit(work: Work) -> None:
-    with pytest.raises(RepositoryError, match="HEAD is no commit"):
+    with pytest.raises(RepositoryError, match="HEAD is not a commit"):
         work.repository.head()
 
 
@@ -100,7 +100,7 @@ def test_no_git_on_this_machine(work: Work, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_repository_of_somebody_else(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit()
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    with pytest.raises(RepositoryError, match="somebody else owns it") as caught:
+    with pytest.raises(RepositoryError, match="another user owns it") as caught:
         Repository.at(work.folder)
     assert "safe.directory" in str(caught.value.hint)
 
@@ -110,7 +110,7 @@ def test_git_that_does_not_end(work: Work, monkeypatch: pytest.MonkeyPatch) -> N
     (work.folder / "bin" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{work.folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("kafkaform.vcs.repository._TIMEOUT_S", 0.1)
-    with pytest.raises(RepositoryError, match="git rev-parse did not end within"):
+    with pytest.raises(RepositoryError, match="git rev-parse did not finish within"):
         Repository.at(work.folder)
 
 
@@ -271,7 +271,7 @@ def test_a_link_that_leads_away_is_refused(work: Work, target: str) -> None:
     (work.folder / "topics").mkdir()
     (work.folder / "topics" / "a.yaml").symlink_to(target)
     work.commit()
-    with pytest.raises(RepositoryError, match=r"topics/a.yaml at commit [0-9a-f]{12} is a link"):
+    with pytest.raises(RepositoryError, match=r"topics/a.yaml at commit [0-9a-f]{12} is a symbolic link"):
         work.repository.export("HEAD", TOPICS, work.folder / ".out")
     assert not (work.folder / ".out").exists()
     with pytest.raises(RepositoryError):

@@ -62,7 +62,7 @@ def commands() -> Iterator[tuple[list[str], click.Command]]:
 
 
 GROUPS = {
-    "KF1": ("Topics", "What manifests of topics say, and what they come to on a cluster."),
+    "KF1": ("Topics", "What manifests of topics declare, and what that means on a cluster."),
     "KF2": ("Consumer groups", "What groups declare, beside the topics that they read."),
     "KF3": ("Health", "The live cluster, as `doctor` and every `apply` find it."),
     "KF4": ("Plans", "What a plan changes, and what it could not find out."),
@@ -89,16 +89,16 @@ def rule_catalogue() -> str:
 
 
 RULES_INTRODUCTION = """\
-`kafkaform rules` lists them, those of plug-ins and the policies of `kafkaform.yaml` too, and
-`kafkaform rules KF109` explains one. An error refuses the resource it is about; a rule may be louder or
-softer for a case, as its text says.
+`kafkaform rules` lists all rules, including those of plug-ins and the policies of `kafkaform.yaml`.
+`kafkaform rules KF109` explains one. An error refuses the resource that it is about. Some findings of a rule
+have a higher or lower severity than the rule, as its text says.
 
 - **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by
   `plan` and `apply`, `health` by `doctor` and before every `apply`, `skew` by `skew` and `plan --skew`, and
-  `forecast` by `plan --skew`. A note (no entry) is what a reading of the cluster has to say.
+  `forecast` by `plan --skew`. A note (no entry) reports what was found while the cluster was read.
 - **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
-- **waivable**: a manifest can have the rule overlook it, [with a reason](configuration.md#rules-and-waivers).
-  Where Kafka would refuse all the same, it cannot.
+- **waivable**: a manifest can waive the rule, [with a reason](configuration.md#rules-and-waivers). A rule
+  that reports what Kafka itself would refuse cannot be waived.
 
 A suggestion such as `write config: {min.insync.replicas: 2}` is a line of the manifest's `spec`; where the
 manifest has a `config` already, add the entry to it."""

@@ -257,7 +257,7 @@ def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, 
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:
-    """The exit code of a plan: 1 could not tell or (strict) held back, 2 changes (detailed), else 0."""
+    """The exit code of a plan: 1 incomplete or (strict) held back, 2 changes (detailed), else 0."""
     if made.unknown:
         return 1
     if strict and any(one.status is not Status.PLANNED or is_deferred(one) for one in made.changes):

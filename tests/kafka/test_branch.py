@@ -106,8 +106,8 @@ def test_manifests_that_were_broken_are_told_and_nothing_is_attributed(project: 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--changed-since", "nowhere"), "nowhere is no commit"),
-        (("--changed-since", "--upload-pack=x"), "is no commit"),
+        (("--changed-since", "nowhere"), "nowhere is not a commit"),
+        (("--changed-since", "--upload-pack=x"), "is not a commit"),
         (("--changed-since", "main", "--prune"), "leave out --target, PATH and --changed-since"),
     ],
 )

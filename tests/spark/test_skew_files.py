@@ -130,7 +130,7 @@ def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> N
     result = run(spark, path, declared=2)
     assert len(result.partitions) == PARTITIONS
     assert any("is assumed to have 4 partitions" in note for note in result.sample.notes)
-    with pytest.raises(ReadingFailed, match="has records of partition 3, and --partitions 2 has only"):
+    with pytest.raises(ReadingFailed, match="has records of partition 3, but --partitions 2 allows only"):
         run(spark, path, partitions=2)
 
 

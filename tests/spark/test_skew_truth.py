@@ -216,4 +216,4 @@ def test_a_partition_increase_is_dated_and_counted(analysed: Analysed, skewed: O
     broken = sum(1 for at in skewed("repartitioned").truth.keys.values() if len(at) > 1)
     cause = analysed("repartitioned", FULL).causes[0]
     assert f"{broken:,} sampled keys" in cause.evidence
-    assert "puts them on 6" in cause.evidence
+    assert "puts them with 6: the partition count was increased" in cause.evidence

@@ -1,6 +1,6 @@
 """Where the replicas of partitions are and are going, as plain data.
 
-What becomes of them between two assignments is counted and worded here.
+The changes between two assignments are counted and described.
 
 An assignment is written as Kafka's own tools write one (`--replica-assignment`): the brokers of a partition
 with colons between them, the preferred leader first, and partitions with commas between them: `1:2,2:3`.

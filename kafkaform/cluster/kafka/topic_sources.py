@@ -1,6 +1,6 @@
 """Asking about topics: in our own bytes, a tenth of what the clients need for it.
 
-Librdkafka's way is understood by every broker.
+Every broker understands what librdkafka sends.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster.transport.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
 from kafkaform.cluster.transport.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.wire import large_answers
+from kafkaform.config.client_properties.transport import address
 from kafkaform.core.errors import ClusterError, MalformedAnswer, Unreachable
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 32
 """The most brokers that are asked at a time."""
-_DEFAULT_PORT = "9092"
 _LEAST_PATIENCE_S = 2.0
 """The time that a bootstrap server may take to answer, however many there are."""
 
@@ -142,12 +142,3 @@ class Sockets:
             large_answers.ADDRESSES, [large_answers.metadata_of_no_topic()], timeout_s=timeout_s
         )
         return addresses
-
-
-def address(server: str) -> tuple[str, int]:
-    """Host and port, as lists of bootstrap servers have them: `host`, `host:9092`, `[::1]:9092`."""
-    named = server.strip().rpartition("://")[2]
-    host, _, port = named.rpartition(":")
-    if not host or not port.isdecimal() or (host.count(":") > 0 and not host.endswith("]")):
-        host, port = named, _DEFAULT_PORT
-    return host.strip("[]"), int(port)

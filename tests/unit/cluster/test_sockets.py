@@ -28,7 +28,7 @@ from kafkaform.cluster.transport.api import IN_FLIGHT, Api, RequestType
 from kafkaform.cluster.transport.broker_socket import BrokerSocket, HungUpError
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.kafka_python import KafkaPythonTransport, RawRequest, RawResponse
-from kafkaform.cluster.transport.sockets import Sockets, address
+from kafkaform.cluster.transport.sockets import Sockets
 from kafkaform.config.client_properties import to_kafka_python
 from kafkaform.core.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.core.layout import Reassignment
@@ -487,23 +487,6 @@ def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch:
                 carrier.ask(ECHO, [b"first"])
         assert carrier.ask(ECHO, [b"second"]) == [b"second"]
         carrier.close()
-
-
-@pytest.mark.parametrize(
-    ("server", "read"),
-    [
-        ("kafka-1:9093", ("kafka-1", 9093)),
-        (" kafka-1 ", ("kafka-1", 9092)),
-        ("10.0.0.1:9094", ("10.0.0.1", 9094)),
-        ("[2001:db8::1]:9095", ("2001:db8::1", 9095)),
-        ("[::1]", ("::1", 9092)),
-        ("::1", ("::1", 9092)),
-        ("SSL://kafka-1:9096", ("kafka-1", 9096)),
-        ("PLAINTEXT://kafka-1", ("kafka-1", 9092)),
-    ],
-)
-def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> None:
-    assert address(server) == read
 
 
 # --- who carries what -----------------------------------------------------------------------------

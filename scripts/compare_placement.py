@@ -33,9 +33,10 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.layout import Layout
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import KAFKA_VERSION, fetched
+from kafkaform.devcluster.jars.cache import fetched
 from kafkaform.devcluster.jars.ivy import Dependency, JarSet
 from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
 
 if TYPE_CHECKING:

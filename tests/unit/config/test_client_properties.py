@@ -43,6 +43,7 @@ from kafkaform.config.client_properties.treatment import (
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import Location
 from scripts.generate_docs import client_matrix, clients_page
+from tests.support.certificates import Authority
 
 SASL = {
     "bootstrap.servers": "a:9092, b:9092",
@@ -736,6 +737,98 @@ def test_unusable_certificates_are_named_and_not_shown(
         cp.to_transport({name: value for name, value in values.items() if value is not None})
     assert "hunter2" not in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an authority: two brokers, of which one is revoked, and a client with a password."""
+    made = Authority(tmp_path_factory.mktemp("authority"))
+    made.issue("broker.example")
+    made.revoke(made.issue("revoked.example"))
+    made.issue("client", "secret")
+    return made.folder
+
+
+def handshake(folder: Path, given: Mapping[str, str], host: str, asked: str | None = None) -> bytes | None:
+    """Let the transport's TLS meet a broker that asks for a client's certificate; returns what it gets.
+
+    Args:
+        folder: The authority's.
+        given: Client properties.
+        host: The broker that answers.
+        asked: The host that the client means; by default the one that answers.
+
+    Raises:
+        ssl.SSLError: One of them does not trust the other.
+    """
+    broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    broker.load_cert_chain(folder / f"{host}.pem", folder / f"{host}.key")
+    broker.load_verify_locations(folder / "ca.pem")
+    broker.verify_mode = ssl.CERT_OPTIONAL
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = tls_of({"security.protocol": "SSL", **given}).wrap_bio(down, up, server_hostname=asked or host)
+    server = broker.wrap_bio(up, down, server_side=True)
+    for side in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return server.getpeercert(binary_form=True)
+
+
+def test_authorities_are_a_file_a_directory_text_or_the_system(
+    authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = authority / "ca.pem"
+    (tmp_path / "ca.pem").write_bytes(ca.read_bytes())
+    subprocess.run(["openssl", "rehash", tmp_path], check=True, capture_output=True)
+    trusting = [{"ssl.ca.location": str(ca)}, {"ssl.ca.location": str(tmp_path)}]
+    for properties in (*trusting, {"ssl.ca.pem": ca.read_text()}):
+        assert handshake(authority, properties, "broker.example") is None
+    of_system: list[dict[str, str]] = [{}, {"ssl.ca.location": "probe"}]
+    for properties in of_system:
+        with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+            handshake(authority, properties, "broker.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+    for properties in of_system:
+        assert handshake(authority, properties, "broker.example") is None
+
+
+def test_another_host_is_refused_unless_its_name_does_not_matter(authority: Path) -> None:
+    properties = {"ssl.ca.location": str(authority / "ca.pem")}
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        handshake(authority, properties, "broker.example", asked="other.example")
+    properties["ssl.endpoint.identification.algorithm"] = "none"
+    handshake(authority, properties, "broker.example", asked="other.example")
+
+
+def test_an_unknown_authority_is_refused_unless_verification_is_off(authority: Path) -> None:
+    properties = {"ssl.endpoint.identification.algorithm": "none"}
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+        handshake(authority, properties, "broker.example")
+    handshake(authority, {"enable.ssl.certificate.verification": "false"}, "broker.example", asked="x")
+
+
+def test_a_revoked_broker_is_refused(authority: Path) -> None:
+    properties = {"ssl.ca.location": str(authority / "ca.pem")}
+    assert handshake(authority, properties, "revoked.example") is None
+    properties["ssl.crl.location"] = str(authority / "crl.pem")
+    assert handshake(authority, properties, "broker.example") is None
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate revoked"):
+        handshake(authority, properties, "revoked.example")
+
+
+def test_a_client_shows_its_certificate(authority: Path, tmp_path: Path) -> None:
+    certificate, key = authority / "client.pem", authority / "client.key"
+    pkcs12 = f"pkcs12 -export -in {certificate} -inkey {key} -passin pass:secret -passout pass:other"
+    store = tmp_path / "client.p12"
+    subprocess.run(["openssl", *pkcs12.split(), "-out", store], check=True, capture_output=True)
+    shown = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+    for properties in (
+        {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)},
+        {"ssl.certificate.pem": certificate.read_text(), "ssl.key.pem": key.read_text()},
+        {"ssl.keystore.location": str(store), "ssl.keystore.password": "other"},
+    ):
+        login = {"ssl.ca.location": str(authority / "ca.pem"), "ssl.key.password": "secret", **properties}
+        assert handshake(authority, login, "broker.example") == shown
 
 
 # --- Kafka's own properties file -------------------------------------------------------------------

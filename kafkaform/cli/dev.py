@@ -46,6 +46,13 @@ _brokers = click.option(
     help="The number of brokers, each in its own rack.  [default: as before, or 1]",
 )
 
+_kafka_version = click.option(
+    "--kafka-version",
+    metavar="N.N[.N]",
+    help="The version of Kafka, such as 3.9.1, or 3.9 for its last release that was tested; or one for each"
+    " broker, as in 3.9,4.0.  [default: as before, or the newest that was tested]",
+)
+
 
 @click.group()
 def dev() -> None:
@@ -63,18 +70,25 @@ def dev() -> None:
     metavar="P",
     help="The port of the first broker; the others use the next ports.  [default: as before, or free ports]",
 )
+@_kafka_version
 @_data
-def up(brokers: int | None, port: int | None, directory: Path) -> None:
+def up(brokers: int | None, port: int | None, kafka_version: str | None, directory: Path) -> None:
     """Start the cluster and print its bootstrap address. Earlier data is kept."""
     from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
 
     begun = time.monotonic()
     try:
         with _one_interruption():
-            cluster = DevCluster.start(directory, brokers=brokers, port=port, progress=_tell)
+            cluster = DevCluster.start(
+                directory,
+                brokers=brokers,
+                port=port,
+                kafka_version=_versions(kafka_version),
+                progress=_tell,
+            )
     except AlreadyRunning as found:
         cluster = found.cluster
-        _require_as_asked(cluster, brokers, port)
+        _require_as_asked(cluster, brokers, port, _versions(kafka_version))
         _tell("it is already running")
     else:
         _tell(f"it answers after {time.monotonic() - begun:.1f} s; `kafkaform dev down` stops it")
@@ -154,9 +168,12 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
 
 @dev.command(context_settings={"allow_interspersed_args": False})
 @_brokers
+@_kafka_version
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
-def run(context: click.Context, brokers: int | None, command: tuple[str, ...]) -> None:
+def run(
+    context: click.Context, brokers: int | None, kafka_version: str | None, command: tuple[str, ...]
+) -> None:
     """Run a command with a new cluster. Exits with the command's exit code.
 
     The cluster is stopped afterwards. The command finds its address in KAFKAFORM_BOOTSTRAP_SERVER and
@@ -172,7 +189,9 @@ def run(context: click.Context, brokers: int | None, command: tuple[str, ...]) -
     keep = False
     with _one_interruption() as shield:
         try:
-            cluster = DevCluster.start(directory, brokers=brokers or 1, progress=_tell)
+            cluster = DevCluster.start(
+                directory, brokers=brokers, kafka_version=_versions(kafka_version), progress=_tell
+            )
             servers = cluster.bootstrap_servers
             code = _run(command, {"KAFKAFORM_BOOTSTRAP_SERVER": servers, "BOOTSTRAP_SERVERS": servers})
         except DevClusterError:
@@ -243,8 +262,15 @@ def _load(directory: Path) -> DevCluster | None:
     return DevCluster.load(directory)
 
 
-def _require_as_asked(cluster: DevCluster, brokers: int | None, port: int | None) -> None:
+def _versions(given: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in given.split(",")) if given is not None else ()
+
+
+def _require_as_asked(
+    cluster: DevCluster, brokers: int | None, port: int | None, versions: Sequence[str]
+) -> None:
     """Refuse a running cluster that is not whole, or not the one that was asked for."""
+    from kafkaform.devcluster.releases import full_version
     from kafkaform.devcluster.state import DevClusterStatus
 
     found = cluster.status()
@@ -265,6 +291,14 @@ def _require_as_asked(cluster: DevCluster, brokers: int | None, port: int | None
             f"the cluster that runs in {cluster.directory} has --port {cluster.nodes[0].port}, not {port}",
             hint=advice,
         )
+    running = [node.kafka_version for node in cluster.nodes]
+    asked = [full_version(version) for version in versions] or running
+    if asked != running and asked * len(running) != running:
+        raise DevClusterError(
+            f"the cluster that runs in {cluster.directory} has --kafka-version"
+            f" {','.join(dict.fromkeys(running))}, not {','.join(versions)}",
+            hint=advice,
+        )
 
 
 def _as_text(found: ClusterStatus) -> str:
@@ -272,7 +306,8 @@ def _as_text(found: ClusterStatus) -> str:
     for node in found.nodes:
         how = "stopped" if node.pid is None else "running" if node.answers else "no answer"
         process = "" if node.pid is None else f"  pid {node.pid}"
-        lines.append(f"  node {node.id}  {node.address}  {node.rack}  {how}{process}  {node.log}")
+        where = f"{node.address}  {node.rack}  Kafka {node.kafka_version}"
+        lines.append(f"  node {node.id}  {where}  {how}{process}  {node.log}")
     return "\n".join(lines)
 
 
@@ -289,6 +324,7 @@ def _as_json(directory: Path, found: ClusterStatus | None) -> dict[str, object]:
                 "id": node.id,
                 "address": node.address,
                 "rack": node.rack,
+                "kafka_version": node.kafka_version,
                 "pid": node.pid,
                 "answers": node.answers,
                 "log": str(node.log),

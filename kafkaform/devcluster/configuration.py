@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kafkaform.devcluster.state import DevBroker
+    from kafkaform.devcluster.state import DevBroker, ZooKeeper
 
 SERVER_FILE = "server.properties"
+ZOOKEEPER_FILE = "zookeeper.properties"
 LOGGING_FILE = "log4j2.properties"
 DATA_DIRECTORY = "data"
 
@@ -42,12 +43,29 @@ def write(
     *,
     properties: Mapping[str, str],
     sasl_users: Mapping[str, str] | None,
+    zookeeper: ZooKeeper | None = None,
 ) -> None:
     """Write a node's files into its directory; paths in them are relative to it."""
     server = directory / SERVER_FILE
     server.touch(mode=0o600)  # it may hold passwords
-    content = server_properties(node, nodes, properties=properties, sasl_users=sasl_users)
+    content = server_properties(
+        node, nodes, properties=properties, sasl_users=sasl_users, zookeeper=zookeeper
+    )
     server.write_text(javaproperties.dumps(content, timestamp=None), encoding="ascii")
+    (directory / LOGGING_FILE).write_text(javaproperties.dumps(_LOGGING, timestamp=None), encoding="ascii")
+
+
+def write_zookeeper(directory: Path, zookeeper: ZooKeeper) -> None:
+    """Write the files of a ZooKeeper into its directory."""
+    content = {
+        "dataDir": DATA_DIRECTORY,
+        "clientPortAddress": HOST,
+        "clientPort": str(zookeeper.port),
+        "maxClientCnxns": "0",
+        "tickTime": "500",
+        "admin.enableServer": "false",
+    }
+    (directory / ZOOKEEPER_FILE).write_text(javaproperties.dumps(content, timestamp=None), encoding="ascii")
     (directory / LOGGING_FILE).write_text(javaproperties.dumps(_LOGGING, timestamp=None), encoding="ascii")
 
 
@@ -57,8 +75,12 @@ def server_properties(
     *,
     properties: Mapping[str, str],
     sasl_users: Mapping[str, str] | None,
+    zookeeper: ZooKeeper | None = None,
 ) -> dict[str, str]:
     """The properties that a node starts with.
+
+    Those of all versions with KRaft are the same, so that a node can go on with another version: a broker
+    warns of a property that it does not know, and no more.
 
     Args:
         node: The node they are for.
@@ -66,6 +88,7 @@ def server_properties(
         properties: Further or overriding ones. `{node_id}`, `{port}`, `{controller_port}`, `{sasl_port}` and
             `{rack}` in their values stand for the node's own.
         sasl_users: Passwords by user name: adds a SASL_PLAINTEXT listener and an authorizer.
+        zookeeper: What it uses in the place of KRaft.
     """
     replicas = str(min(3, len(nodes)))
     in_sync = str(min(2, len(nodes)))
@@ -103,6 +126,8 @@ def server_properties(
     }
     if sasl_users is not None:
         _add_sasl(result, node, sasl_users)
+    if zookeeper is not None:
+        _replace_kraft(result, node, zookeeper)
     own = {
         "{node_id}": str(node.id),
         "{port}": str(node.port),
@@ -131,6 +156,18 @@ def _add_sasl(result: dict[str, str], node: DevBroker, users: Mapping[str, str])
     result["allow.everyone.if.no.acl.found"] = "false"
     # Whoever comes by the plaintext listener: the other nodes, and tests that grant rights.
     result["super.users"] = "User:ANONYMOUS"
+
+
+def _replace_kraft(result: dict[str, str], node: DevBroker, zookeeper: ZooKeeper) -> None:
+    for name in ("process.roles", "node.id", "controller.quorum.voters", "controller.listener.names"):
+        del result[name]
+    result["broker.id"] = str(node.id)
+    result["listeners"] = result["listeners"].replace(f",CONTROLLER://{HOST}:{node.controller_port}", "")
+    result["zookeeper.connect"] = f"{HOST}:{zookeeper.port}"
+    # A broker that was killed may only come back when its session is over: as with KRaft.
+    result["zookeeper.session.timeout.ms"] = "5000"
+    if "authorizer.class.name" in result:
+        result["authorizer.class.name"] = "kafka.security.authorizer.AclAuthorizer"
 
 
 def _jaas_users(users: Mapping[str, str]) -> str:

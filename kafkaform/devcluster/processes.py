@@ -20,7 +20,7 @@ import javaproperties
 import psutil
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.devcluster.configuration import DATA_DIRECTORY, LOGGING_FILE, SERVER_FILE
+from kafkaform.devcluster.configuration import DATA_DIRECTORY, LOGGING_FILE, SERVER_FILE, ZOOKEEPER_FILE
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -101,7 +101,10 @@ def follow(readers: Mapping[str, NodeLogReader], *, poll_s: float = 0.25) -> Ite
             time.sleep(poll_s)
 
 
-_MAIN_CLASS = "kafka.Kafka"
+BROKER = ("kafka.Kafka", SERVER_FILE)
+"""The class of a broker, and its argument."""
+ZOOKEEPER = ("org.apache.zookeeper.server.ZooKeeperServerMain", ZOOKEEPER_FILE)
+"""The same of a ZooKeeper."""
 _KILL_S = 10
 _POLL_S = 0.05
 
@@ -134,12 +137,19 @@ def environment(classpath: Sequence[Path]) -> dict[str, str]:
 
 
 def launch(
-    java: Java, classpath: Sequence[Path], *, directory: Path, heap_mb: int, full_jit: bool, token: str
+    java: Java,
+    classpath: Sequence[Path],
+    *,
+    directory: Path,
+    heap_mb: int,
+    full_jit: bool,
+    token: str,
+    program: tuple[str, str] = BROKER,
 ) -> psutil.Process:
     """Start a node in its directory, in a session of its own, so that a Ctrl-C meant for us spares it."""
     log = directory / LOG_FILE
     begin(log)
-    command = [*jvm(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), _MAIN_CLASS, SERVER_FILE]
+    command = [*jvm(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), *program]
     try:
         with log.open("ab") as output:
             started = _Detached(
@@ -167,7 +177,7 @@ def find(tokens: Collection[str]) -> Mapping[str, list[psutil.Process]]:
             arguments = process.cmdline()
         except psutil.Error:
             continue  # it ended meanwhile, or belongs to somebody else
-        if _MAIN_CLASS in arguments:
+        if BROKER[0] in arguments or ZOOKEEPER[0] in arguments:
             for mark in marks.keys() & set(arguments):
                 found[marks[mark]].append(process)
     return found
@@ -240,7 +250,7 @@ def random_id() -> str:
 def format_nodes(
     java: Java,
     classpath: Sequence[Path],
-    directories: Sequence[Path],
+    directories: Mapping[int, Path],
     *,
     cluster_id: str,
     arguments: Sequence[str],
@@ -253,23 +263,28 @@ def format_nodes(
     Args:
         java: Runs Kafka's tool.
         classpath: Kafka's jars.
-        directories: The nodes' directories with their properties, in the order of the nodes' ids from 1 on.
+        directories: The nodes' directories with their properties, by the nodes' ids. The tool formats the
+            first, which is of the oldest version: the others know its features.
         cluster_id: The id that all of them get.
         arguments: Further ones for Kafka's tool, such as `--add-scram …` or `--feature …`.
 
     Raises:
         DevClusterError: Kafka's tool refuses.
     """
-    for directory in directories:
+    for directory in directories.values():
         if (data := directory / DATA_DIRECTORY).exists():
             shutil.rmtree(data)
-    first = directories[0]
-    _format(java, classpath, first, cluster_id, arguments)
-    meta = javaproperties.loads((first / DATA_DIRECTORY / _META).read_text(encoding="latin-1"))
-    for node_id, directory in enumerate(directories[1:], start=2):
-        shutil.copytree(first / DATA_DIRECTORY, directory / DATA_DIRECTORY)
-        own = {**meta, "node.id": str(node_id), "directory.id": random_id()}
-        (directory / DATA_DIRECTORY / _META).write_text(javaproperties.dumps(own), encoding="latin-1")
+    first, *others = directories
+    formatted = directories[first] / DATA_DIRECTORY
+    _format(java, classpath, directories[first], cluster_id, arguments)
+    meta = javaproperties.loads((formatted / _META).read_text(encoding="latin-1"))
+    for node_id in others:
+        data = directories[node_id] / DATA_DIRECTORY
+        shutil.copytree(formatted, data)
+        own = {**meta, "node.id": str(node_id)}
+        if "directory.id" in own:  # since 3.7
+            own["directory.id"] = random_id()
+        (data / _META).write_text(javaproperties.dumps(own), encoding="latin-1")
 
 
 def _format(

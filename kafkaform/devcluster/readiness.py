@@ -3,7 +3,7 @@
 Asking a broker who is in its cluster, with one request of Kafka's own protocol.
 
 A log line says that a broker believes it has started; an answer shows it. The request is DescribeCluster
-(api key 60) version 0, which every broker with KRaft knows and which needs no right under an authorizer.
+(api key 60) version 0, which brokers know since 2.8 and which needs no right under an authorizer.
 """
 
 from __future__ import annotations
@@ -136,12 +136,15 @@ _ANSWER_S = 2.0
 
 
 def answers(node: DevBroker, cluster_id: str, *, expected: Collection[int]) -> bool:
-    """Whether a node answers as a member of this cluster, and sees all the expected brokers in service."""
+    """Whether a node answers as a member of this cluster, and sees all the expected brokers in service.
+
+    A cluster without an id yet may have any.
+    """
     try:
         found = membership(HOST, node.port, timeout_s=_ANSWER_S)
     except (OSError, BadAnswer):
         return False
-    return found.cluster_id == cluster_id and found.broker_ids.issuperset(expected)
+    return (not cluster_id or found.cluster_id == cluster_id) and found.broker_ids.issuperset(expected)
 
 
 def await_nodes(

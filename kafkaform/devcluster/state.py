@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import replace
+from kafkaform.devcluster.releases import KAFKA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +102,7 @@ class DevBroker:
         controller_port: Of the listener for the controllers' quorum.
         sasl_port: Of the SASL listener, where there is one.
         token: Marks the node's process; None when it was stopped on purpose.
+        kafka_version: What it runs, such as `4.3.1`.
     """
 
     id: int
@@ -108,6 +110,7 @@ class DevBroker:
     controller_port: int
     sasl_port: int | None = None
     token: str | None = None
+    kafka_version: str = KAFKA_VERSION
 
     @property
     def name(self) -> str:
@@ -126,15 +129,29 @@ class DevBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class ZooKeeper:
+    """The ZooKeeper of a cluster whose brokers need one; it runs while one of them does."""
+
+    port: int
+    token: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return "zookeeper"
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
     """A cluster, running or not.
 
     Attributes:
-        cluster_id: The id that it gave itself.
+        cluster_id: The id that it gave itself; empty until brokers with ZooKeeper have done so.
         heap_mb: The heap of each node in MiB.
         formatted: Whether the nodes' storage is ready for a start.
         nodes: Its nodes.
         full_jit: See `DevCluster.start`.
+        zookeeper: Beside brokers that need one.
     """
 
     cluster_id: str
@@ -142,6 +159,7 @@ class ClusterState:
     formatted: bool
     nodes: tuple[DevBroker, ...]
     full_jit: bool = False
+    zookeeper: ZooKeeper | None = None
 
 
 def read(directory: Path) -> ClusterState | None:
@@ -168,7 +186,8 @@ def _parse(content: dict[str, Any]) -> ClusterState:
     if content.pop("format_version") != _FORMAT_VERSION:
         raise ValueError("another format version")
     nodes = tuple(DevBroker(**node) for node in content.pop("nodes"))
-    return ClusterState(nodes=nodes, **content)
+    kept = content.pop("zookeeper", None)
+    return ClusterState(nodes=nodes, zookeeper=ZooKeeper(**kept) if kept else None, **content)
 
 
 def write(directory: Path, state: ClusterState) -> None:
@@ -213,10 +232,10 @@ def refuse_strangers(directory: Path, kept: ClusterState | None, nodes: Sequence
             )
 
 
-def clear(directory: Path, nodes: Sequence[DevBroker]) -> None:
+def clear(directory: Path, members: Sequence[DevBroker | ZooKeeper]) -> None:
     """Remove what a cluster's start has put here, and the directory itself if nothing else is in it."""
-    for node in nodes:
-        if (home := directory / node.name).exists():
+    for member in members:
+        if (home := directory / member.name).exists():
             shutil.rmtree(home)
     (directory / STATE_FILE).unlink()
     ignore = directory / _IGNORE_FILE
@@ -243,6 +262,7 @@ class NodeStatus:
     id: int
     address: str
     rack: str
+    kafka_version: str
     pid: int | None
     answers: bool
     log: Path

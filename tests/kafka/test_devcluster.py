@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
+from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.devcluster.state import DevClusterStatus
 from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
 
@@ -37,7 +38,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     first = cli("up", "--data", directory)
     servers = first.stdout.strip()
     try:
-        assert "starting Apache Kafka, 1 broker" in first.stderr
+        assert f"starting Apache Kafka {KAFKA_VERSION}, 1 broker" in first.stderr
         create_topic(servers, "kept")
 
         again = cli("up", "--data", directory)
@@ -47,6 +48,8 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             cli("up", "--data", directory, "--brokers", "3")
         with pytest.raises(DevClusterError, match="not 1099"):
             cli("up", "--data", directory, "--port", "1099")
+        with pytest.raises(DevClusterError, match=rf"has --kafka-version {KAFKA_VERSION}, not 3\.9$"):
+            cli("up", "--data", directory, "--kafka-version", "3.9")
         with pytest.raises(AlreadyRunning):
             DevCluster.start(directory)
 
@@ -161,6 +164,37 @@ def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
         lines = cli("logs", "--data", cluster.directory, "-n", "1").stdout.splitlines()
         assert [line[:9] for line in lines] == ["node-1 | ", "node-2 | ", "node-3 | "]
     assert processes_in(tmp_path) == []
+
+
+@pytest.mark.nightly("eight starts of brokers; `make test-kafka` starts brokers of each version")
+def test_a_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
+    with DevCluster.start(tmp_path / "dev", kafka_version=("3.9", "3.9", "4.0")) as cluster:
+        create_topic(cluster.bootstrap_servers, "written", replicas=3)
+        for node_id in (2, 1):
+            cluster.stop_node(node_id)
+            cluster.start_node(node_id, kafka_version="4.0.0")
+            assert topics(cluster.bootstrap_servers) == {"written"}
+        reread = DevCluster.load(cluster.directory)
+        assert reread is not None
+        assert [node.kafka_version for node in reread.nodes] == ["4.0.0"] * 3
+        cluster.stop_node(3)
+        with pytest.raises(DevClusterError, match=r"brokers of different versions are run from 3\.3 on only"):
+            cluster.start_node(3, kafka_version="2.8")
+
+
+@pytest.mark.nightly("four starts of brokers and of ZooKeeper")
+def test_brokers_with_zookeeper(tmp_path: Path) -> None:
+    with DevCluster.start(tmp_path / "dev", kafka_version="2.8", sasl_users={"a": "x"}, brokers=2) as cluster:
+        create_topic(cluster.bootstrap_servers, "written", replicas=2)
+        assert len(processes_in(cluster.directory)) == 3
+        cluster.stop()
+        assert processes_in(tmp_path) == [], "ZooKeeper ends with the last broker"
+        again = DevCluster.start(cluster.directory, sasl_users={"a": "x"})
+        assert (again.cluster_id, len(again.cluster_id)) == (cluster.cluster_id, 22)
+        assert topics(again.bootstrap_servers) == {"written"}
+    assert processes_in(tmp_path) == []
+    cluster.wipe()
+    assert not (tmp_path / "dev").exists()
 
 
 @pytest.mark.nightly("two brokers; tests/unit/devcluster has the same with a Java of its own")

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import KafkaError
 
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import (
-    kafka_error,
-    refusal,
-    translate,
-    translate_error,
-    with_hint,
-)
-from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS
+from kafkaform.cluster.transport.translation import refusal, with_hint
+from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.layout import Reassignment
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
@@ -107,6 +100,8 @@ ALTER_TIMEOUT_S = 60.0
 BATCH = 1_000
 """The most partitions in one request: a controller writes 10,000 records a request, and none of more."""
 
+_PREFERRED = 0
+"""The type of an election that makes the preferred replica the leader (ElectionType)."""
 _RIGHT = "grant Alter on the cluster"
 
 
@@ -142,28 +137,27 @@ def elect_leaders(
     """See `Cluster.elect_leaders`."""
 
     def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
-        asked = [ClientPartition(topic, number) for topic, numbers in batch.items() for number in numbers]
-        try:
-            answer = connection.reached.elect_leaders(
-                ElectionType.PREFERRED,
-                asked,
-                request_timeout=ALTER_TIMEOUT_S,
-                operation_timeout=ALTER_TIMEOUT_S,
-            ).result()
-        except KafkaException as error:
-            raise translate(error) from error
+        request = {
+            "election_type": _PREFERRED,
+            "topics": [{"name": topic, "partitions": numbers} for topic, numbers in batch.items()],
+            "timeout_ms": int(ALTER_TIMEOUT_S * 1000),
+        }
+        answer = connection.ask_controller(ELECT_LEADERS, request, ALTER_TIMEOUT_S)
+        if answer["error_code"]:
+            raise refusal(answer)
         return (
-            ((partition.topic, partition.partition), _elected(error)) for partition, error in answer.items()
+            ((topic["name"], partition["index"]), _elected(partition))
+            for topic in answer["topics"]
+            for partition in topic["partitions"]
         )
 
     return _outcomes(partitions, ask, guard)
 
 
-def _elected(error: KafkaException | None) -> ClusterError | None:
-    reason = None if error is None else kafka_error(error)
-    if reason is None or reason.code() == KafkaError.ELECTION_NOT_NEEDED:
+def _elected(partition: Mapping[str, Any]) -> ClusterError | None:
+    if partition["error_code"] in {0, KafkaError.ELECTION_NOT_NEEDED}:
         return None
-    return translate_error(reason)
+    return refusal(partition)
 
 
 def _outcomes(

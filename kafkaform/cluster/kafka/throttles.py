@@ -12,14 +12,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AlterConfigOpType
 
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import one_line, translate, translate_code, with_hint
+from kafkaform.cluster.transport.translation import one_line, refusal, translate_code, with_hint
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
+from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
 from kafkaform.core.moves import (
     ALL,
@@ -33,8 +33,7 @@ from kafkaform.core.moves import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.large_answers import DescribedConfigs
@@ -123,6 +122,7 @@ BATCH = 1_000
 ENTRIES = 1_000
 """The most entries of a list in one request: brokers take no value of more than 32,767 bytes."""
 
+_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _PAUSE_S = 0.05
 
 
@@ -257,19 +257,19 @@ def _alter_brokers(
     changed = {broker: changes for broker, changes in alterations.items() if changes}
     if not changed:
         return []
-    (metadata,) = connection.ask(METADATA, [()])  # librdkafka waits for a broker that is down
     guard()
-    futures = [
-        future
+    (metadata,) = connection.ask(METADATA, [()])
+    requests = {
+        broker: _request(_BROKER, {str(broker): changes})
         for broker, changes in sorted(changed.items())
         if broker in metadata.brokers
-        # librdkafka takes one broker a call; the requests of all calls are under way at once.
-        for future in _altered(connection, ResourceType.BROKER, {str(broker): changes})
-    ]
+    }
     failures: list[ClusterError] = [
-        broker_down(broker) for broker in sorted(changed.keys() - metadata.brokers.keys())
+        broker_down(broker) for broker in sorted(changed.keys() - requests.keys())
     ]
-    return failures + _failures(futures, "the cluster")
+    for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
+        failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer, "the cluster")
+    return failures
 
 
 def _alter_lists(
@@ -303,36 +303,36 @@ def _alter_topics(
     for start in range(0, len(changed), BATCH):
         batch = dict(changed[start : start + BATCH])
         guard()
-        futures = _altered(connection, ResourceType.TOPIC, batch)
-        failures += _failures(futures, "the topics whose replicas are throttled")
+        try:
+            (answer,) = connection.ask(ALTER_CONFIGS, [_request(_TOPIC, batch)], timeout_s=TIMEOUT_S)
+        except ClusterError as error:
+            failures.append(error)
+        else:
+            failures += _refusals(answer, "the topics whose replicas are throttled")
     return failures
 
 
-def _altered(
-    connection: Connection, kind: ResourceType, alterations: Mapping[str, Sequence[_Alteration]]
-) -> Iterable[Future[Any]]:
+def _request(kind: int, alterations: Mapping[str, Sequence[_Alteration]]) -> Mapping[str, Any]:
     resources = [
-        ConfigResource(
-            kind,
-            name,
-            incremental_configs=[
-                ConfigEntry(change.config, change.value, incremental_operation=change.operation)
+        {
+            "type": kind,
+            "name": name,
+            "configs": [
+                {"name": change.config, "operation": change.operation.value, "value": change.value}
                 for change in changes
             ],
-        )
+        }
         for name, changes in alterations.items()
     ]
-    return connection.reached.incremental_alter_configs(resources, request_timeout=TIMEOUT_S).values()
+    return {"resources": resources, "validate_only": False}
 
 
-def _failures(futures: Iterable[Future[Any]], of: str) -> list[ClusterError]:
-    failures = []
-    for future in futures:
-        try:
-            future.result()
-        except KafkaException as error:
-            failures.append(with_hint(translate(error), f"grant AlterConfigs on {of}"))
-    return failures
+def _refusals(answer: Mapping[str, Any], of: str) -> list[ClusterError]:
+    return [
+        with_hint(refusal(resource), f"grant AlterConfigs on {of}")
+        for resource in answer["resources"]
+        if resource["error_code"]
+    ]
 
 
 def _gone(error: ClusterError) -> bool:

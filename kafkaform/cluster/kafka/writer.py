@@ -244,13 +244,13 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
 def _topic_id(text: str | None) -> bytes | None:
     """The bytes of a topic id as Kafka writes it: 22 characters of URL-safe base64 without padding.
 
-    None where that is none.
+    None where that is none, or zero.
     """
     try:
         value = urlsafe_b64decode((text or "") + "==")
     except binascii.Error:
         return None
-    return value if len(value) == _UUID_BYTES else None
+    return value if len(value) == _UUID_BYTES and any(value) else None
 
 
 def _delete_groups(

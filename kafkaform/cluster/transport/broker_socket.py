@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.transport.translation import one_line, translate_code
+from kafkaform.cluster.transport.translation import one_line, refusal
 from kafkaform.cluster.wire.message_schema import malformed, read_answer
 from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, OutcomeUnknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from kafkaform.cluster.transport.sasl import Exchange
+    from kafkaform.cluster.transport.tokens import TokenSource
     from kafkaform.cluster.wire.message_schema import Offered, RequestType, T
     from kafkaform.config.client_properties.transport import TransportSettings
 
@@ -43,8 +43,6 @@ _AT_ONCE = 1 << 20
 """The bytes that are held ready for an answer at first: its length is believed only as its bytes arrive."""
 _RENEWED_AFTER = 0.85
 """The share of a login's lifetime after which it is renewed, as Kafka's Java client does at the earliest."""
-_MOST_STEPS = 8
-"""The messages of a login; GSSAPI takes the most, four or five."""
 _INT = Struct(">i").unpack
 
 
@@ -62,7 +60,7 @@ class BrokerSocket:
     Args:
         address: Host and port of the broker.
         settings: How to connect.
-        login: Begins an authentication by SASL, given the host; None where nobody logs in but by TLS.
+        tokens: Where the tokens of OAUTHBEARER come from.
         connect_s: How long connecting may take, the TLS handshake included.
 
     Attributes:
@@ -79,13 +77,14 @@ class BrokerSocket:
         self,
         address: tuple[str, int],
         settings: TransportSettings,
-        login: Callable[[str], Exchange] | None = None,
+        tokens: TokenSource | None = None,
         connect_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         self._name = f"{address[0]}:{address[1]}"
-        self._host = address[0]
+        self._address = address
+        self._settings = settings
+        self._tokens = tokens
         self._client = settings.client_id.encode()
-        self._login = login
         self._renew_at: float | None = None
         self._sent = 0
         self._waiting: deque[_Sent] = deque()
@@ -164,36 +163,28 @@ class BrokerSocket:
 
     def _log_in(self) -> None:
         """Authenticate by SASL, or do so again before the session ends; nothing else is under way."""
-        if self._login is None:
+        sasl = self._settings.sasl
+        if sasl is None:
             return
+        from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
+
         begun, self._renew_at = time.monotonic(), None
-        exchange = self._login(self._host)
-        (handshake,) = self.ask(SASL_HANDSHAKE, [{"mechanism": exchange.mechanism}], CONNECT_TIMEOUT_S)
+        (handshake,) = self.ask(SASL_HANDSHAKE, [{"mechanism": sasl.mechanism}], CONNECT_TIMEOUT_S)
         if handshake["error_code"]:
-            raise AuthenticationFailed(
-                f"{self._name}: the broker does not offer SASL mechanism {exchange.mechanism} here",
-                hint=f"it offers {', '.join(handshake['mechanisms']) or 'none'}: check sasl.mechanism",
-            )
-        message: bytes | None = exchange.first()
-        for _ in range(_MOST_STEPS):
-            if message is None:
-                return
+            raise mechanism_refused(sasl, self._address, handshake["mechanisms"])
+
+        def send(message: bytes) -> bytes:
             (answer,) = self.ask(SASL_AUTHENTICATE, [{"auth_bytes": message}], CONNECT_TIMEOUT_S)
+            if answer["error_code"] == KafkaError.SASL_AUTHENTICATION_FAILED:
+                raise RejectedError(answer["error_message"] or "the broker does not say why")
             if answer["error_code"]:
-                raise self._rejected(exchange, answer["error_code"], answer["error_message"])
+                raise refusal(answer)
             if answer["session_lifetime_ms"] > 0:
                 self._renew_at = begun + answer["session_lifetime_ms"] / 1000 * _RENEWED_AFTER
-            message = exchange.respond(answer["auth_bytes"])
-        raise malformed(self._name, SASL_AUTHENTICATE.name, f"more than {_MOST_STEPS} messages")
+            words: bytes = answer["auth_bytes"]
+            return words
 
-    def _rejected(self, exchange: Exchange, code: int, text: str | None) -> ClusterError:
-        if code != KafkaError.SASL_AUTHENTICATION_FAILED:
-            return translate_code(code, one_line(text or ""))
-        why = one_line(text or "no reason given")
-        return AuthenticationFailed(
-            f"{self._name}: {exchange.mechanism} authentication failed: {why}",
-            hint="check the credentials of the client properties",
-        )
+        log_in(sasl, self._address, self._tokens, send)
 
     def _exchanged(
         self, request_type: RequestType[Any], version: int, bodies: Sequence[bytes], timeout_s: float

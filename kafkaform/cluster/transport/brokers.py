@@ -29,7 +29,7 @@ from kafkaform.core.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafkaform.cluster.transport.sasl import Exchange
+    from kafkaform.cluster.transport.tokens import TokenSource
     from kafkaform.cluster.wire.message_schema import Offered, RequestType, T
     from kafkaform.config.client_properties.transport import TransportSettings
 
@@ -71,12 +71,12 @@ class Brokers:
 
     Args:
         settings: How to connect.
-        login: Begins an authentication by SASL with a host; None where nobody logs in but by TLS.
+        tokens: Where the tokens of OAUTHBEARER come from.
     """
 
-    def __init__(self, settings: TransportSettings, login: Callable[[str], Exchange] | None = None) -> None:
+    def __init__(self, settings: TransportSettings, tokens: TokenSource | None = None) -> None:
         self._settings = settings
-        self._login = login
+        self._tokens = tokens
         self._open: dict[int | None, BrokerSocket] = {}
         self._known: Mapping[int, tuple[str, int]] = {}
         self._closed = False
@@ -127,20 +127,28 @@ class Brokers:
         self, request_type: RequestType[T], request: Any, timeout_s: float
     ) -> dict[int, T | ClusterError]:
         """Ask all live brokers the same at a time; returns what each answers, or why it does not."""
+        nodes = sorted(self._nodes(timeout_s))
+        if not nodes:
+            raise ClusterError("the brokers returned an empty list of brokers")
+        return self.ask_nodes(request_type, dict.fromkeys(nodes, request), timeout_s)
+
+    def ask_nodes(
+        self, request_type: RequestType[T], requests: Mapping[int, Any], timeout_s: float
+    ) -> dict[int, T | ClusterError]:
+        """Ask some brokers at a time; returns what each answers, or why it does not."""
 
         def ask_node(node: int) -> T | ClusterError:
             try:
-                return self.ask(request_type, [request], node, timeout_s)[0]
+                return self.ask(request_type, [requests[node]], node, timeout_s)[0]
             except (AuthenticationFailed, MalformedAnswer, NotOffered) as error:
                 return error
             except ClusterError as error:
                 return Unreachable(f"broker {node} does not answer: {error.message}")
 
-        nodes = sorted(self._nodes(timeout_s))
-        if not nodes:
-            raise ClusterError("the brokers returned an empty list of brokers")
-        with ThreadPoolExecutor(min(_AT_A_TIME, len(nodes))) as pool:
-            return dict(zip(nodes, pool.map(ask_node, nodes), strict=True))
+        if not requests:
+            return {}
+        with ThreadPoolExecutor(min(_AT_A_TIME, len(requests))) as pool:
+            return dict(zip(requests, pool.map(ask_node, requests), strict=True))
 
     def close(self) -> None:
         """Close what was opened."""
@@ -225,7 +233,7 @@ class Brokers:
         raise failures[0]
 
     def _connected(self, server: tuple[str, int], patience_s: float = CONNECT_TIMEOUT_S) -> BrokerSocket:
-        return BrokerSocket(server, self._settings, self._login, patience_s)
+        return BrokerSocket(server, self._settings, self._tokens, patience_s)
 
     def _nodes(self, timeout_s: float) -> Mapping[int, tuple[str, int]]:
         """The addresses of the live brokers."""

@@ -212,15 +212,15 @@ class Connection:
         """Ask all live brokers the same at a time; see `Brokers.ask_each`."""
         return self._brokers.ask_each(request_type, request, timeout_s)
 
+    def ask_nodes(
+        self, request_type: RequestType[T], requests: Mapping[int, Any], timeout_s: float
+    ) -> dict[int, T | ClusterError]:
+        """Ask some brokers at a time; see `Brokers.ask_nodes`."""
+        return self._brokers.ask_nodes(request_type, requests, timeout_s)
+
     @locked_property
     def _brokers(self) -> Brokers:
-        settings = self._settings()
-        login = None
-        if settings.sasl is not None:
-            from kafkaform.cluster.transport.sasl import logins
-
-            login = logins(settings.sasl)
-        brokers = Brokers(settings, login)
+        brokers = Brokers(self._settings())
         self._opened.append(brokers)
         if self._closed:
             brokers.close()

@@ -85,6 +85,20 @@ ALTER_REASSIGNMENTS = message(
 )
 """Asked for twice, a reassignment is the same one; replicas of null cancel it."""
 
+ELECT_LEADERS = message(
+    43,
+    "ElectLeaders",
+    (1, 2),
+    2,
+    struct(election_type=INT8, topics=array(struct(name=STRING, partitions=array(INT32))), timeout_ms=INT32),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        topics=array(struct(name=STRING, partitions=array(_PARTITION_RESULT))),
+    ),
+)
+"""confluent-kafka has it, but no deadline for it: 2.16 refuses `request_timeout` (SystemError)."""
+
 DELETE_TOPICS = message(
     20,
     "DeleteTopics",
@@ -95,6 +109,25 @@ DELETE_TOPICS = message(
     changes=True,
 )
 """By id, which version 6 has (KIP-516, Kafka 2.8)."""
+
+ALTER_CONFIGS = message(
+    44,
+    "IncrementalAlterConfigs",
+    (0, 1),
+    1,
+    struct(
+        resources=array(
+            struct(
+                type=INT8,
+                name=STRING,
+                configs=array(struct(name=STRING, operation=INT8, value=NULLABLE_STRING)),
+            )
+        ),
+        validate_only=BOOLEAN,
+    ),
+    struct(throttle_ms=INT32, resources=array(struct(**_ERROR, type=INT8, name=STRING))),
+)
+"""confluent-kafka has it, but waits for the controller that it knows, for 30 s if that broker has gone down."""
 
 _LOG = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 

@@ -19,8 +19,9 @@ from kafkaform.core.errors import JavaError
 from kafkaform.core.files import locked
 from kafkaform.core.progress import Progress, silent
 from kafkaform.devcluster.jars import ivy
-from kafkaform.devcluster.jars.ivy import Dependency, JarSet
+from kafkaform.devcluster.jars.ivy import Dependency, JarSet, NoSuchArtefact
 from kafkaform.devcluster.jars.java import Java, find_java
+from kafkaform.devcluster.releases import KAFKA_VERSION, names_log4j_1, tested_versions
 
 CACHE_VARIABLE = "KAFKAFORM_CACHE"
 
@@ -128,10 +129,9 @@ def _whole(directory: Path, wanted: JarSet) -> list[Path] | None:
     return [directory / name for name in sorted(sizes)]
 
 
-KAFKA_VERSION = "4.3.1"
-
 # Kafka logs through SLF4J and comes with log4j2, but without what ties one to the other.
 _LOG_BINDING = Dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+_LOG4J_1 = Dependency("org.apache.logging.log4j", "log4j-1.2-api", "2.25.4")
 
 
 def kafka_classpath(
@@ -148,5 +148,9 @@ def kafka_classpath(
         JavaError: The jars are not there and cannot be fetched.
     """
     broker = Dependency("org.apache.kafka", "kafka_2.13", version)
-    wanted = JarSet("Apache Kafka", "kafka", version, (broker, _LOG_BINDING))
-    return fetched(wanted, java=java, progress=progress)
+    logging = (_LOG_BINDING, _LOG4J_1) if names_log4j_1(version) else (_LOG_BINDING,)
+    wanted = JarSet("Apache Kafka", "kafka", version, (broker, *logging))
+    try:
+        return fetched(wanted, java=java, progress=progress)
+    except NoSuchArtefact as error:
+        raise JavaError(f"--kafka-version {version}: {error.message}", hint=tested_versions()) from error

@@ -31,6 +31,10 @@ _SETTINGS = """<ivysettings>
 """
 
 
+class NoSuchArtefact(JavaError):  # noqa: N818
+    """The repository answers, and does not have what is wanted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dependency:
     """A Maven artefact; written `org.apache.kafka:kafka_2.13:4.3.1`."""
@@ -94,6 +98,7 @@ def retrieve(java: Java, ivy: Path, wanted: JarSet, *, into: Path, cache: Path, 
     """Copy the jars of a set into the directory `into`.
 
     Raises:
+        NoSuchArtefact: The first dependency does not exist.
         JavaError: Something could not be fetched; Ivy's words are in `log`.
     """
     into.mkdir(parents=True, exist_ok=True)
@@ -118,6 +123,12 @@ def retrieve(java: Java, ivy: Path, wanted: JarSet, *, into: Path, cache: Path, 
     module.unlink()
     settings.unlink()
     if done.returncode != 0:
+        first = wanted.dependencies[0]
+        told = log.read_text(encoding="utf-8", errors="replace")
+        # What Ivy could not ask for counts as not found, too.
+        absent = f":: {first.organisation}#{first.name};{first.version}: not found"
+        if absent in told and "Server access error" not in told:
+            raise NoSuchArtefact(f"Maven Central has no {first}", hint=f"Ivy's output is in {log}")
         raise JavaError(
             f"{wanted.dependencies[0]} could not be downloaded from Maven Central",
             hint=f"the first use needs the network, later ones do not; to use a mirror, set"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import struct
@@ -20,8 +21,8 @@ from click.testing import CliRunner
 from kafkaform.cli.dev import dev
 from kafkaform.core.errors import DevClusterError, JavaError
 from kafkaform.core.files import locked
-from kafkaform.devcluster import configuration, processes, readiness, state
-from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster import configuration, processes, readiness, releases, state
+from kafkaform.devcluster.cluster import DevCluster, place
 from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.state import DevBroker, consecutive_ports, free_ports
 
@@ -161,7 +162,7 @@ def mute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A Java that formats a storage; a node of it says something, and never answers."""
     waits = 'echo "[t] INFO all is well (k)"; mkfifo forever; read -r _ < forever'
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(_NO_JARS, lambda **_: [])
+    monkeypatch.setattr(_NO_JARS, lambda *_, **__: [])
     yield script(
         tmp_path / "home" / "bin" / "java",
         f"""case "$*" in
@@ -197,7 +198,7 @@ def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mu
 def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "dev"
     module, _, name = _NO_JARS.rpartition(".")
-    code = f"import {module} as m; m.{name} = lambda **_: []; {CLI[-1]}"
+    code = f"import {module} as m; m.{name} = lambda *_, **__: []; {CLI[-1]}"
     up = subprocess.Popen([*CLI[:-1], code, "up", "--data", str(directory)], stdout=subprocess.PIPE)
     try:
         wait_for((directory / "node-1" / "forever").exists)
@@ -235,6 +236,55 @@ def test_own_properties_win_and_know_their_node() -> None:
     assert result["a.pattern"] == "{unknown}"
     assert result["controller.quorum.voters"] == "1@127.0.0.1:20011,2@127.0.0.1:20012"
     assert result["offsets.topic.replication.factor"] == "2"
+
+
+def test_a_broker_with_zookeeper_knows_no_controller_listener() -> None:
+    users = {"a": "x"}
+    zookeeper = state.ZooKeeper(20099)
+    result = configuration.server_properties(
+        NODES[1], NODES, properties={}, sasl_users=users, zookeeper=zookeeper
+    )
+    assert (result["broker.id"], result["zookeeper.connect"]) == ("2", "127.0.0.1:20099")
+    assert result["listeners"] == "PLAINTEXT://127.0.0.1:20002,SASL://127.0.0.1:20022"
+    assert result["authorizer.class.name"] == "kafka.security.authorizer.AclAuthorizer"
+    assert not {"process.roles", "node.id", "controller.quorum.voters"} & result.keys()
+
+
+# --- versions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("v3.9", "--kafka-version v3.9: a version of Apache Kafka has the form N.N.N"),
+        ("3.9.1-rc1", "--kafka-version 3.9.1-rc1: a version of Apache Kafka has the form N.N.N"),
+        ("2.7.2", "--kafka-version 2.7.2: the oldest version that can run is 2.8"),
+        ("9.9", "--kafka-version 9.9: which patch release of 9.9 is not known here"),
+        ("2.8,3.9", "--kafka-version 2.8.2,3.9.1: brokers of different versions are run from 3.3 on only"),
+        ("3.8,3.9", "--kafka-version names 2 versions for 3 brokers"),
+    ],
+)
+def test_versions_that_cannot_be_run(tmp_path: Path, given: str, message: str) -> None:
+    brokers = ["--brokers", "3"] if given == "3.8,3.9" else []
+    with pytest.raises(DevClusterError, match=f"^{re.escape(message)}$"):
+        cli("up", "--data", tmp_path / "dev", "--kafka-version", given, *brokers)
+    assert not (tmp_path / "dev" / state.STATE_FILE).exists()
+
+
+def test_the_versions_of_a_start() -> None:
+    def versions(kept: state.ClusterState | None, *given: str, brokers: int | None = None) -> list[str]:
+        nodes = place(kept, brokers=brokers, port=None, sasl=False, versions=given)
+        return [node.kafka_version for node in nodes]
+
+    assert versions(None) == [releases.KAFKA_VERSION]
+    assert versions(None, "3.9", brokers=2) == ["3.9.1", "3.9.1"]
+    assert versions(None, "3.9", "4.0.0") == ["3.9.1", "4.0.0"]
+    old = tuple(replace(node, kafka_version="3.9.1") for node in NODES)
+    kept = state.ClusterState("id", 384, formatted=True, nodes=old)
+    assert versions(kept) == ["3.9.1", "3.9.1"]
+    assert versions(kept, "4.0") == ["4.0.0", "4.0.0"]
+    with pytest.raises(DevClusterError, match=r"is from Kafka 3\.9\.1 and cannot be used by 2\.8\.2"):
+        versions(kept, "2.8")
 
 
 def test_a_sasl_user_that_jaas_cannot_name() -> None:

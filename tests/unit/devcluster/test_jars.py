@@ -72,6 +72,28 @@ def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str, 
     assert len(kafka_classpath(java=fake.java)) == 3
 
 
+ABSENT = "echo '	:: org.apache.kafka#kafka_2.13;4.9.9: not found'; "
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        (f"{ABSENT} exit 1", "--kafka-version 4.9.9: Maven Central has no org.apache.kafka:kafka_2.13:4.9.9"),
+        (
+            f"{ABSENT} echo 'Server access error at url https://… (Connection refused)'; exit 1",
+            "org.apache.kafka:kafka_2.13:4.9.9 could not be downloaded from Maven Central",
+        ),
+    ],
+)
+def test_a_version_that_does_not_exist_is_not_taken_for_a_broken_network(
+    fake: FakeIvy, ending: str, error: str
+) -> None:
+    fake.end_with(ending)
+    with pytest.raises(JavaError) as raised:
+        kafka_classpath("4.9.9", java=fake.java)
+    assert raised.value.message == error
+
+
 def test_a_jar_that_is_no_archive_is_refused(fake: FakeIvy) -> None:
     (fake.source / "kafka-clients-4.3.1.jar").write_text("<html>sign in to the hotel's network</html>")
     with pytest.raises(JavaError, match=r"is incomplete: kafka-clients-4\.3\.1\.jar"):

@@ -1,9 +1,0 @@
-"""Placeholder until the mechanisms land."""
-
-from typing import Any
-
-Exchange = Any
-
-
-def logins(settings: Any) -> Any:
-    raise NotImplementedError

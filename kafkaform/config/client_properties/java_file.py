@@ -131,8 +131,8 @@ def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
         outcome.refuse(
             location,
             f"{location}: a {kind} key store can only be read by Java",
-            f"convert it: {line}; then openssl pkcs12 -in client.p12 -out client.pem, set "
-            "ssl.keystore.type=PEM, ssl.keystore.location=client.pem and ssl.key.password",
+            f"convert it: {line}; then set ssl.keystore.type=PKCS12, ssl.keystore.location=client.p12 and "
+            "ssl.keystore.password",
         )
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from kafkaform.cluster.transport.tokens import TokenSource
     from kafkaform.cluster.wire.message_schema import Offered, RequestType
     from kafkaform.config.client_properties.transport import TransportSettings
 
@@ -56,6 +57,9 @@ logging.getLogger("kafkaform").addHandler(logging.NullHandler())
 
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
+
+_OIDC = ("sasl.oauthbearer.", "https.ca.")
+"""What librdkafka would get tokens by."""
 
 _LOCK = "_lock_of_locked_properties"
 
@@ -124,12 +128,51 @@ class Connection:
         """The addresses given, for messages."""
         return str(self._properties.get("bootstrap.servers"))
 
+    @locked_property
+    def _transport_settings(self) -> TransportSettings:
+        return self._settings()
+
+    @locked_property
+    def _tokens(self) -> TokenSource | None:
+        """The source of tokens for all connections, librdkafka's too; None where none are needed."""
+        sasl = self._transport_settings.sasl
+        if sasl is None or sasl.tokens is None:
+            return None
+        from kafkaform.cluster.transport.tokens import token_source
+
+        return token_source(sasl)
+
+    def _token_options(self) -> dict[str, Any]:
+        """Have librdkafka take its tokens from our source, but where only librdkafka can get them."""
+        if self._properties.get("sasl.mechanism") != "OAUTHBEARER":
+            return {}
+        try:
+            tokens = self._tokens
+        except AuthenticationFailed:
+            raise
+        except KafkaformError:
+            return {}
+        if tokens is None:
+            return {}
+        from kafkaform.cluster.transport.tokens import librdkafka_options
+
+        return librdkafka_options(tokens)
+
     @property
     def options(self) -> dict[str, Any]:
-        """The options of every librdkafka client of this cluster; consumers and producers add to them."""
+        """The options of every librdkafka client of this cluster; consumers and producers add to them.
+
+        Raises:
+            AuthenticationFailed: There is no token to log in with.
+        """
+        tokens = self._token_options()
+        properties = self._properties
+        if tokens:
+            properties = {name: value for name, value in properties.items() if not name.startswith(_OIDC)}
         return {
             "client.id": "kafkaform",
-            **self._properties,
+            **properties,
+            **tokens,
             "error_cb": self._on_error,
             "logger": logging.getLogger("kafkaform.librdkafka"),
             "log.connection.close": False,
@@ -220,7 +263,7 @@ class Connection:
 
     @locked_property
     def _brokers(self) -> Brokers:
-        brokers = Brokers(self._settings())
+        brokers = Brokers(self._transport_settings, self._tokens)
         self._opened.append(brokers)
         if self._closed:
             brokers.close()

@@ -127,7 +127,7 @@ ALTER_CONFIGS = message(
     ),
     struct(throttle_ms=INT32, resources=array(struct(**_ERROR, type=INT8, name=STRING))),
 )
-"""confluent-kafka has it, but waits for the controller that it knows, for 30 s if that broker has gone down."""
+"""confluent-kafka has it, but waits for the controller it knows, 30 s long if that broker is down."""
 
 _LOG = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 

@@ -163,7 +163,7 @@ def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | 
 
 
 def token_file(resolved: Mapping[str, str]) -> Path | None:
-    """The file that the token endpoint is, where its URL is `file:///…`; like Java, without `%20` and the like."""
+    """The file that is the token endpoint: `file:///…`; like Java, without decoding `%20` in it."""
     endpoint = resolved.get("sasl.oauthbearer.token.endpoint.url", "")
     return Path(endpoint.removeprefix("file://")) if endpoint.startswith("file://") else None
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaError
+
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import admin_placement, wire_placement
@@ -40,6 +42,16 @@ if TYPE_CHECKING:
 
 
 METADATA_LOG = "__cluster_metadata"
+_LEADERLESS = frozenset(
+    KafkaError(code).name()
+    for code in (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NOT_CONTROLLER,
+    )
+)
+"""What is answered where no controller leads; any other refusal says nothing about the controllers."""
 
 
 def read_quorum(connection: Connection, controller: int | None, timeout_s: float) -> Quorum:
@@ -57,8 +69,12 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
         return Quorum(controller)
     try:
         answer = _answer(connection, timeout_s)
-    except (RequestRejected, OutcomeUnknown):
+    except OutcomeUnknown:
         return Quorum(None)  # a broker passes the request on: nobody leads where it went
+    except RequestRejected as error:
+        if error.code not in _LEADERLESS:
+            raise
+        return Quorum(None)
     leading = next((voter for voter in answer["voters"] if voter["id"] == answer["leader"]), None)
     if leading is None:
         return Quorum(None, tuple(Voter(voter["id"], None) for voter in answer["voters"]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.messages import LOG_DIRS
-from kafkaform.core.errors import ClusterError
+from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.health import LogDir
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDi
     found: list[LogDir] = []
     untold: list[str] = []
     answers = connection.ask_each(LOG_DIRS, {"topics": ()}, timeout_s)
+    if all(isinstance(answer, NotOffered) for answer in answers.values()):
+        return (), next(answer.message for answer in answers.values())
     for broker, answer in sorted(answers.items()):
         if isinstance(answer, ClusterError):
             untold.append(f"broker {broker}: {answer.message}")

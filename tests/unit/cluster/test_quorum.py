@@ -18,7 +18,7 @@ from kafkaform.core.health import Part, Quorum, Voter
 
 TIMEOUT_S = 3.0
 NO_TAGS = b"\x00"
-NOT_LEADER, NOT_AUTHORISED = 6, 31
+NOT_LEADER, NOT_AUTHORISED, UNSUPPORTED, INVALID_REQUEST = 6, 31, 35, 42
 OBSERVER = (9, 1, 1)
 
 
@@ -105,6 +105,14 @@ def test_where_nobody_leads(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
     assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
     assert unread == {}
+
+
+@pytest.mark.parametrize("error", [UNSUPPORTED, INVALID_REQUEST])
+def test_a_request_that_is_refused_does_not_mean_that_nobody_leads(error: int) -> None:
+    unread: dict[Part, str] = {}
+    told = answer(-1, [], 1, of_all=error)
+    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) is None
+    assert unread.keys() == {Part.QUORUM}
 
 
 @pytest.mark.parametrize(

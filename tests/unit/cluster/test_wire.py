@@ -540,6 +540,11 @@ def test_brokers_before_volumes_were_told_name_only_what_is_offline() -> None:
     assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), "")
 
 
+def test_a_cluster_without_the_request_is_told_of_once() -> None:
+    nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
+    assert read_volumes(nobody) == ((), "this cluster does not offer DescribeLogDirs")
+
+
 def test_who_does_not_tell_of_volumes_is_named() -> None:
     found, untold = read_volumes(
         {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}

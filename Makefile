@@ -7,12 +7,16 @@ READY := $(VENV)/.ready
 # Two tests at a time, as many of them wait for brokers and clocks; a file's tests stay together.
 PYTEST_ARGS ?= -n 2
 
+# Of Apache Kafka; TABLE=docs/brokers.json keeps the results, for the table of docs/brokers.md.
+VERSIONS ?= 2.8 3.3 3.6 3.9 4.0 4.1 4.3 3.9+4.0
+TABLE ?=
+
 # Where the environment forbids Python to keep what it has compiled, each of a thousand processes compiles it all
 # again: a call of kafkaform takes three times the CPU time, and collecting the unit tests twice.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-nightly lint format typecheck check bench mutants picture lock clean
+.PHONY: help demo test test-unit test-kafka test-nightly lint format typecheck check bench mutants picture lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -25,6 +29,9 @@ test: $(READY) ## Run the tests of every change, on real Kafka brokers and Spark
 
 test-unit: $(READY) ## Run the unit tests: no JVM, two minutes
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
+
+test-kafka: $(READY) ## Run the main journeys on brokers of each version: make test-kafka VERSIONS="3.9 4.0"
+	@KAFKA_VERSIONS="$(VERSIONS)" KAFKAFORM_BROKERS_TABLE="$(TABLE)" $(BIN)/python -m pytest -n 0 tests/versions
 
 test-nightly: $(READY) ## Run the tests that are too heavy for every change, and draw more examples of properties
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --hypothesis-profile night -m "nightly or hypothesis"

@@ -2,8 +2,9 @@
 
 Each topic has three partitions and one declared config, and a manifest file of its own; every tenth has
 drifted. The raw calls are confluent-kafka's list_topics and describe_configs of the same topics, in a
-process of their own like the plan, so that both pay for their imports and connections. Rounds alternate
-between the two, and the medians are compared: the machine's other work hits both.
+process of their own like the plan, so that both pay for their imports and connections. The same plan is made
+over SASL_SSL (SCRAM-SHA-512), too. Rounds alternate between them, and the medians are compared: the machine's
+other work hits all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
 from benchmarks.scene import build, write_manifests
 from benchmarks.table import tell
 from kafkaform.devcluster.cluster import DevCluster
+from tests.support.certificates import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,8 @@ HEADINGS = (
     "plan s",
     "raw s",
     "ratio",
+    "SASL_SSL s",
+    "SASL ratio",
     "CPU s",
     "raw CPU s",
     "peak MB",
@@ -63,11 +67,20 @@ def main() -> int:
     for count in options.topics:
         with (
             tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-            DevCluster.start(Path(folder) / "kafka", heap_mb=3072, full_jit=True) as kafka,
+            DevCluster.start(
+                Path(folder) / "kafka",
+                heap_mb=3072,
+                full_jit=True,
+                sasl_users={},
+                properties=secured_listener(Path(folder)),
+                format_args=("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
+            ) as kafka,
         ):
             build(kafka.bootstrap_servers, count)
             manifests = write_manifests(Path(folder) / "topics", count)
-            rows.append(measure(kafka.bootstrap_servers, manifests, count, options.rounds))
+            login = write_login(Path(folder))
+            addresses = kafka.bootstrap_servers, kafka.sasl_bootstrap_servers
+            rows.append(measure(*addresses, login, manifests, count, options.rounds))
     tell("plan", HEADINGS, *rows)
     print(f"kafkaform --help: {_median([*KAFKAFORM, '--help'], options.rounds):.3f} s")
     # What says how fast the machine is: seconds of another one are to be seen beside it.
@@ -79,15 +92,48 @@ def _median(command: Sequence[str], rounds: int) -> float:
     return statistics.median(timed(command).seconds for _ in range(rounds))
 
 
-def measure(address: str, manifests: Path, count: int, rounds: int) -> dict[str, float]:
+USER, PASSWORD = "bench", "bench-password"
+
+
+def secured_listener(folder: Path) -> dict[str, str]:
+    """Properties of a broker that takes logins by SASL over TLS, with a certificate made for it."""
+    self_signed(folder)
+    store = folder / "store.pem"
+    store.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(store),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+
+
+def write_login(folder: Path) -> Path:
+    """A file of client properties for `--command-config`, in the words of Kafka's own tools."""
+    path = folder / "client.properties"
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    path.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        f'sasl.jaas.config={module} required username="{USER}" password="{PASSWORD}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={folder / 'certificate.pem'}\n"
+    )
+    return path
+
+
+def measure(
+    address: str, secured_address: str, login: Path, manifests: Path, count: int, rounds: int
+) -> dict[str, float]:
     """A row of the table."""
     plan = [*KAFKAFORM, "plan", str(manifests), "--bootstrap-server", address]
     plan += ["--format", "json", "--detailed-exitcode", "--no-strict"]
+    secured = [*plan, "--command-config", str(login)]
+    secured[secured.index(address)] = secured_address
     calls = [*RAW, CALLS, address, "bench.", str(count)]
     validate = [*KAFKAFORM, "validate", str(manifests)]
     taken = compared(
         {
             "plan": lambda _: timed(plan, expect=2),
+            "secured": lambda _: timed(secured, expect=2),
             "raw": lambda _: timed(calls),
             "validate": lambda _: timed(validate),
         },
@@ -99,6 +145,8 @@ def measure(address: str, manifests: Path, count: int, rounds: int) -> dict[str,
         "plan": plan_s,
         "raw": raw_s,
         "ratio": plan_s / raw_s,
+        "secured": taken["secured"].seconds,
+        "secured_ratio": taken["secured"].seconds / plan_s,
         "cpu": taken["plan"].cpu,
         "raw_cpu": taken["raw"].cpu,
         "peak": taken["plan"].peak,

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic, batches
@@ -32,7 +33,8 @@ _PAUSE_S = 0.5
 
 def reached(address: str) -> closing[KafkaCluster]:
     """The cluster at an address, closed at the end."""
-    return closing(KafkaCluster({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address}))
+    given = {"bootstrap.servers": address}
+    return closing(KafkaCluster(to_librdkafka(given), lambda: to_transport(given)))
 
 
 def refs(count: int) -> list[ResourceRef]:

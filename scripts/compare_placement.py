@@ -30,6 +30,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.config.client_properties import to_transport
 from kafkaform.core.layout import Layout
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
@@ -354,8 +355,8 @@ class Bench:
                 time.sleep(0.2)
 
     def _cluster(self) -> KafkaCluster:
-        address = self._kafka.bootstrap_servers
-        return KafkaCluster(self._properties, lambda: {"bootstrap_servers": address})
+        given = {"bootstrap.servers": self._kafka.bootstrap_servers}
+        return KafkaCluster(self._properties, lambda: to_transport(given))
 
     def _finish(self, futures: Mapping[str, Any]) -> None:
         for future in futures.values():

@@ -120,7 +120,7 @@ def client_matrix() -> str:
 def _matrix_lines() -> Iterator[str]:
     yield "### Properties"
     yield ""
-    yield "| property (librdkafka) | values | kafka-python | Java (Spark) |"
+    yield "| property (librdkafka) | values | own connections | Java (Spark) |"
     yield "| --- | --- | --- | --- |"
     spelled = {name: alias for alias, name in ALIASES.items()}
     for property_ in PROPERTIES.values():
@@ -129,7 +129,7 @@ def _matrix_lines() -> Iterator[str]:
             name += f" (or `{spelled[property_.name]}`)"
         if property_.sensitive:
             name += ", secret"
-        cells = (name, _values(property_.kind), _cell(property_.kafka_python), _cell(property_.java))
+        cells = (name, _values(property_.kind), _cell(property_.transport), _cell(property_.java))
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield "### Not allowed"

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
@@ -108,9 +109,8 @@ def main() -> int:
         (Path(folder) / "topics" / "shop.yaml").write_text(MANIFESTS)
         with DevCluster.start(Path(folder) / "kafka") as kafka:
             address = kafka.bootstrap_servers
-            with KafkaCluster(
-                {"bootstrap.servers": address}, lambda: {"bootstrap_servers": address}
-            ) as cluster:
+            given = {"bootstrap.servers": address}
+            with KafkaCluster(to_librdkafka(given), lambda: to_transport(given)) as cluster:
                 cluster.execute(
                     [
                         CreateTopic(

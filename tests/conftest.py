@@ -38,6 +38,7 @@ FOLDERS = {
     "kafka": "on a real Apache Kafka",
     "spark": "on Spark, most of them with a real Kafka",
     "docs": "what README.md and docs/ say, run",
+    "versions": "the main journeys on each version of Apache Kafka",
     "workflows": "the workflows, the container and the packages",
     "nightly": "too heavy for every change",
 }

@@ -166,7 +166,7 @@ class Session:
         from kafkaform.cluster.kafka.cluster import KafkaCluster
 
         resolved = self.client()
-        return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_kafka_python(resolved))
+        return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_transport(resolved))
 
     def client(self) -> properties.Resolved:
         """The cluster's client properties, secrets included, which nothing says from now on.

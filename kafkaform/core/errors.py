@@ -16,6 +16,7 @@
         ├── AuthenticationFailed   credentials or TLS were not accepted
         ├── PermissionDenied       the account may not do this
         ├── OutcomeUnknown         a request was sent and its answer never came
+        ├── NotOffered             no broker was asked: this cluster does not have the request
         ├── MalformedAnswer        an answer is not what Kafka's protocol says
         ├── LockLost               the lock went to another apply: nothing more is sent
         └── RequestRejected        a broker answered with an error code
@@ -136,6 +137,19 @@ class PermissionDenied(ClusterError):  # noqa: N818
 
 class OutcomeUnknown(ClusterError):  # noqa: N818
     """A request was sent, but its answer never came: it may or may not have been carried out."""
+
+
+class NotOffered(ClusterError):  # noqa: N818
+    """This cluster does not offer a request, or not with what is asked; nothing was sent.
+
+    Args:
+        request: Kafka's name of the request.
+        how: In which version, or with what, if it is offered otherwise.
+    """
+
+    def __init__(self, request: str, how: str = "") -> None:
+        super().__init__(f"this cluster does not offer {request}{f' {how}' if how else ''}")
+        self.request = request
 
 
 class MalformedAnswer(ClusterError):  # noqa: N818

@@ -63,9 +63,10 @@ NOTES: dict[str, Note] = {
         Note(
             "KF412",
             Severity.INFO,
-            "This account may not read the brokers' configs.\n\n"
+            "The brokers' configs could not be read.\n\n"
             "The value that takes effect when a config is removed is then unknown, and the removal is\n"
-            "judged as if it lost data. Grant DescribeConfigs on the cluster.",
+            "judged as if it lost data. Grant DescribeConfigs on the cluster; some services keep the configs\n"
+            "of their brokers to themselves.",
         ),
         Note(
             "KF413",

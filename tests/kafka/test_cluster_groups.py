@@ -20,6 +20,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
+from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import KafkaformError, PermissionDenied, RequestRejected
 from kafkaform.core.groups import Group, LogSpan
@@ -705,15 +706,15 @@ def test_groups_are_read_where_their_topics_are_hidden(
         assert told.lag == 0
 
 
-def test_without_kafka_python_consumer_groups_are_still_read(
+def test_consumer_groups_are_read_where_only_librdkafka_can_log_in(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
     produce(kafka.bootstrap_servers, name, {0: 3})
     do(real_cluster, CommitInitialOffsets(group(prefix), {name: "earliest"}))
 
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("there is no kafka-python")
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
 
     cluster = KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
     with cluster, closing(ShareMember(kafka.bootstrap_servers, name, name)) as member:

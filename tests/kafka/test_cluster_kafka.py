@@ -334,17 +334,13 @@ def alter_configs(
 @pytest.fixture
 def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], None]]:
     """Gives partition 0 of a topic other replicas, or (None) stops doing so."""
-    from kafka import TopicPartition
-    from kafka.admin import KafkaAdminClient
+    with connect(kafka3.bootstrap_servers) as by_hand:
 
-    admin = KafkaAdminClient(bootstrap_servers=kafka3.bootstrap_servers.split(","))
+        def ask(name: str, target: list[int] | None) -> None:
+            replicas = None if target is None else tuple(target)
+            assert by_hand.reassign({(name, 0): replicas}) == {(name, 0): None}
 
-    def ask(name: str, target: list[int] | None) -> None:
-        partition = TopicPartition(name, 0)
-        assert admin.alter_partition_reassignments({partition: target}) == {partition: None}
-
-    yield ask
-    admin.close()
+        yield ask
 
 
 @pytest.mark.parametrize(

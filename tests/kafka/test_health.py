@@ -9,6 +9,7 @@ from dataclasses import replace
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.health import read_health
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.health import Health, Part
 from kafkaform.core.layout import PartitionState
@@ -80,17 +81,17 @@ def test_min_insync_replicas_are_those_in_force(kafka: DevCluster, prefix: str) 
         eventually(cluster.health, lambda read: read.min_insync_replicas[f"{prefix}own"] == 1)
 
 
-def test_without_kafka_python_the_same_is_read_but_for_what_only_it_can(
+def test_where_only_librdkafka_can_log_in_the_same_is_read_but_for_what_it_cannot(
     kafka3: DevCluster, prefix: str
 ) -> None:
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("kafka-python cannot do this login")
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
 
     with connect(kafka3.bootstrap_servers) as cluster:
         made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
         swift = eventually(cluster.health, lambda read: len(of(read, prefix)) == 3)
     plain = read_health(Connection({"bootstrap.servers": kafka3.bootstrap_servers}, refuse))
-    reason = "kafka-python cannot do this login"
+    reason = "this login is not possible"
     assert plain.unread == {Part.QUORUM: reason, Part.REASSIGNMENTS: reason, Part.LOG_DIRS: reason}
     assert (plain.quorum, plain.reassigning) == (None, None)
     assert plain.cluster_id == swift.cluster_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.topic_sources import AdminReader, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.kafka.writer import submit
-from kafkaform.cluster.transport.api import Api
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import large_answers
-from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
-from kafkaform.core.errors import KafkaformError
+from kafkaform.config.client_properties import to_librdkafka, to_transport
+from kafkaform.config.client_properties.transport import TransportSettings
+from kafkaform.core.errors import KafkaformError, NotOffered
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
@@ -28,8 +29,8 @@ from tests.support.scenes import VARIED
 
 @pytest.fixture
 def connection(kafka: DevCluster) -> Iterator[Connection]:
-    address = kafka.bootstrap_servers
-    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
+    given = {"bootstrap.servers": kafka.bootstrap_servers}
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     yield connection
     connection.close()
 
@@ -103,14 +104,14 @@ def test_the_same_is_said_of_some_fields_with_few_rights(
     assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
 
 
-def test_some_fields_are_read_where_kafka_python_cannot(
+def test_some_fields_are_read_where_only_librdkafka_can_log_in(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     ref, missing = ResourceRef("Topic", f"{prefix}a"), ResourceRef("Topic", f"{prefix}missing")
     assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1000"})]) == [None]
 
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("kafka-python cannot do this login")
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
 
     with KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster:
         fields = {ref: ["config.retention.ms"], missing: ["partitions"]}
@@ -119,9 +120,9 @@ def test_some_fields_are_read_where_kafka_python_cannot(
     assert missing not in seen.inventory
 
 
-def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
-    def refuse() -> dict[str, object]:
-        raise KafkaformError("kafka-python cannot do this login")
+def test_connections_that_cannot_log_in_are_not_used(kafka: DevCluster) -> None:
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
 
     connection = Connection({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
     assert isinstance(topic_source(connection), AdminReader)
@@ -129,9 +130,12 @@ def test_a_client_that_cannot_is_not_asked(kafka: DevCluster) -> None:
 
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
     assert isinstance(topic_source(connection), WireReader)
-    assert connection.speaks(large_answers.METADATA)
-    assert not connection.speaks(large_answers.METADATA._replace(version=999))
-    assert not connection.speaks(Api(29_999, 0, flexible=False))
+    assert connection.offers(large_answers.METADATA)
+    assert not connection.offers(replace(large_answers.METADATA, versions=(999, 999)))
+    unknown = replace(large_answers.METADATA, key=29_999, name="Nothing")
+    assert not connection.offers(unknown)
+    with pytest.raises(NotOffered, match=r"this cluster does not offer Nothing$"):
+        connection.ask(unknown, [None])
 
 
 def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
@@ -166,12 +170,12 @@ def tls(tmp_path: Path) -> Iterator[Connection]:
             "sasl.password": "secret",
             "ssl.ca.location": str(chain),
         }
-        connection = Connection(to_librdkafka(given), lambda: to_kafka_python(given))
+        connection = Connection(to_librdkafka(given), lambda: to_transport(given))
         yield connection
         connection.close()
 
 
-@pytest.mark.nightly("a broker more: every day shows TLS (test_sockets) and SASL (above), each by itself")
+@pytest.mark.nightly("a broker more: every day shows TLS (test_brokers) and SASL (above), each by itself")
 def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
     names = [f"topic.{n}" for n in range(len(VARIED))]
     creates = [

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from struct import pack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kafkaform.cluster.kafka import group_listing, reassignments, sizes
-from kafkaform.cluster.transport.api import RequestType
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import group_messages, large_answers
-from kafkaform.cluster.wire.partitions import PLACEMENT
+from kafkaform.cluster.wire import group_messages, large_answers, messages
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.devcluster.cluster import DevCluster
 from tests.unit.cluster.test_wire import _TELLING, read
 
@@ -21,42 +20,56 @@ from tests.unit.cluster.test_wire import _TELLING, read
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("answers", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
-    monkeypatch.setattr("kafkaform.cluster.transport.kafka_python._PAUSE_S", 0)
+    monkeypatch.setattr("kafkaform.cluster.transport.brokers._PAUSE_S", 0)
 
 
-def test_answers_of_a_real_broker_are_read_damaged_or_not(kafka: DevCluster) -> None:
-    address = kafka.bootstrap_servers
-    connection = Connection({"bootstrap.servers": address}, lambda: {"bootstrap_servers": address})
+def test_answers_of_a_real_broker_are_read_damaged_or_not_in_every_version(kafka: DevCluster) -> None:
+    given = {"bootstrap.servers": kafka.bootstrap_servers}
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     group = ["nobody-is-here"]
-    asked: list[tuple[RequestType[Any], bytes]] = [
-        (large_answers.TOPICS, large_answers.metadata_of_all_topics()),
-        (PLACEMENT, large_answers.metadata_of_all_topics()),
-        (
-            large_answers.TOPIC_CONFIGS,
-            large_answers.describe_topic_configs(["__consumer_offsets", "nobody-is-here"]),
-        ),
-        (
-            large_answers.BROKER_CONFIGS,
-            large_answers.describe_configs_of_brokers([1], ["log.retention.ms", "num.partitions"]),
-        ),
-        (group_listing._LIST_GROUPS, group_listing._EVERY_STATE_AND_TYPE),
-        (group_listing._WITH_CONFIGS, group_listing._GROUPS_ALONE),
-        (group_messages.FIND_COORDINATORS, group_messages.groups_to_find(group)),
-        (group_messages.DESCRIBE_CLASSIC, group_messages.groups_to_describe(group)),
-        (group_messages.DESCRIBE_SHARE, group_messages.groups_to_describe(group)),
-        (group_messages.DESCRIBE_STREAMS, group_messages.groups_to_describe(group)),
-        (group_messages.SHARE_OFFSETS, group_messages.share_groups_to_tell_offsets_of(group)),
-        (sizes._LOG_DIRS, sizes._sizes_of({"__consumer_offsets": [0, 1]})),
-        (reassignments._RUNNING, pack(">i", 3_000) + b"\x00\x00"),
+    described = {"groups": group, "operations": False}
+    quorum = {"name": "__cluster_metadata", "partitions": [{"index": 0}]}
+    asked: list[tuple[RequestType[Any], object]] = [
+        (large_answers.METADATA, None),
+        (large_answers.TOPIC_CONFIGS, {"__consumer_offsets": None, "nobody-is-here": None}),
+        (large_answers.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
+        (messages.CONFIG_RESOURCES, {"types": [32]}),
+        (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
+        (messages.LIST_REASSIGNMENTS, {"timeout_ms": 3_000, "topics": None}),
+        (messages.QUORUM, {"topics": [quorum]}),
+        (group_messages.LIST_GROUPS, {}),
+        (group_messages.FIND_COORDINATORS, {"key_type": 0, "keys": group}),
+        (group_messages.FIND_COORDINATOR, {"key_type": 0, "key": group[0]}),
+        (group_messages.DESCRIBE_CLASSIC, {"groups": group}),
+        (group_messages.DESCRIBE_SHARE, described),
+        (group_messages.DESCRIBE_STREAMS, described),
+        (group_messages.SHARE_OFFSETS, {"groups": [{"group_id": group[0], "topics": None}]}),
     ]
     chance = random.Random(0)
     for request_type, request in asked:
-        (body,) = connection.ask(RequestType(request_type.api, bytes), [request])
-        assert read(request_type, body) is not None, request_type.api
-        for _ in range(500):
-            changed = bytearray(body)
-            for _ in range(chance.randint(1, 4)):
-                at = chance.randrange(len(changed))
-                changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
-            read(request_type, bytes(changed))
+        least, most = connection.offered()[request_type.key]
+        for version in range(max(least, request_type.versions[0]), min(most, request_type.versions[1]) + 1):
+            of_version = replace(request_type, versions=(version, version), read=lambda body, _: bytes(body))
+            (body,) = connection.ask(of_version, [request])
+            assert read(request_type, version, body) is not None, (request_type.name, version)
+            for _ in range(200):
+                changed = bytearray(body)
+                for _ in range(chance.randint(1, 4)):
+                    at = chance.randrange(len(changed))
+                    changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
+                read(request_type, version, bytes(changed))
     connection.close()
+
+
+def test_metadata_is_the_same_in_every_version(kafka: DevCluster) -> None:
+    given = {"bootstrap.servers": kafka.bootstrap_servers}
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+    told = {}
+    for version in range(4, 13):
+        of_version = replace(large_answers.METADATA, versions=(version, version))
+        (answer,) = connection.ask(of_version, [None])
+        topics = [topic._replace(topic_id=b"") for topic in answer.topics]
+        told[version] = replace(answer, topics=sorted(topics))
+    connection.close()
+    assert told[12].brokers
+    assert all(answer == told[12] for answer in told.values())

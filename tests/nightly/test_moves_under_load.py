@@ -437,15 +437,8 @@ def set_configs(servers: str, wanted: Mapping[str, Mapping[str, str | None]]) ->
 
 def move_by_hand(servers: str, topic: str, partition: int, replicas: list[int]) -> None:
     """Start a reassignment as other tools do."""
-    from kafka import TopicPartition
-    from kafka.admin import KafkaAdminClient
-
-    admin: Any = KafkaAdminClient(bootstrap_servers=servers.split(","))
-    try:
-        key = TopicPartition(topic, partition)
-        assert admin.alter_partition_reassignments({key: replicas}) == {key: None}
-    finally:
-        admin.close()
+    with connect(servers) as by_hand:
+        assert by_hand.reassign({(topic, partition): tuple(replicas)}) == {(topic, partition): None}
 
 
 # --- emptying a broker -----------------------------------------------------------------------------

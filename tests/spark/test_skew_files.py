@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kafka.partitioner.default import murmur2
 from pyspark.sql import SparkSession
 
 from spark_validation.errors import ReadingFailed
 from spark_validation.files import open_files, run_file
+from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.job import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
 
@@ -47,8 +47,7 @@ def records(count: int = 400) -> list[dict[str, Any]]:
 
 def placed(key: str) -> int:
     """Where Kafka's Java producer puts a key."""
-    hashed = murmur2(key.encode())
-    return int(hashed & 0x7FFFFFFF) % PARTITIONS
+    return int(PARTITIONERS["murmur2"](Keys.of([key.encode()]))[0]) % PARTITIONS
 
 
 def lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:

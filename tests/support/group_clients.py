@@ -7,30 +7,45 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from struct import pack
 from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from kafkaform.cluster.transport.api import Api, RequestType
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import group_messages
-from kafkaform.cluster.wire.group_messages import strings
-from kafkaform.cluster.wire.large_answers import length, string
+from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
 from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
     INT8,
     INT16,
     INT32,
+    INT64,
     NULLABLE_STRING,
+    OCTETS,
+    STRING,
+    UUID,
+    RequestType,
     array,
-    octets,
+    message,
+    nullable,
+    since,
     struct,
-    whole,
 )
-from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
 
-_NULL, _NO_TAGS, _EMPTY, _NULL_STRUCT, _STRUCT = b"\x00", b"\x00", b"\x01", b"\xff", b"\x01"
+_STRINGS = array(STRING, nullable=True)
+_TASKS = array(struct(subtopology=STRING, partitions=array(INT32)), nullable=True)
+_TASK_OFFSETS = array(struct(subtopology=STRING, partition=INT32, offset=INT64), nullable=True)
+_TOPIC_PARTITIONS = array(struct(topic_id=UUID, partitions=array(INT32)))
+_HEAD = {
+    "throttle_ms": INT32,
+    "error_code": INT16,
+    "error_message": NULLABLE_STRING,
+    "member_id": NULLABLE_STRING,
+    "epoch": INT32,
+    "heartbeat_ms": INT32,
+}
+_MEMBER = {"group": STRING, "member_id": STRING, "epoch": INT32}
 
 
 def produce(
@@ -142,28 +157,23 @@ class Heartbeats:
         topic: What to read.
     """
 
-    api: Api
+    request_type: RequestType[Any]
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str) -> None:
         given = {"bootstrap.servers": bootstrap_servers}
-        self.connection = Connection(to_librdkafka(given), lambda: to_kafka_python(given))
+        self.connection = Connection(to_librdkafka(given), lambda: to_transport(given))
         self.group, self.topic = group, topic
         self.id, self.epoch = str(uuid.uuid4()), 0
 
     def beat(self) -> tuple[int, str]:
         """Send one; returns the error code and its words. The first one joins."""
-        (raw,) = self.connection.ask(RequestType(self.api, bytes), [self.body()], node=self.coordinator())
-        head = struct(
-            throttle_ms=INT32, code=INT16, words=NULLABLE_STRING, member_id=NULLABLE_STRING, epoch=INT32
-        )
-        # What comes behind is not of interest here, and ends in tagged fields as a structure does.
-        told, _ = head(raw[: _head_length(raw)] + _NO_TAGS, 0)
-        if told["code"] == 0:
-            self.epoch = told["epoch"]
-        return told["code"], told["words"] or ""
+        (answer,) = self.connection.ask(self.request_type, [self.request()], node=self.coordinator())
+        if answer["error_code"] == 0:
+            self.epoch = answer["epoch"]
+        return answer["error_code"], answer["error_message"] or ""
 
-    def body(self) -> bytes:
-        """The body of a heartbeat."""
+    def request(self) -> Mapping[str, Any]:
+        """A heartbeat."""
         raise NotImplementedError
 
     def join(self) -> None:
@@ -180,73 +190,176 @@ class Heartbeats:
         """The broker that coordinates the group."""
 
         def ask() -> Mapping[str, Any]:
-            body = group_messages.groups_to_find([self.group])
-            (answer,) = self.connection.ask(group_messages.FIND_COORDINATORS, [body])
+            request = {"key_type": 0, "keys": [self.group]}
+            (answer,) = self.connection.ask(FIND_COORDINATORS, [request])
             told: Mapping[str, Any] = answer["coordinators"][0]
             return told
 
         return int(eventually(ask, lambda told: told["error_code"] == 0)["node_id"])
 
 
-def _head_length(raw: bytes) -> int:
-    at = 6  # throttle time, error code
-    for _ in ("error message", "member id"):
-        _, at = NULLABLE_STRING(raw, at)
-    return at + 4
-
-
 class ShareMember(Heartbeats):
     """A member of a share group (KIP-932)."""
 
-    api = Api(76, 1, flexible=True)
+    request_type = message(
+        76,
+        "ShareGroupHeartbeat",
+        (1, 1),
+        0,
+        struct(**_MEMBER, rack=NULLABLE_STRING, topics=_STRINGS),
+        struct(**_HEAD, assignment=nullable(struct(topics=_TOPIC_PARTITIONS))),
+    )
 
-    def body(self) -> bytes:
-        rack = _NULL
-        return b"".join(
-            (
-                string(self.group),
-                string(self.id),
-                pack(">i", self.epoch),
-                rack,
-                strings([self.topic]),
-                _NO_TAGS,
-            )
-        )
+    def request(self) -> Mapping[str, Any]:
+        return {
+            "group": self.group,
+            "member_id": self.id,
+            "epoch": self.epoch,
+            "rack": None,
+            "topics": [self.topic],
+        }
+
+
+_TOPIC_INFO = struct(
+    name=STRING,
+    partitions=INT32,
+    replication=INT16,
+    configs=array(struct(key=STRING, value=STRING)),
+)
+_SUBTOPOLOGY = struct(
+    id=STRING,
+    source_topics=array(STRING),
+    source_patterns=array(STRING),
+    changelogs=array(_TOPIC_INFO),
+    sink_topics=array(STRING),
+    repartition_topics=array(_TOPIC_INFO),
+    copartition_groups=array(INT16),
+)
+_ENDPOINT = struct(host=STRING, port=INT16)
 
 
 class StreamsMember(Heartbeats):
     """A member of a streams group (KIP-1071), with one subtopology that reads one topic."""
 
-    api = Api(88, 0, flexible=True)
+    request_type = message(
+        88,
+        "StreamsGroupHeartbeat",
+        (0, 0),
+        0,
+        struct(
+            **_MEMBER,
+            endpoint_epoch=INT32,
+            instance=NULLABLE_STRING,
+            rack=NULLABLE_STRING,
+            rebalance_timeout_ms=INT32,
+            topology=nullable(struct(epoch=INT32, subtopologies=array(_SUBTOPOLOGY))),
+            active=_TASKS,
+            standby=_TASKS,
+            warmup=_TASKS,
+            process=NULLABLE_STRING,
+            endpoint=nullable(_ENDPOINT),
+            tags=array(struct(key=STRING, value=STRING), nullable=True),
+            offsets=_TASK_OFFSETS,
+            end_offsets=_TASK_OFFSETS,
+            shutdown=BOOLEAN,
+        ),
+        struct(
+            throttle_ms=INT32,
+            error_code=INT16,
+            error_message=NULLABLE_STRING,
+            member_id=STRING,
+            epoch=INT32,
+            heartbeat_ms=INT32,
+            acceptable_lag=INT32,
+            offset_interval_ms=INT32,
+            status=array(struct(code=INT8, detail=STRING), nullable=True),
+            active=_TASKS,
+            standby=_TASKS,
+            warmup=_TASKS,
+            endpoint_epoch=INT32,
+            partitions_by_endpoint=array(
+                struct(
+                    endpoint=_ENDPOINT,
+                    active=array(struct(topic=STRING, partitions=array(INT32))),
+                    standby=array(struct(topic=STRING, partitions=array(INT32))),
+                ),
+                nullable=True,
+            ),
+        ),
+    )
 
-    def body(self) -> bytes:
+    def request(self) -> Mapping[str, Any]:
         joining = self.epoch == 0
-        instance, rack, endpoint_epoch = _NULL, _NULL, pack(">i", 0)
-        tasks = _EMPTY * 3 if joining else _NULL * 3
-        return b"".join(
-            (
-                string(self.group),
-                string(self.id),
-                pack(">i", self.epoch),
-                endpoint_epoch,
-                instance,
-                rack,
-                pack(">i", 60_000 if joining else -1),
-                self._topology() if joining else _NULL_STRUCT,
-                tasks,
-                string(self.id) if joining else _NULL,  # process
-                _NULL_STRUCT,  # endpoint
-                _EMPTY if joining else _NULL,  # client tags
-                _NULL * 2,  # task offsets
-                b"\x00",  # no shutdown
-                _NO_TAGS,
-            )
-        )
+        tasks = () if joining else None
+        return {
+            "group": self.group,
+            "member_id": self.id,
+            "epoch": self.epoch,
+            "endpoint_epoch": 0,
+            "instance": None,
+            "rack": None,
+            "rebalance_timeout_ms": 60_000 if joining else -1,
+            "topology": self._topology() if joining else None,
+            "active": tasks,
+            "standby": tasks,
+            "warmup": tasks,
+            "process": self.id if joining else None,
+            "endpoint": None,
+            "tags": tasks,
+            "offsets": None,
+            "end_offsets": None,
+            "shutdown": False,
+        }
 
-    def _topology(self) -> bytes:
-        topics = strings([self.topic])
-        subtopology = string("0") + topics + _EMPTY * 5 + _NO_TAGS
-        return _STRUCT + pack(">i", 0) + length(2) + subtopology + _NO_TAGS
+    def _topology(self) -> Mapping[str, Any]:
+        none: dict[str, Any] = dict.fromkeys(
+            ("source_patterns", "changelogs", "sink_topics", "repartition_topics", "copartition_groups"), ()
+        )
+        return {"epoch": 0, "subtopologies": [{"id": "0", "source_topics": [self.topic], **none}]}
+
+
+_JOIN = message(
+    11,
+    "JoinGroup",
+    (4, 9),
+    6,
+    struct(
+        group=STRING,
+        session_timeout_ms=INT32,
+        rebalance_timeout_ms=INT32,
+        member_id=STRING,
+        instance=since(5, NULLABLE_STRING),
+        protocol_type=STRING,
+        protocols=array(struct(name=STRING, metadata=OCTETS)),
+        reason=since(8, NULLABLE_STRING),
+    ),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        generation=INT32,
+        protocol_type=since(7, NULLABLE_STRING),
+        protocol=NULLABLE_STRING,
+        leader=STRING,
+        skip_assignment=since(9, BOOLEAN, default=False),
+        member_id=STRING,
+        members=array(struct(id=STRING, instance=since(5, NULLABLE_STRING), metadata=OCTETS)),
+    ),
+)
+_LEAVE = message(
+    13,
+    "LeaveGroup",
+    (3, 5),
+    4,
+    struct(
+        group=STRING,
+        members=array(struct(member_id=STRING, instance=NULLABLE_STRING, reason=since(5, NULLABLE_STRING))),
+    ),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        members=array(struct(member_id=STRING, instance=NULLABLE_STRING, error_code=INT16)),
+    ),
+)
 
 
 class ConnectWorker(Heartbeats):
@@ -256,31 +369,23 @@ class ConnectWorker(Heartbeats):
         """Ask for an id, and join with it."""
         self.id = ""
         for _ in range(2):
-            joined = struct(
-                throttle_ms=INT32,
-                code=INT16,
-                generation=INT32,
-                protocol_type=NULLABLE_STRING,
-                protocol=NULLABLE_STRING,
-                leader=NULLABLE_STRING,
-                skip_assignment=INT8,
-                member_id=NULLABLE_STRING,
-                members=array(struct(id=NULLABLE_STRING, instance=NULLABLE_STRING, metadata=octets)),
-            )
-            request_type = RequestType(Api(11, 9, flexible=True), whole(joined))
-            (told,) = self.connection.ask(request_type, [self.body()], node=self.coordinator())
-            self.id = told["member_id"]
-        assert told["code"] == 0
-
-    def body(self) -> bytes:
-        timeouts = pack(">ii", 30_000, 30_000)
-        protocol = string("compatible") + length(1) + _NO_TAGS
-        who = string(self.id) + _NULL + string("connect")
-        return string(self.group) + timeouts + who + length(2) + protocol + _NULL + _NO_TAGS
+            request = {
+                "group": self.group,
+                "session_timeout_ms": 30_000,
+                "rebalance_timeout_ms": 30_000,
+                "member_id": self.id,
+                "protocol_type": "connect",
+                "protocols": [{"name": "compatible", "metadata": b""}],
+            }
+            (answer,) = self.connection.ask(_JOIN, [request], node=self.coordinator())
+            self.id = answer["member_id"]
+        assert answer["error_code"] == 0
 
     def close(self) -> None:
         """Leave the group."""
-        member = string(self.id) + _NULL + _NULL + _NO_TAGS
-        body = string(self.group) + length(2) + member + _NO_TAGS
-        self.connection.ask(RequestType(Api(13, 5, flexible=True), bytes), [body], node=self.coordinator())
+        members = [{"member_id": self.id, "instance": None}]
+        (answer,) = self.connection.ask(
+            _LEAVE, [{"group": self.group, "members": members}], node=self.coordinator()
+        )
+        assert answer["error_code"] == 0
         self.connection.close()

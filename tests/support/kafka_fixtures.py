@@ -32,7 +32,7 @@ from confluent_kafka.admin import (
 )
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.vendor_proxy import VendorProxy, advertised, blocks_of_ports
 
@@ -206,7 +206,7 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Cal
 def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
     """A cluster by its address and further client properties."""
     given = {"bootstrap.servers": bootstrap_servers, **properties}
-    return KafkaCluster(to_librdkafka(given), lambda: to_kafka_python(given))
+    return KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
 
 
 def admin_client(bootstrap_servers: str) -> AdminClient:

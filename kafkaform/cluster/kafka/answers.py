@@ -36,12 +36,12 @@ class Description:
     """A topic's identity and replicas.
 
     Attributes:
-        uid: The topic's id as Kafka's own tools write it.
+        uid: The topic's id as Kafka's own tools write it; None where brokers have none (before Kafka 2.8).
         internal: Whether Kafka itself owns the topic.
         replicas: The brokers that hold each partition.
     """
 
-    uid: str
+    uid: str | None
     internal: bool
     replicas: Mapping[int, Replicas]
 

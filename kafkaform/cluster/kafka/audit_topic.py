@@ -18,7 +18,7 @@ from confluent_kafka import (
 from kafkaform.cluster.kafka.topic_sources import AdminReader
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.protocol import TOPIC, creation, key_of
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import signals_kept, translate
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.lock import unguarded

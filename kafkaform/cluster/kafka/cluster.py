@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.prefetch import Prefetch
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.cluster.kafka.audit_topic import AuditTopic
+    from kafkaform.config.client_properties.transport import TransportSettings
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.groups import GroupReading, LogSpan
     from kafkaform.core.health import Health
@@ -45,11 +46,11 @@ class KafkaCluster:
 
     Args:
         librdkafka: Properties for librdkafka, secrets filled in.
-        kafka_python: Makes the keyword arguments for kafka-python, where that client is needed.
+        transport: Makes the settings of our own connections; see `Connection`.
     """
 
-    def __init__(self, librdkafka: Mapping[str, object], kafka_python: Callable[[], dict[str, Any]]) -> None:
-        self._connection = Connection(librdkafka, kafka_python)
+    def __init__(self, librdkafka: Mapping[str, object], transport: Callable[[], TransportSettings]) -> None:
+        self._connection = Connection(librdkafka, transport)
         self._prefetch: Prefetch | None = None
 
     def __enter__(self) -> Self:

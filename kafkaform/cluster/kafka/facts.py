@@ -11,8 +11,10 @@ from confluent_kafka.admin import ConfigResource
 from kafkaform.cluster.transport.translation import translate
 from kafkaform.core.errors import (
     ClusterError,
+    NotOffered,
     OutcomeUnknown,
     PermissionDenied,
+    RequestRejected,
     Unreachable,
 )
 from kafkaform.core.layout import Broker
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 BROKER_TIMEOUT_S = 10.0
 """The time that a single broker may take to tell its configs; all are asked at once."""
+_REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST"})
+"""How services that keep their brokers' configs to themselves refuse them."""
 
 
 def read_facts(connection: Connection) -> Facts:
@@ -72,7 +76,11 @@ def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[D
     for broker_id, error in failures.items():
         match error:
             case PermissionDenied():
-                return (_defaults_hidden(),)
+                return (_defaults_hidden("this account may not read", grant=True),)
+            case NotOffered():
+                return (_defaults_hidden("this cluster does not offer to read"),)
+            case RequestRejected(code=code) if code in _REFUSED:
+                return (_defaults_hidden("this cluster does not let clients read"),)
             case Unreachable() | OutcomeUnknown() if answered:
                 diagnostics.append(
                     Diagnostic(
@@ -88,12 +96,12 @@ def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[D
     return tuple(diagnostics)
 
 
-def _defaults_hidden() -> Diagnostic:
+def _defaults_hidden(why: str, *, grant: bool = False) -> Diagnostic:
     return Diagnostic(
         "KF412",
         Severity.INFO,
-        "this account may not read the brokers' configs: resetting a config is judged as if it lost data",
-        suggestion="grant DescribeConfigs on the cluster",
+        f"{why} the brokers' configs: resetting a config is judged as if it lost data",
+        suggestion="grant DescribeConfigs on the cluster" if grant else None,
     )
 
 

@@ -15,26 +15,36 @@ from confluent_kafka import (
 
 from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, settled
 from kafkaform.cluster.kafka.log_spans import read_partition_counts
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import one_line, translate_code
-from kafkaform.cluster.wire import group_messages
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.translation import refusal
+from kafkaform.cluster.wire.group_messages import (
+    DESCRIBE_CLASSIC,
+    DESCRIBE_SHARE,
+    DESCRIBE_STREAMS,
+    FIND_COORDINATOR,
+    FIND_COORDINATORS,
+)
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.groups import Group, Member
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.kafka.group_listing import Listed
-    from kafkaform.cluster.transport.api import RequestType
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.layout import TopicPartition
+
+
+_GROUP = 0
+"""The type of a key for which a group's coordinator is looked for (CoordinatorType)."""
 
 
 def ask_coordinators(
     connection: Connection,
     request_type: RequestType[Any],
     names: Collection[str],
-    body: Callable[[Collection[str]], bytes],
+    request: Callable[[Collection[str]], Any],
     convert: Callable[[dict[str, Any], int], Any],
 ) -> GroupAnswers[Any]:
     """Ask each group's coordinator, in one request for each broker.
@@ -43,21 +53,18 @@ def ask_coordinators(
         connection: The cluster.
         request_type: What to ask.
         names: The groups.
-        body: Makes the body of a request for some groups.
+        request: Makes the request for some groups.
         convert: Makes of what was told about a group, and its coordinator, what is wanted.
     """
     answers: GroupAnswers[Any] = GroupAnswers()
     try:
-        if not connection.speaks(request_type.api):
-            raise ClusterError("the brokers do not support the request version that kafkaform uses")
         for node, some in _coordinators(connection, names, answers).items():
-            (answer,) = connection.ask(request_type, [body(some)], node=node)
+            (answer,) = connection.ask(request_type, [request(some)], node=node)
             for group in answer["groups"]:
                 if group["group_id"] not in some:
                     raise ClusterError(f"broker {node} returned a group that was not requested")
                 if group["error_code"]:
-                    words = one_line(group.get("error_message") or "")
-                    answers.failed[group["group_id"]] = translate_code(group["error_code"], words)
+                    answers.failed[group["group_id"]] = refusal(group)
                 else:
                     answers.found[group["group_id"]] = convert(group, node)
     except KafkaformError as error:
@@ -70,17 +77,24 @@ def ask_coordinators(
 def _coordinators(
     connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
 ) -> dict[int, list[str]]:
-    (answer,) = connection.ask(group_messages.FIND_COORDINATORS, [group_messages.groups_to_find(names)])
     found: dict[int, list[str]] = {}
-    for coordinator in answer["coordinators"]:
+    for coordinator in _found_coordinators(connection, names):
         if coordinator["key"] not in names:
             raise ClusterError("the brokers returned the coordinator of a group that was not requested")
         if coordinator["error_code"]:
-            words = one_line(coordinator["error_message"] or "")
-            answers.failed[coordinator["key"]] = translate_code(coordinator["error_code"], words)
+            answers.failed[coordinator["key"]] = refusal(coordinator)
         else:
             found.setdefault(coordinator["node_id"], []).append(coordinator["key"])
     return found
+
+
+def _found_coordinators(connection: Connection, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
+    if connection.offers(FIND_COORDINATORS):
+        (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": _GROUP, "keys": names}])
+        coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
+        return coordinators
+    found = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
+    return [{**coordinator, "key": name} for name, coordinator in zip(names, found, strict=True)]
 
 
 _STATES = {
@@ -116,7 +130,7 @@ def _way(listed: Listed) -> Callable[[Connection, Collection[str]], GroupAnswers
         return _share
     if listed.protocol == "streams":
         return _streams
-    if listed.protocol == "classic" and listed.protocol_type not in _CONSUMERS:
+    if listed.protocol in {"", "classic"} and listed.protocol_type not in _CONSUMERS:
         return _foreign
     return _consumers
 
@@ -157,9 +171,9 @@ def _consumer_group(described: Any) -> Group:
 def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
     return ask_coordinators(
         connection,
-        group_messages.DESCRIBE_SHARE,
+        DESCRIBE_SHARE,
         names,
-        group_messages.groups_to_describe,
+        _description_of,
         lambda group, node: _group(group, "share", "share", node, _share_assignment),
     )
 
@@ -167,9 +181,9 @@ def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group
 def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
     answers = ask_coordinators(
         connection,
-        group_messages.DESCRIBE_STREAMS,
+        DESCRIBE_STREAMS,
         names,
-        group_messages.groups_to_describe,
+        _description_of,
         lambda group, node: (group, node),
     )
     topics = {
@@ -204,11 +218,15 @@ def _foreign(connection: Connection, names: Collection[str]) -> GroupAnswers[Gro
     """Describe classic groups of other members than consumers, whose assignments are their own affair."""
     return ask_coordinators(
         connection,
-        group_messages.DESCRIBE_CLASSIC,
+        DESCRIBE_CLASSIC,
         names,
-        group_messages.groups_to_describe,
+        _description_of,
         lambda group, node: _group(group, "classic", group["protocol_type"], node, lambda _: ()),
     )
+
+
+def _description_of(names: Collection[str]) -> Mapping[str, Any]:
+    return {"groups": names, "operations": False}
 
 
 def _sources(subtopology: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_moving
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, RequestType
-from kafkaform.cluster.transport.translation import translate, translate_code
-from kafkaform.cluster.wire.message_schema import INT8, INT16, INT32, STRING, array, struct, whole
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.translation import refusal, translate
+from kafkaform.cluster.wire.group_messages import LIST_GROUPS
+from kafkaform.cluster.wire.messages import CONFIG_RESOURCES
 from kafkaform.core.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
@@ -20,20 +21,8 @@ if TYPE_CHECKING:
     from kafkaform.cluster.transport.connection import Connection
 
 
-_LISTED = struct(group_id=STRING, protocol_type=STRING, group_state=STRING, group_type=STRING)
-_LIST_GROUPS = RequestType(
-    Api(16, 5, flexible=True, name="ListGroups"),
-    whole(struct(throttle_ms=INT32, error_code=INT16, groups=array(_LISTED))),
-)
-"""ListGroupsRequest.json and its response, in the first version that tells types: Kafka 3.8."""
-_EVERY_STATE_AND_TYPE = b"\x01\x01\x00"
-
-_WITH_CONFIGS = RequestType(
-    Api(74, 1, flexible=True, name="ListConfigResources"),
-    whole(struct(throttle_ms=INT32, error_code=INT16, resources=array(struct(name=STRING, type=INT8)))),
-)
-"""ListConfigResourcesRequest.json and its response, in the first version that has groups."""
-_GROUPS_ALONE = b"\x02\x20\x00"
+_GROUPS = 32
+"""The type of the configs of groups (ConfigResource.Type)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +59,9 @@ def list_groups(connection: Connection) -> Listing:
 def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     """The names of the groups that have configs, and why they may not be all (empty if they are)."""
     try:
-        if not connection.speaks(_WITH_CONFIGS.api):
+        if not connection.offers(CONFIG_RESOURCES):
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        answer = _checked(*connection.ask(_WITH_CONFIGS, [_GROUPS_ALONE]))
+        answer = _checked(*connection.ask(CONFIG_RESOURCES, [{"types": [_GROUPS]}]))
         return [resource["name"] for resource in answer["resources"]], ""
     except KafkaformError as error:
         return (), f"groups that have only configs are not listed ({error.message})"
@@ -90,17 +79,15 @@ def _all_kinds(connection: Connection) -> dict[str, Listed]:
         else:
             return {
                 group["group_id"]: Listed(
-                    group.get("group_type", "").lower(), group["protocol_type"], group.get("group_state", "")
+                    group["group_type"].lower(), group["protocol_type"], group["group_state"]
                 )
                 for group in listed
             }
 
 
 def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
-    """Ask each broker for the groups that it coordinates; kafka-python knows how older ones list them."""
-    if not connection.speaks(_LIST_GROUPS.api):
-        return connection.listed_groups()
-    answers = connection.ask_each(_LIST_GROUPS, _EVERY_STATE_AND_TYPE, READ_TIMEOUT_S)
+    """Ask each broker for the groups that it coordinates."""
+    answers = connection.ask_each(LIST_GROUPS, {}, READ_TIMEOUT_S)
     listed: list[Mapping[str, str]] = []
     for answer in answers.values():
         if isinstance(answer, ClusterError):
@@ -111,7 +98,7 @@ def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
 
 def _checked(answer: Any) -> Any:
     if answer["error_code"]:
-        raise translate_code(answer["error_code"], "")
+        raise refusal(answer)
     return answer
 
 

@@ -12,9 +12,9 @@ from kafkaform.cluster.kafka.group_description import ask_coordinators, describe
 from kafkaform.cluster.kafka.group_listing import Listed, Listing, list_groups
 from kafkaform.cluster.kafka.log_spans import read_log_spans
 from kafkaform.cluster.kafka.topic_sources import AdminReader
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import one_line, translate_code
-from kafkaform.cluster.wire import group_messages
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.translation import refusal
+from kafkaform.cluster.wire.group_messages import SHARE_OFFSETS
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.groups import Group, GroupReading, Position
 
@@ -69,9 +69,9 @@ def _of_share_groups(
 ) -> GroupAnswers[dict[TopicPartition, int]]:
     answers = ask_coordinators(
         connection,
-        group_messages.SHARE_OFFSETS,
+        SHARE_OFFSETS,
         names,
-        group_messages.share_groups_to_tell_offsets_of,
+        lambda some: {"groups": [{"group_id": name, "topics": None} for name in some]},
         lambda group, _: group,
     )
     result: GroupAnswers[dict[TopicPartition, int]] = GroupAnswers({}, answers.failed)
@@ -93,8 +93,7 @@ def _take(
     result: GroupAnswers[dict[TopicPartition, int]],
 ) -> None:
     if partition["error_code"]:
-        words = one_line(partition["error_message"] or "")
-        result.failed[name] = translate_code(partition["error_code"], words)
+        result.failed[name] = refusal(partition)
     elif partition["start_offset"] >= 0:
         offsets[topic, partition["index"]] = partition["start_offset"]
 

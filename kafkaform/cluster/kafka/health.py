@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaError
+
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import admin_placement, wire_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.api import Api, RequestType
-from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import MISSING, one_line, translate_code
-from kafkaform.cluster.wire import large_answers
-from kafkaform.cluster.wire.large_answers import string
-from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, STRING, array, struct, whole
+from kafkaform.cluster.wire.large_answers import TOPIC_CONFIGS
+from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
@@ -38,32 +37,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.cluster.kafka.answers import Configs
+    from kafkaform.cluster.kafka.replicas import Placement
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.message_schema import Reader
-    from kafkaform.cluster.wire.partitions import Placement
 
 
 METADATA_LOG = "__cluster_metadata"
-
-
-def _request_type(version: int, **times: Reader) -> RequestType[Any]:
-    replica = struct(id=INT32, end=INT64, **times)
-    partition = struct(
-        index=INT32,
-        error_code=INT16,
-        leader=INT32,
-        leader_epoch=INT32,
-        high_watermark=INT64,
-        voters=array(replica),
-        observers=array(replica),
+_LEADERLESS = frozenset(
+    KafkaError(code).name()
+    for code in (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NOT_CONTROLLER,
     )
-    topics = array(struct(name=STRING, partitions=array(partition)))
-    api = Api(55, version, flexible=True, name="DescribeQuorum")
-    return RequestType(api, whole(struct(error_code=INT16, topics=topics)))
-
-
-_REQUEST_TYPES = (_request_type(1, fetched_ms=INT64, caught_up_ms=INT64), _request_type(0))
-"""DescribeQuorumRequest.json and its response, the best version first: up to Kafka 3.2 it has no times."""
+)
+"""What is answered where no controller leads; any other refusal says nothing about the controllers."""
 
 
 def read_quorum(connection: Connection, controller: int | None, timeout_s: float) -> Quorum:
@@ -77,30 +65,32 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     Raises:
         KafkaformError: The quorum cannot be read.
     """
-    request_type = next((known for known in _REQUEST_TYPES if connection.speaks(known.api)), None)
-    if request_type is None:
+    if not connection.offers(QUORUM):
         return Quorum(controller)
     try:
-        answer = retried(lambda: _answer(connection, request_type, timeout_s))
-    except (RequestRejected, OutcomeUnknown):
+        answer = _answer(connection, timeout_s)
+    except OutcomeUnknown:
         return Quorum(None)  # a broker passes the request on: nobody leads where it went
+    except RequestRejected as error:
+        if error.code not in _LEADERLESS:
+            raise
+        return Quorum(None)
     leading = next((voter for voter in answer["voters"] if voter["id"] == answer["leader"]), None)
     if leading is None:
         return Quorum(None, tuple(Voter(voter["id"], None) for voter in answer["voters"]))
     return Quorum(leading["id"], tuple(_voter(voter, leading) for voter in answer["voters"]))
 
 
-def _answer(connection: Connection, request_type: RequestType[Any], timeout_s: float) -> Mapping[str, Any]:
-    one_element, first_partition, no_tags = b"\x02", bytes(4), b"\x00"
-    topic = string(METADATA_LOG) + one_element + first_partition + no_tags + no_tags
-    (answer,) = connection.ask(request_type, [one_element + topic + no_tags], timeout_s=timeout_s)
+def _answer(connection: Connection, timeout_s: float) -> Mapping[str, Any]:
+    topic = {"name": METADATA_LOG, "partitions": [{"index": 0}]}
+    (answer,) = connection.ask(QUORUM, [{"topics": [topic]}], timeout_s=timeout_s)
     partitions = [partition for topic in answer["topics"] for partition in topic["partitions"]]
     for part in (answer, *partitions):
         if part["error_code"]:
             raise translate_code(part["error_code"], "")
     if len(partitions) != 1:
         raise ClusterError(
-            f"the answer to {request_type.api} contains {len(partitions)} partitions instead of one"
+            f"the answer to {QUORUM.name} contains {len(partitions)} partitions instead of one"
         )
     return dict(partitions[0])
 
@@ -108,7 +98,7 @@ def _answer(connection: Connection, request_type: RequestType[Any], timeout_s: f
 def _voter(voter: Mapping[str, int], leading: Mapping[str, int]) -> Voter:
     if voter is leading:
         return Voter(voter["id"], 0)
-    fetched = voter.get("fetched_ms", -1)
+    fetched = voter["fetched_ms"]
     return Voter(
         voter["id"],
         max(0, leading["end"] - voter["end"]) if voter["end"] >= 0 else None,
@@ -136,7 +126,7 @@ def read_health(connection: Connection) -> Health:
         return found
     if isinstance(source, WireReader):
         placement = wire_placement(connection)
-        configs = retried(lambda: _min_insync_replicas(connection, placement.topics))
+        configs = _min_insync_replicas(connection, placement.topics)
     else:
         placement = admin_placement(connection, TIMEOUT_S)
         configs = source.configs(placement.topics)
@@ -193,12 +183,11 @@ def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
 
 def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answers[Configs]:
     """The value in force for each topic, own or inherited from the brokers, and no other config."""
-    bodies = [
-        large_answers.describe_topic_configs(topics[start : start + CHUNK], only=_MIN_ISR)
-        for start in range(0, len(topics), CHUNK)
+    requests = [
+        {name: [_MIN_ISR] for name in topics[start : start + CHUNK]} for start in range(0, len(topics), CHUNK)
     ]
     answers: Answers[Configs] = Answers()
-    for answer in connection.ask(large_answers.TOPIC_CONFIGS, bodies):
+    for answer in connection.ask(TOPIC_CONFIGS, requests):
         for topic in answer:
             if topic.error_code == 0:
                 answers.found[topic.name] = topic.configs

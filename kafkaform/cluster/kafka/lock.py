@@ -20,7 +20,7 @@ from kafkaform.cluster.kafka.answers import gathered
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, Membership
 from kafkaform.cluster.kafka.topic_sources import AdminReader
 from kafkaform.cluster.kafka.writer import submit
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected
 from kafkaform.core.lock import (
     NAME,

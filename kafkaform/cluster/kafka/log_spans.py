@@ -15,7 +15,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 
 from kafkaform.cluster.kafka.topic_sources import AdminReader
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import (
     MISSING,
     UNSETTLED,

@@ -11,7 +11,7 @@ from kafkaform.cluster.kafka.group_listing import groups_with_configs, list_grou
 from kafkaform.cluster.kafka.groups import read_committed
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.groups import observed_state
 from kafkaform.core.model import (

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from struct import pack
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S, Api, RequestType
-from kafkaform.cluster.transport.kafka_python import ask_controller, refusal, retried, with_hint
-from kafkaform.cluster.transport.translation import one_line, translate_code
-from kafkaform.cluster.wire import large_answers
-from kafkaform.cluster.wire.message_schema import INT16, INT32, NULLABLE_STRING, STRING, array, struct, whole
-from kafkaform.cluster.wire.partitions import PLACEMENT
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.translation import refusal, with_hint
+from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.layout import Reassignment
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
@@ -31,26 +27,12 @@ if TYPE_CHECKING:
     from kafkaform.core.lock import Guard
 
 
-_PARTITION = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
-_RUNNING = RequestType(
-    Api(46, 0, flexible=True, name="ListPartitionReassignments"),
-    whole(
-        struct(
-            throttle_ms=INT32,
-            error_code=INT16,
-            error_message=NULLABLE_STRING,
-            topics=array(struct(name=STRING, partitions=array(_PARTITION))),
-        )
-    ),
-)
-"""ListPartitionReassignmentsRequest.json and its response."""
-
-
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:
     """Read the reassignments that are running (KIP-455)."""
-    answer = retried(lambda: _answer(connection, timeout_s))
+    request = {"timeout_ms": int(timeout_s * 1000), "topics": None}
+    answer = connection.ask_controller(LIST_REASSIGNMENTS, request, timeout_s)
     if answer["error_code"]:
-        raise translate_code(answer["error_code"], one_line(answer["error_message"] or ""))
+        raise refusal(answer)
     return {
         (topic["name"], partition["index"]): Reassignment(
             tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
@@ -60,16 +42,6 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
         for topic in answer["topics"]
         for partition in topic["partitions"]
     }
-
-
-def _answer(connection: Connection, timeout_s: float) -> Any:
-    every_topic, no_tags = b"\x00", b"\x00"
-    body = pack(">i", int(timeout_s * 1000)) + every_topic + no_tags
-    (answer,) = connection.ask(_RUNNING, [body], timeout_s=timeout_s)
-    if answer["error_code"] == KafkaError.NOT_CONTROLLER:  # where ZooKeeper elects it, it is asked itself
-        (placement,) = connection.ask(PLACEMENT, [large_answers.metadata_of_no_topic()], timeout_s=timeout_s)
-        (answer,) = connection.ask(_RUNNING, [body], node=placement.controller, timeout_s=timeout_s)
-    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +100,8 @@ ALTER_TIMEOUT_S = 60.0
 BATCH = 1_000
 """The most partitions in one request: a controller writes 10,000 records a request, and none of more."""
 
+_PREFERRED = 0
+"""The type of an election that makes the preferred replica the leader (ElectionType)."""
 _RIGHT = "grant Alter on the cluster"
 
 
@@ -135,30 +109,23 @@ def reassign(
     connection: Connection, targets: Mapping[TopicPartition, Replicas | None], guard: Guard
 ) -> dict[TopicPartition, ClusterError | None]:
     """See `Cluster.reassign`."""
-    from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-    a_topic = AlterPartitionReassignmentsRequest.ReassignableTopic
-    a_partition = a_topic.ReassignablePartition
-
-    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, Any]]:
-        def request() -> Any:
-            topics = [
-                a_topic(
-                    name=topic,
-                    partitions=[
-                        a_partition(partition_index=number, replicas=_listed(targets[topic, number]))
-                        for number in numbers
-                    ],
-                )
-                for topic, numbers in batch.items()
-            ]
-            return AlterPartitionReassignmentsRequest(timeout_ms=int(ALTER_TIMEOUT_S * 1000), topics=topics)
-
-        answer = ask_controller(connection, request, ALTER_TIMEOUT_S)
+    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
+        topics = [
+            {
+                "name": topic,
+                "partitions": [{"index": number, "replicas": targets[topic, number]} for number in numbers],
+            }
+            for topic, numbers in batch.items()
+        ]
+        request = {"timeout_ms": int(ALTER_TIMEOUT_S * 1000), "topics": topics}
+        answer = connection.ask_controller(ALTER_REASSIGNMENTS, request, ALTER_TIMEOUT_S)
+        if answer["error_code"]:
+            raise refusal(answer)
         return (
-            ((topic.name, partition.partition_index), partition)
-            for topic in answer.responses
-            for partition in topic.partitions
+            ((topic["name"], partition["index"]), refusal(partition) if partition["error_code"] else None)
+            for topic in answer["topics"]
+            for partition in topic["partitions"]
         )
 
     return _outcomes(targets, ask, guard)
@@ -168,29 +135,34 @@ def elect_leaders(
     connection: Connection, partitions: Collection[TopicPartition], guard: Guard
 ) -> dict[TopicPartition, ClusterError | None]:
     """See `Cluster.elect_leaders`."""
-    from kafka.protocol.admin import ElectionType, ElectLeadersRequest
 
-    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, Any]]:
-        def request() -> Any:
-            return ElectLeadersRequest(
-                election_type=ElectionType.PREFERRED,
-                topic_partitions=[(topic, list(numbers)) for topic, numbers in batch.items()],
-                timeout_ms=int(ALTER_TIMEOUT_S * 1000),
-            )
-
-        answer = ask_controller(connection, request, ALTER_TIMEOUT_S)
+    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
+        request = {
+            "election_type": _PREFERRED,
+            "topics": [{"name": topic, "partitions": numbers} for topic, numbers in batch.items()],
+            "timeout_ms": int(ALTER_TIMEOUT_S * 1000),
+        }
+        answer = connection.ask_controller(ELECT_LEADERS, request, ALTER_TIMEOUT_S)
+        if answer["error_code"]:
+            raise refusal(answer)
         return (
-            ((topic.topic, partition.partition_id), partition)
-            for topic in answer.replica_election_results
-            for partition in topic.partition_result
+            ((topic["name"], partition["index"]), _elected(partition))
+            for topic in answer["topics"]
+            for partition in topic["partitions"]
         )
 
     return _outcomes(partitions, ask, guard)
 
 
+def _elected(partition: Mapping[str, Any]) -> ClusterError | None:
+    if partition["error_code"] in {0, KafkaError.ELECTION_NOT_NEEDED}:
+        return None
+    return refusal(partition)
+
+
 def _outcomes(
     partitions: Collection[TopicPartition],
-    ask: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, Any]]],
+    ask: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, ClusterError | None]]],
     guard: Guard,
 ) -> dict[TopicPartition, ClusterError | None]:
     """Ask for one thing of all partitions, a batch at a time; returns what was answered."""
@@ -204,7 +176,10 @@ def _outcomes(
             return {**outcomes, **dict.fromkeys(remaining[start:], lost)}
         outcomes.update(dict.fromkeys(batch, OutcomeUnknown("the controller said nothing of this partition")))
         try:
-            outcomes.update((partition, _outcome(answer)) for partition, answer in ask(_by_topic(batch)))
+            outcomes.update(
+                (partition, with_hint(error, _RIGHT) if error is not None else None)
+                for partition, error in ask(_by_topic(batch))
+            )
         except KafkaformError as error:
             outcomes.update(dict.fromkeys(batch, with_hint(error, _RIGHT)))
     return outcomes
@@ -215,13 +190,3 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, number in partitions:
         numbers[topic].append(number)
     return numbers
-
-
-def _listed(replicas: Replicas | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
-
-
-def _outcome(answer: Any) -> ClusterError | None:
-    if answer.error_code in {0, KafkaError.ELECTION_NOT_NEEDED}:
-        return None
-    return with_hint(refusal(answer), _RIGHT)

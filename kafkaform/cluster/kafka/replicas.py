@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -11,11 +12,9 @@ from confluent_kafka import KafkaException
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.kafka_python import retried
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import translate
-from kafkaform.cluster.wire import large_answers
-from kafkaform.cluster.wire.partitions import PLACEMENT, Placement
+from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.layout import Broker, Layout, PartitionState
 
@@ -26,11 +25,45 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Reassignment, TopicPartition
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The brokers and partitions of a cluster, as one broker knows them.
+
+    Attributes:
+        cluster_id: The id that the cluster gave itself; empty if it was not told.
+        controller: The broker that answers for the controllers; None if there is none.
+        brokers: The live brokers.
+        partitions: The states of the partitions of every topic.
+        failed: The error codes of topics that are not told of.
+    """
+
+    cluster_id: str
+    controller: int | None
+    brokers: tuple[Broker, ...]
+    partitions: tuple[PartitionState, ...]
+    failed: Mapping[str, int]
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics that partitions are of, in order."""
+        return list(dict.fromkeys(partition.topic for partition in self.partitions))
+
+
 def wire_placement(connection: Connection) -> Placement:
-    """Read the placement in our own bytes."""
-    bodies = [large_answers.metadata_of_all_topics()]
-    (placement,) = retried(lambda: connection.ask(PLACEMENT, bodies))
-    return placement
+    """Read the placement on our own connections."""
+    (metadata,) = connection.ask(METADATA, [None])
+    topics = sorted(metadata.topics, key=attrgetter("name"))
+    return Placement(
+        metadata.cluster_id,
+        metadata.controller if metadata.controller >= 0 else None,
+        tuple(Broker(number, broker.rack) for number, broker in sorted(metadata.brokers.items())),
+        tuple(
+            PartitionState(topic.name, index, leader if leader >= 0 else None, replicas, isr)
+            for topic in topics
+            for index, leader, replicas, isr in sorted(topic.partitions)
+        ),
+        {topic.name: topic.error_code for topic in topics if topic.error_code},
+    )
 
 
 def admin_placement(connection: Connection, timeout_s: float) -> Placement:

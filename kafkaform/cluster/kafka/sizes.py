@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from struct import pack
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.transport.api import Api, RequestType
-from kafkaform.cluster.transport.kafka_python import retried
 from kafkaform.cluster.transport.translation import translate_code
-from kafkaform.cluster.wire.large_answers import length, string
-from kafkaform.cluster.wire.message_schema import BOOLEAN, INT16, INT32, INT64, STRING, array, struct, whole
-from kafkaform.core.errors import ClusterError
+from kafkaform.cluster.wire.messages import LOG_DIRS
+from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.health import LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.layout import TopicPartition
@@ -24,33 +20,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 """The time that a broker may take to look into its folders; one that does not answer is left out."""
-
-_PARTITION = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
-_TOPICS = array(struct(name=STRING, partitions=array(_PARTITION)))
-_LOG_DIRS = RequestType(
-    Api(35, 2, flexible=True, name="DescribeLogDirs"),
-    whole(
-        struct(
-            throttle_ms=INT32,
-            results=array(struct(error_code=INT16, log_dir=STRING, topics=_TOPICS)),
-        )
-    ),
-)
-_VOLUMES = RequestType(
-    Api(35, 4, flexible=True, name="DescribeLogDirs"),
-    whole(
-        struct(
-            throttle_ms=INT32,
-            error_code=INT16,
-            results=array(
-                struct(error_code=INT16, log_dir=STRING, topics=_TOPICS, total=INT64, usable=INT64)
-            ),
-        )
-    ),
-)
-"""DescribeLogDirsRequest.json and its response; version 4 tells of volumes (KIP-827, Kafka 3.3)."""
-_NO_TAGS = b"\x00"
-_NO_TOPICS = b"\x01"
 
 
 def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, int]:
@@ -90,7 +59,8 @@ def read_replica_sizes(
     if not asked:
         return {}
 
-    answers = retried(lambda: connection.ask_each(_LOG_DIRS, _sizes_of(asked), TIMEOUT_S))
+    topics = [{"name": name, "partitions": partitions} for name, partitions in asked.items()]
+    answers = connection.ask_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
     if failures and len(failures) == len(answers):
         raise failures[0]
@@ -119,18 +89,22 @@ def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDi
     Raises:
         KafkaformError: Nobody can be asked.
     """
-    if not connection.speaks(_VOLUMES.api):
-        return (), ""
     found: list[LogDir] = []
     untold: list[str] = []
-    answers = connection.ask_each(_VOLUMES, _NO_TOPICS + _NO_TAGS, timeout_s)
+    answers = connection.ask_each(LOG_DIRS, {"topics": ()}, timeout_s)
+    if all(isinstance(answer, NotOffered) for answer in answers.values()):
+        return (), next(answer.message for answer in answers.values())
     for broker, answer in sorted(answers.items()):
         if isinstance(answer, ClusterError):
             untold.append(f"broker {broker}: {answer.message}")
         elif answer["error_code"]:
             untold.append(f"broker {broker}: {translate_code(answer['error_code'], '').message}")
         else:
-            found += [_log_dir(broker, log_dir) for log_dir in answer["results"]]
+            found += [
+                _log_dir(broker, log_dir)
+                for log_dir in answer["results"]
+                if log_dir["total"] >= 0 or log_dir["error_code"]
+            ]
     return tuple(sorted(found, key=lambda log_dir: (log_dir.broker, log_dir.path))), "; ".join(untold[:1])
 
 
@@ -138,11 +112,3 @@ def _log_dir(broker: int, described: Mapping[str, Any]) -> LogDir:
     if described["error_code"]:  # KAFKA_STORAGE_ERROR: it is offline
         return LogDir(broker, described["log_dir"], None)
     return LogDir(broker, described["log_dir"], max(0, described["total"]), max(0, described["usable"]))
-
-
-def _sizes_of(asked: Mapping[str, Sequence[int]]) -> bytes:
-    topics = b"".join(
-        string(name) + length(len(partitions) + 1) + pack(f">{len(partitions)}i", *partitions) + _NO_TAGS
-        for name, partitions in asked.items()
-    )
-    return length(len(asked) + 1) + topics + _NO_TAGS

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.admin import AlterConfigOpType
 
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import broker_down
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
-from kafkaform.cluster.transport.kafka_python import ask_any, ask_each, refusal, retried, with_hint
-from kafkaform.cluster.transport.translation import one_line, translate_code
-from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.translation import one_line, refusal, translate_code, with_hint
+from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
+from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
 from kafkaform.core.moves import (
     ALL,
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.large_answers import DescribedConfigs
     from kafkaform.core.lock import Guard
-
-
-BROKER = 4
-"""The type of the configs of a broker in Kafka's protocol (ConfigResource.Type)."""
 
 
 def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles:
@@ -68,18 +65,14 @@ def read_rates(
         connection: The cluster.
         brokers: Which; those that are down are left out. None: all.
     """
-    answers = retried(lambda: _answers(connection))
-    return {broker: rates for broker, rates in answers.items() if brokers is None or broker in brokers}
-
-
-def _answers(connection: Connection) -> dict[int, Rates | ClusterError]:
-    (addresses,) = connection.ask(large_answers.ADDRESSES, [large_answers.metadata_of_no_topic()])
-    brokers = sorted(addresses)
-    body = large_answers.describe_configs_of_brokers(brokers, [LEADER_RATE, FOLLOWER_RATE])
-    answers = connection.ask_each(large_answers.BROKER_CONFIGS, body, READ_TIMEOUT_S)
+    (metadata,) = connection.ask(METADATA, [()])
+    live = sorted(metadata.brokers)
+    request = {str(broker): [LEADER_RATE, FOLLOWER_RATE] for broker in live}
+    answers = connection.ask_each(BROKER_CONFIGS, request, READ_TIMEOUT_S)
     # One request for all brokers, sent to each: a broker answers for itself, and refuses the rest one by one.
     # One that has come up meanwhile was not asked about itself.
-    return {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in brokers}
+    rates = {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in live}
+    return {broker: rate for broker, rate in rates.items() if brokers is None or broker in brokers}
 
 
 def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -> Rates | ClusterError:
@@ -103,8 +96,7 @@ def read_lists(connection: Connection, topics: Collection[str]) -> dict[str, dic
     """Read the lists of throttled replicas by topic and config, as they are set; others have none."""
     if not topics:
         return {}
-    source = topic_source(connection)
-    answers = retried(lambda: source.configs(sorted(topics)))
+    answers = topic_source(connection).configs(sorted(topics))
     for error in answers.denied.values():
         raise with_hint(error, "grant DescribeConfigs on the topics whose replicas are throttled")
     lists = {
@@ -130,24 +122,26 @@ BATCH = 1_000
 ENTRIES = 1_000
 """The most entries of a list in one request: brokers take no value of more than 32,767 bytes."""
 
-_TOPIC = 2
-_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class _Alteration:
-    """An alteration of one config; the operation is one of AlterConfigOp.OpType."""
+    """An alteration of one config."""
 
     config: str
-    operation: int
+    operation: AlterConfigOpType
     value: str | None = None
 
 
 def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) -> None:
     """See `Cluster.set_throttles`; returns once the brokers show it."""
     rates = {
-        broker: [_Alteration(config, _SET, str(value)) for config, value in rate.by_config().items()]
+        broker: [
+            _Alteration(config, AlterConfigOpType.SET, str(value))
+            for config, value in rate.by_config().items()
+        ]
         for broker, rate in throttles.rates.items()
     }
     # Rates first: a list without a rate holds nothing back, and its partitions would be copied unthrottled.
@@ -162,7 +156,7 @@ def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) ->
         }
         for name, replicas in throttles.replicas.items()
     }
-    _raise_first(_alter_lists(connection, _APPEND, missing, guard))
+    _raise_first(_alter_lists(connection, AlterConfigOpType.APPEND, missing, guard))
     _settle(connection, throttles)
 
 
@@ -180,7 +174,7 @@ def _clear_lists(connection: Connection, throttles: Throttles, guard: Guard) -> 
     # Nothing is read first: a reading may lag behind what was just set, and a list is not hurt by an entry
     # that it does not have.
     lists = {name: replicas.by_config() for name, replicas in throttles.replicas.items()}
-    failures = _alter_lists(connection, _SUBTRACT, lists, guard)
+    failures = _alter_lists(connection, AlterConfigOpType.SUBTRACT, lists, guard)
     try:
         # A subtraction leaves an empty list behind, which counts as set: it is deleted in a second request,
         # once brokers show what is left in it.
@@ -203,7 +197,7 @@ def _clear_rates(connection: Connection, throttles: Throttles, guard: Guard) -> 
             continue
         # A rate with another value was set by somebody else since.
         still = rates.by_config().items() & ours.by_config().items()
-        unchanged[broker] = [_Alteration(config, _DELETE) for config, _ in sorted(still)]
+        unchanged[broker] = [_Alteration(config, AlterConfigOpType.DELETE) for config, _ in sorted(still)]
     return failures + _alter_brokers(connection, unchanged, guard)
 
 
@@ -251,7 +245,7 @@ def _emptied(connection: Connection, throttles: Throttles, *, patient: bool) -> 
             break
         time.sleep(_PAUSE_S)
     return {
-        name: [_Alteration(config, _DELETE) for config in own if not entries(own, config)]
+        name: [_Alteration(config, AlterConfigOpType.DELETE) for config in own if not entries(own, config)]
         for name, own in lists.items()
     }
 
@@ -264,20 +258,23 @@ def _alter_brokers(
     if not changed:
         return []
     guard()
-
-    def request(broker: int) -> Any:
-        return _request(BROKER, {str(broker): changed[broker]}) if broker in changed else None
-
-    answers = ask_each(connection, request, TIMEOUT_S)
-    failures: list[ClusterError] = [broker_down(broker) for broker in sorted(changed.keys() - answers.keys())]
-    for answer in answers.values():
+    (metadata,) = connection.ask(METADATA, [()])
+    requests = {
+        broker: _request(_BROKER, {str(broker): changes})
+        for broker, changes in sorted(changed.items())
+        if broker in metadata.brokers
+    }
+    failures: list[ClusterError] = [
+        broker_down(broker) for broker in sorted(changed.keys() - requests.keys())
+    ]
+    for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
         failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer, "the cluster")
     return failures
 
 
 def _alter_lists(
     connection: Connection,
-    operation: int,
+    operation: AlterConfigOpType,
     lists: Mapping[str, Mapping[str, frozenset[str]]],
     guard: Guard,
 ) -> list[ClusterError]:
@@ -307,7 +304,7 @@ def _alter_topics(
         batch = dict(changed[start : start + BATCH])
         guard()
         try:
-            answer = ask_any(connection, partial(_request, _TOPIC, batch), TIMEOUT_S)
+            (answer,) = connection.ask(ALTER_CONFIGS, [_request(_TOPIC, batch)], timeout_s=TIMEOUT_S)
         except ClusterError as error:
             failures.append(error)
         else:
@@ -315,31 +312,26 @@ def _alter_topics(
     return failures
 
 
-def _request(resource_type: int, alterations: Mapping[str, Sequence[_Alteration]]) -> Any:
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest
-
-    a_resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+def _request(kind: int, alterations: Mapping[str, Sequence[_Alteration]]) -> Mapping[str, Any]:
     resources = [
-        a_resource(
-            resource_type=resource_type,
-            resource_name=name,
-            configs=[
-                a_resource.AlterableConfig(
-                    name=change.config, config_operation=change.operation, value=change.value
-                )
+        {
+            "type": kind,
+            "name": name,
+            "configs": [
+                {"name": change.config, "operation": change.operation.value, "value": change.value}
                 for change in changes
             ],
-        )
+        }
         for name, changes in alterations.items()
     ]
-    return IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    return {"resources": resources, "validate_only": False}
 
 
-def _refusals(answer: Any, of: str) -> list[ClusterError]:
+def _refusals(answer: Mapping[str, Any], of: str) -> list[ClusterError]:
     return [
-        with_hint(refusal(response), f"grant AlterConfigs on {of}")
-        for response in answer.responses
-        if response.error_code
+        with_hint(refusal(resource), f"grant AlterConfigs on {of}")
+        for resource in answer["resources"]
+        if resource["error_code"]
     ]
 
 

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from kafkaform.cluster.kafka.answers import Answers, Configs, Description
-from kafkaform.cluster.transport.api import READ_TIMEOUT_S
+from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import MISSING, kafka_error, one_line, translate, translate_code
-from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
 from kafkaform.core.errors import ClusterError, KafkaformError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.answers import T
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.large_answers import TopicMetadata
 
 
 CHUNK = 2_000
@@ -89,11 +90,13 @@ def _description(description: TopicDescription) -> Description:
     # Kafka writes an id in URL-safe base64, librdkafka in the other alphabet.
     uid = str(description.topic_id).replace("+", "-").replace("/", "_")
     replicas = {p.id: tuple(node.id for node in p.replicas) for p in description.partitions}
-    return Description(uid, bool(description.is_internal), replicas)
+    return Description(uid if uid != _NO_ID else None, bool(description.is_internal), replicas)
 
 
 """The most topics that one request asks for: the broker works on the next while an answer is read."""
 
+_NO_ID = "A" * 22
+"""The id of zeros, which librdkafka gives where brokers have none."""
 _LEADER_NOT_AVAILABLE = 5
 THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
 """The error codes of topics that are there: one without a leader is, too."""
@@ -104,15 +107,13 @@ class WireReader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._topics: dict[str, large_answers.TopicMetadata] | None = None
+        self._topics: dict[str, TopicMetadata] | None = None
 
     @classmethod
     def usable(cls, connection: Connection) -> bool:
         """Return whether our own bytes reach the brokers, and these speak the versions that are read here."""
         try:
-            return connection.speaks(large_answers.METADATA) and connection.speaks(
-                large_answers.DESCRIBE_CONFIGS
-            )
+            return connection.offers(METADATA) and connection.offers(TOPIC_CONFIGS)
         except KafkaformError:
             return False  # what cannot do all that librdkafka can; nothing is lost but speed
 
@@ -123,12 +124,9 @@ class WireReader:
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:
         """See `TopicSource.configs`."""
-        bodies = [
-            large_answers.describe_topic_configs(names[start : start + CHUNK])
-            for start in range(0, len(names), CHUNK)
-        ]
+        requests = [dict.fromkeys(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)]
         answers: Answers[Configs] = Answers()
-        for answer in self._connection.ask(large_answers.TOPIC_CONFIGS, bodies):
+        for answer in self._connection.ask(TOPIC_CONFIGS, requests):
             for topic in answer:
                 if is_found(topic.name, topic.error_code, topic.message, answers):
                     answers.found[topic.name] = topic.configs
@@ -154,15 +152,17 @@ class WireReader:
             answers.update(AdminReader(self._connection).descriptions(unseen))
         return answers
 
-    def _metadata(self) -> dict[str, large_answers.TopicMetadata]:
-        (topics,) = self._connection.ask(large_answers.TOPICS, [large_answers.metadata_of_all_topics()])
-        return {topic.name: topic for topic in topics}
+    def _metadata(self) -> dict[str, TopicMetadata]:
+        (metadata,) = self._connection.ask(METADATA, [None])
+        return {topic.name: topic for topic in metadata.topics}
 
 
-def described(topic: large_answers.TopicMetadata) -> Description:
+def described(topic: TopicMetadata) -> Description:
     """A topic as its metadata describes it."""
-    uid = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
-    return Description(uid, topic.internal, topic.replicas)
+    uid = urlsafe_b64encode(topic.topic_id).decode().rstrip("=") if any(topic.topic_id) else None
+    return Description(
+        uid, topic.internal, {partition.number: partition.replicas for partition in topic.partitions}
+    )
 
 
 def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:

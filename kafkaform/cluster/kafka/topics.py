@@ -24,7 +24,7 @@ from kafkaform.cluster.kafka.topic_sources import (
     is_found,
 )
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS, TopicMetadata
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import (
     CONFIG_PREFIX,
@@ -186,7 +186,7 @@ class FieldSource:
     def __init__(self, connection: Connection, wanted: Mapping[str, Sequence[str]]) -> None:
         self._connection = connection
         self._wanted = wanted
-        self._topics: Mapping[str, large_answers.TopicMetadata] = {}
+        self._topics: Mapping[str, TopicMetadata] = {}
         self._is_new = False
 
     def names(self) -> list[str]:
@@ -203,13 +203,11 @@ class FieldSource:
                 asked.append(name)
             elif self._is_there(name, answers):
                 answers.found[name] = _NO_CONFIGS
-        bodies = [
-            large_answers.describe_configs_of_topics(
-                {name: self._wanted[name] for name in asked[start : start + CHUNK]}
-            )
+        requests = [
+            {name: self._wanted[name] for name in asked[start : start + CHUNK]}
             for start in range(0, len(asked), CHUNK)
         ]
-        for answer in self._connection.ask(large_answers.TOPIC_CONFIGS, bodies):
+        for answer in self._connection.ask(TOPIC_CONFIGS, requests):
             for one in answer:
                 if is_found(one.name, one.error_code, one.message, answers):
                     answers.found[one.name] = one.configs
@@ -234,10 +232,7 @@ class FieldSource:
             raise ClusterError(f"the brokers' response does not contain topic {name}")
         return topic.error_code in THERE or is_found(name, topic.error_code, "", answers)
 
-    def _metadata(self, names: Sequence[str]) -> Mapping[str, large_answers.TopicMetadata]:
-        bodies = [
-            large_answers.metadata_of_topics(names[start : start + CHUNK])
-            for start in range(0, len(names), CHUNK)
-        ]
-        told = self._connection.ask(large_answers.TOPICS, bodies)
-        return {topic.name: topic for topics in told for topic in topics}
+    def _metadata(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
+        requests = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
+        answers = self._connection.ask(METADATA, requests)
+        return {topic.name: topic for answer in answers for topic in answer.topics}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import uuid
 from base64 import urlsafe_b64decode
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -22,7 +21,8 @@ from confluent_kafka.admin import (
 
 from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
 from kafkaform.cluster.protocol import refuse_moves, repeated
-from kafkaform.cluster.transport.translation import one_line, translate
+from kafkaform.cluster.transport.translation import one_line, refusal, translate
+from kafkaform.cluster.wire.messages import DELETE_TOPICS
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
@@ -221,28 +221,36 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
         id(o): RequestRejected(f"{o.ref} has no topic id to delete it by", code="UNKNOWN_TOPIC_ID")
         for o in deletions
     }
-    ids = {id(o): topic_id for o in deletions if (topic_id := _uuid(o.uid)) is not None}
+    ids = {id(o): topic_id for o in deletions if (topic_id := _topic_id(o.uid)) is not None}
     if not ids:
         return outcomes
     guard()
+    request = {
+        "topics": [{"name": None, "topic_id": topic_id} for topic_id in ids.values()],
+        "timeout_ms": int(WRITE_TIMEOUT_S * 1000),
+    }
     try:
-        refusals = connection.delete_topics(list(ids.values()), timeout_s=WRITE_TIMEOUT_S)
+        answer = connection.ask_controller(DELETE_TOPICS, request, WRITE_TIMEOUT_S)
     except KafkaformError as error:
         failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
         return {**outcomes, **dict.fromkeys(ids, failure)}
-    return {**outcomes, **{key: refusals.get(topic_id) for key, topic_id in ids.items()}}
+    answers = {
+        topic["topic_id"]: refusal(topic) if topic["error_code"] else None for topic in answer["topics"]
+    }
+    silent = OutcomeUnknown("the controller said nothing of this topic")
+    return {**outcomes, **{key: answers.get(topic_id, silent) for key, topic_id in ids.items()}}
 
 
-def _uuid(text: str | None) -> uuid.UUID | None:
-    """A topic id as Kafka writes it: 22 characters of URL-safe base64 without padding (librdkafka: `+/`).
+def _topic_id(text: str | None) -> bytes | None:
+    """The bytes of a topic id as Kafka writes it: 22 characters of URL-safe base64 without padding.
 
-    None where that is none, or zero, which is how brokers without topic ids answer.
+    None where that is none, or zero.
     """
     try:
-        value = urlsafe_b64decode((text or "").replace("+", "-").replace("/", "_") + "==")
+        value = urlsafe_b64decode((text or "") + "==")
     except binascii.Error:
         return None
-    return uuid.UUID(bytes=value) if len(value) == _UUID_BYTES and any(value) else None
+    return value if len(value) == _UUID_BYTES and any(value) else None
 
 
 def _delete_groups(

@@ -1,7 +1,7 @@
-"""One connection to one broker, for requests of our own bytes.
+"""One connection to one broker, logged in, which knows what its broker offers.
 
-kafka-python needs 0.15 s to be imported, and more to connect: a third of what a plan of 1,000 topics takes.
-The frames are those of Kafka's protocol guide (kafka.apache.org/protocol, "Protocol Primitive Types").
+The frames are those of Kafka's protocol guide (kafka.apache.org/protocol); the login is KIP-152, and KIP-368
+where it does not hold for ever.
 """
 
 from __future__ import annotations
@@ -12,34 +12,38 @@ import ssl
 import time
 from collections import deque
 from struct import Struct, pack
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.transport.api import (
-    CONNECT_TIMEOUT_S,
-    IN_FLIGHT,
-    READ_TIMEOUT_S,
-    Api,
-    RequestType,
-    malformed,
-    read_answers,
-)
-from kafkaform.cluster.transport.translation import one_line
-from kafkaform.core.errors import ClusterError, OutcomeUnknown
+from confluent_kafka import KafkaError
+
+from kafkaform.cluster.transport.translation import one_line, refusal
+from kafkaform.cluster.wire.message_schema import malformed, read_answer
+from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, OutcomeUnknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from kafkaform.cluster.transport.api import T
+    from kafkaform.cluster.transport.tokens import TokenSource
+    from kafkaform.cluster.wire.message_schema import Offered, RequestType, T
+    from kafkaform.config.client_properties.transport import TransportSettings
 
 
 _log = logging.getLogger(__name__)
 
+CONNECT_TIMEOUT_S = 8.0
+"""The time that the first answer may take; an unreachable cluster is reported within 10 s."""
+READ_TIMEOUT_S = 30.0
+"""The time that one reading request may take once the cluster has answered."""
+IN_FLIGHT = 4
+"""The requests that wait for an answer at a time on one connection; Kafka's own clients send five at most."""
+
 _AT_ONCE = 1 << 20
 """The bytes that are held ready for an answer at first: its length is believed only as its bytes arrive."""
+_RENEWED_AFTER = 0.85
+"""The share of a login's lifetime after which it is renewed, as Kafka's Java client does at the earliest."""
 _INT = Struct(">i").unpack
-_COUNT = Struct(">hi")
-_VERSIONS = Struct(">hhh")
 
 
 class HungUpError(ClusterError):
@@ -50,110 +54,159 @@ class _MalformedError(Exception):
     """The frame of an answer is not what Kafka's protocol says."""
 
 
-def _read_versions(body: bytes) -> Mapping[int, tuple[int, int]]:
-    error_code, count = _COUNT.unpack_from(body)
-    if error_code:
-        raise ValueError(f"error {error_code}")
-    if len(body) != _COUNT.size + count * _VERSIONS.size:
-        raise ValueError(f"{count} entries in {len(body)} bytes")
-    return {key: (least, most) for key, least, most in _VERSIONS.iter_unpack(body[_COUNT.size :])}
-
-
-_API_VERSIONS = RequestType(Api(18, 0, flexible=False, name="ApiVersions", largest=1 << 16), _read_versions)
-
-
 class BrokerSocket:
     """A connection; answers come in the order of the requests, as brokers promise.
 
     Args:
         address: Host and port of the broker.
-        client_id: What it knows this client by.
-        tls: With what to speak TLS; None for plain text.
-        options: Options of sockets: level, name, value.
+        settings: How to connect.
+        tokens: Where the tokens of OAUTHBEARER come from.
         connect_s: How long connecting may take, the TLS handshake included.
 
+    Attributes:
+        offered: The versions of each request that the broker offers.
+
     Raises:
+        AuthenticationFailed: The broker does not accept the login.
         ClusterError: Nobody is there, or it is not the broker that TLS expects.
     """
+
+    offered: Offered
 
     def __init__(
         self,
         address: tuple[str, int],
-        client_id: str,
-        tls: ssl.SSLContext | None = None,
-        options: Iterable[tuple[int, int, int]] = (),
+        settings: TransportSettings,
+        tokens: TokenSource | None = None,
         connect_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         self._name = f"{address[0]}:{address[1]}"
-        self._client = client_id.encode()
+        self._address = address
+        self._settings = settings
+        self._tokens = tokens
+        self._client = settings.client_id.encode()
+        self._renew_at: float | None = None
         self._sent = 0
         self._waiting: deque[_Sent] = deque()
-        self._one_at_a_time = Lock()
+        self._one_at_a_time = RLock()
+        self.offered = {API_VERSIONS.key: API_VERSIONS.versions}
         begun = time.monotonic()
         try:
-            self._socket = _connected(address, tls, options, begun + connect_s)
+            self._socket = _connected(address, settings, begun + connect_s)
         except (OSError, ValueError, OverflowError) as error:  # brokers tell addresses, which may be none
             _log.debug("%s: not connected after %.1f ms: %s", self._name, _ms_since(begun), error)
             raise self._failure(error) from error
         _log.debug("%s: connected in %.1f ms", self._name, _ms_since(begun))
         try:
-            (self.versions,) = self.ask(_API_VERSIONS, [b""], CONNECT_TIMEOUT_S)
+            self.offered = self._versions()
+            self._log_in()
         except BaseException:
             self.close()
             raise
 
     def ask(
-        self, request_type: RequestType[T], bodies: Sequence[bytes], timeout_s: float = READ_TIMEOUT_S
+        self, request_type: RequestType[T], requests: Sequence[Any], timeout_s: float = READ_TIMEOUT_S
     ) -> list[T]:
         """Send requests, IN_FLIGHT at a time; returns the answers, in order.
 
         Args:
             request_type: Which request.
-            bodies: What to send.
+            requests: What to ask.
             timeout_s: How long each answer may take, once those before it have come: all of it.
 
         Raises:
+            NotOffered: The broker does not offer it; nothing was sent.
             OutcomeUnknown: An answer did not come in time: the connection is of no more use.
             MalformedAnswer: It is not what Kafka's protocol says; nor is it.
             ClusterError: The connection failed; nor is it.
         """
-        api = request_type.api
+        version = request_type.version(self.offered)
+        bodies = [request_type.write(request, version) for request in requests]
+        what = f"{request_type.name} v{version}"
         try:
-            answers = self._exchanged(api, bodies, timeout_s)
+            with self._one_at_a_time:
+                if self._renew_at is not None and time.monotonic() > self._renew_at:
+                    self._log_in()
+                answers = self._exchanged(request_type, version, bodies, timeout_s)
         except TimeoutError as error:
             raise OutcomeUnknown(
-                f"{self._name}: {api} timed out after {timeout_s:g} s",
+                f"{self._name}: {what} timed out after {timeout_s:g} s",
                 hint="check whether this broker is overloaded or the network is slow, then try again",
             ) from error
         except _MalformedError as error:
-            raise malformed(self._name, api, str(error)) from error
+            raise malformed(self._name, what, str(error)) from error
         except OSError as error:
-            raise self._failure(error, f" ({api})") from error
-        return read_answers(request_type, answers, self._name)
+            raise self._failure(error, f" ({what})") from error
+        return [read_answer(request_type, answer, version, self._name) for answer in answers]
+
+    def is_open(self) -> bool:
+        """Return whether the broker has not closed the connection, as far as is known here."""
+        try:
+            with self._one_at_a_time:
+                self._socket.settimeout(0)
+                self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        return False  # it was closed, or something came that nobody had asked for
 
     def close(self) -> None:
         """Hang up."""
         self._socket.close()
 
-    def _exchanged(self, api: Api, bodies: Sequence[bytes], timeout_s: float) -> list[bytes]:
+    def _versions(self) -> Offered:
+        (answer,) = self.ask(API_VERSIONS, [{}], CONNECT_TIMEOUT_S)
+        if answer["error_code"]:
+            raise malformed(self._name, f"{API_VERSIONS.name} v0", f"error {answer['error_code']}")
+        return {api["key"]: (api["least"], api["most"]) for api in answer["api_keys"]}
+
+    def _log_in(self) -> None:
+        """Authenticate by SASL, or do so again before the session ends; nothing else is under way."""
+        sasl = self._settings.sasl
+        if sasl is None:
+            return
+        from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
+
+        begun, self._renew_at = time.monotonic(), None
+        (handshake,) = self.ask(SASL_HANDSHAKE, [{"mechanism": sasl.mechanism}], CONNECT_TIMEOUT_S)
+        if handshake["error_code"]:
+            raise mechanism_refused(sasl, self._address, handshake["mechanisms"])
+
+        def send(message: bytes) -> bytes:
+            (answer,) = self.ask(SASL_AUTHENTICATE, [{"auth_bytes": message}], CONNECT_TIMEOUT_S)
+            if answer["error_code"] == KafkaError.SASL_AUTHENTICATION_FAILED:
+                raise RejectedError(answer["error_message"] or "the broker does not say why")
+            if answer["error_code"]:
+                raise refusal(answer)
+            if answer["session_lifetime_ms"] > 0:
+                self._renew_at = begun + answer["session_lifetime_ms"] / 1000 * _RENEWED_AFTER
+            words: bytes = answer["auth_bytes"]
+            return words
+
+        log_in(sasl, self._address, self._tokens, send)
+
+    def _exchanged(
+        self, request_type: RequestType[Any], version: int, bodies: Sequence[bytes], timeout_s: float
+    ) -> list[bytes]:
         answers: list[bytes] = []
-        with self._one_at_a_time:
-            try:
-                for number, body in enumerate(bodies):
-                    if number >= IN_FLIGHT:
-                        answers.append(self._receive(api, time.monotonic() + timeout_s))
-                    self._send(api, body, time.monotonic() + timeout_s)
-                while len(answers) < len(bodies):
-                    answers.append(self._receive(api, time.monotonic() + timeout_s))
-            except BaseException as error:
-                for sent in self._waiting:
-                    sent.log(self._name, api, f"no answer: {str(error) or type(error).__name__}")
-                raise
+        what = f"{request_type.name} v{version}"
+        try:
+            for number, body in enumerate(bodies):
+                if number >= IN_FLIGHT:
+                    answers.append(self._receive(request_type, version, time.monotonic() + timeout_s))
+                self._send(request_type, version, body, time.monotonic() + timeout_s)
+            while len(answers) < len(bodies):
+                answers.append(self._receive(request_type, version, time.monotonic() + timeout_s))
+        except BaseException as error:
+            for sent in self._waiting:
+                sent.log(self._name, what, f"no answer: {str(error) or type(error).__name__}")
+            raise
         return answers
 
-    def _send(self, api: Api, body: bytes, deadline: float) -> None:
-        head = pack(">hhih", api.key, api.version, self._sent, len(self._client)) + self._client
-        message = head + (b"\x00" if api.flexible else b"") + body
+    def _send(self, request_type: RequestType[Any], version: int, body: bytes, deadline: float) -> None:
+        head = pack(">hhih", request_type.key, version, self._sent, len(self._client)) + self._client
+        message = head + (b"\x00" if version >= request_type.flexible else b"") + body
         self._waiting.append(_Sent(self._sent, 4 + len(message)))
         self._sent += 1
         rest = memoryview(pack(">i", len(message)) + message)
@@ -161,20 +214,22 @@ class BrokerSocket:
             self._socket.settimeout(_left(deadline))
             rest = rest[self._socket.send(rest) :]
 
-    def _receive(self, api: Api, deadline: float) -> bytes:
+    def _receive(self, request_type: RequestType[Any], version: int, deadline: float) -> bytes:
         (size,) = _INT(self._exactly(4, deadline))
-        least = 5 if api.flexible else 4
-        if not least <= size <= api.largest:
+        tagged = version >= request_type.flexible
+        least = 5 if tagged else 4
+        if not least <= size <= request_type.largest:
+            limit = f"{request_type.largest:,}"
             raise _MalformedError(
-                f"{size:,} bytes, more than the limit of {api.largest:,}: this is not Kafka's protocol"
+                f"{size:,} bytes, more than the limit of {limit}: this is not Kafka's protocol"
             )
         message = self._exactly(size, deadline)
         (correlation,) = _INT(message[:4])
         if correlation != self._waiting[0].number:
             raise _MalformedError(f"answer {correlation} came where {self._waiting[0].number} was expected")
-        if api.flexible and message[4]:
+        if tagged and message[4]:
             raise _MalformedError("its header has tagged fields, and none are defined")
-        self._waiting.popleft().log(self._name, api, size + 4)
+        self._waiting.popleft().log(self._name, f"{request_type.name} v{version}", size + 4)
         return bytes(message[least:])
 
     def _exactly(self, size: int, deadline: float) -> memoryview:
@@ -192,8 +247,12 @@ class BrokerSocket:
         return memoryview(buffer)
 
     def _failure(self, error: Exception, during: str = "") -> ClusterError:
-        kind = HungUpError if isinstance(error, ConnectionError | ssl.SSLEOFError) else ClusterError
-        return kind(f"{self._name}: {one_line(str(error))}{during}")
+        text = f"{self._name}: {one_line(str(error))}{during}"
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+            return AuthenticationFailed(
+                text, hint="check security.protocol, ssl.ca.location, and the host name in the certificate"
+            )
+        return (HungUpError if isinstance(error, ConnectionError | ssl.SSLEOFError) else ClusterError)(text)
 
 
 class _Sent:
@@ -206,12 +265,12 @@ class _Sent:
         self.size = size
         self.begun = time.monotonic()
 
-    def log(self, broker: str, api: Api, received: int | str) -> None:
+    def log(self, broker: str, what: str, received: int | str) -> None:
         """Log the bytes that came, or why none did."""
         if _log.isEnabledFor(logging.DEBUG):
             result = f"received {received:,} bytes" if isinstance(received, int) else received
             took_ms = _ms_since(self.begun)
-            _log.debug("%s: %s, sent %s bytes, %s, %.1f ms", broker, api, f"{self.size:,}", result, took_ms)
+            _log.debug("%s: %s, sent %s bytes, %s, %.1f ms", broker, what, f"{self.size:,}", result, took_ms)
 
 
 def _ms_since(begun: float) -> float:
@@ -226,21 +285,16 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _connected(
-    address: tuple[str, int],
-    tls: ssl.SSLContext | None,
-    options: Iterable[tuple[int, int, int]],
-    deadline: float,
-) -> Any:
+def _connected(address: tuple[str, int], settings: TransportSettings, deadline: float) -> Any:
     plain = _dialled(address, deadline)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for option in options:
+        for option in settings.socket_options:
             plain.setsockopt(*option)
-        if tls is None:
+        if settings.tls is None:
             return plain
         plain.settimeout(_left(deadline))  # which holds for the handshake as a whole
-        return tls.wrap_socket(plain, server_hostname=address[0])
+        return settings.tls.wrap_socket(plain, server_hostname=address[0])
     except BaseException:
         plain.close()
         raise

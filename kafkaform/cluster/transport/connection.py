@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Sized
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from functools import partial
-from threading import RLock, Thread
+from threading import RLock
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,18 +21,14 @@ from typing import (
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 
-from kafkaform.cluster.transport.api import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, is_known
-from kafkaform.cluster.transport.kafka_python import KafkaPythonTransport
-from kafkaform.cluster.transport.sockets import Sockets
+from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
+from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.translation import (
     kafka_error,
     one_line,
     signals_kept,
     translate,
-    translate_code,
-    translated,
 )
-from kafkaform.cluster.wire import large_answers
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -43,13 +38,14 @@ from kafkaform.core.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import (
-        Awaitable,
         Callable,
         Mapping,
         Sequence,
     )
 
-    from kafkaform.cluster.transport.api import Api, RequestType, Transport
+    from kafkaform.cluster.transport.tokens import TokenSource
+    from kafkaform.cluster.wire.message_schema import Offered, RequestType
+    from kafkaform.config.client_properties.transport import TransportSettings
 
 
 T = TypeVar("T")
@@ -57,13 +53,13 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 # A library stays silent unless its user asks: without a handler, Python writes warnings to stderr.
-for _logger in ("kafkaform", "kafka"):
-    logging.getLogger(_logger).addHandler(logging.NullHandler())
+logging.getLogger("kafkaform").addHandler(logging.NullHandler())
 
-_GRACE_S = 2.0
-"""The time that kafka-python may take, after its deadline, to say that it could not connect."""
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
+
+_OIDC = ("sasl.oauthbearer.", "https.ca.")
+"""What librdkafka would get tokens by."""
 
 _LOCK = "_lock_of_locked_properties"
 
@@ -115,12 +111,13 @@ class Connection:
 
     Args:
         librdkafka: Properties for librdkafka, secrets filled in.
-        kafka_python: Makes the keyword arguments for kafka-python; called only where that client is needed.
+        transport: Makes the settings of our own connections; raises KafkaformError where a property asks for
+            what they cannot do, and librdkafka can.
     """
 
-    def __init__(self, librdkafka: Mapping[str, object], kafka_python: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, librdkafka: Mapping[str, object], transport: Callable[[], TransportSettings]) -> None:
         self._properties = dict(librdkafka)
-        self._kafka_python = kafka_python
+        self._settings = transport
         self._last_error: KafkaError | None = None
         self._final_error: KafkaError | None = None
         self._opened: list[Any] = []
@@ -131,12 +128,51 @@ class Connection:
         """The addresses given, for messages."""
         return str(self._properties.get("bootstrap.servers"))
 
+    @locked_property
+    def _transport_settings(self) -> TransportSettings:
+        return self._settings()
+
+    @locked_property
+    def _tokens(self) -> TokenSource | None:
+        """The source of tokens for all connections, librdkafka's too; None where none are needed."""
+        sasl = self._transport_settings.sasl
+        if sasl is None or sasl.tokens is None:
+            return None
+        from kafkaform.cluster.transport.tokens import token_source
+
+        return token_source(sasl)
+
+    def _token_options(self) -> dict[str, Any]:
+        """Have librdkafka take its tokens from our source, but where only librdkafka can get them."""
+        if self._properties.get("sasl.mechanism") != "OAUTHBEARER":
+            return {}
+        try:
+            tokens = self._tokens
+        except AuthenticationFailed:
+            raise
+        except KafkaformError:
+            return {}
+        if tokens is None:
+            return {}
+        from kafkaform.cluster.transport.tokens import librdkafka_options
+
+        return librdkafka_options(tokens)
+
     @property
     def options(self) -> dict[str, Any]:
-        """The options of every librdkafka client of this cluster; consumers and producers add to them."""
+        """The options of every librdkafka client of this cluster; consumers and producers add to them.
+
+        Raises:
+            AuthenticationFailed: There is no token to log in with.
+        """
+        tokens = self._token_options()
+        properties = self._properties
+        if tokens:
+            properties = {name: value for name, value in properties.items() if not name.startswith(_OIDC)}
         return {
             "client.id": "kafkaform",
-            **self._properties,
+            **properties,
+            **tokens,
             "error_cb": self._on_error,
             "logger": logging.getLogger("kafkaform.librdkafka"),
             "log.connection.close": False,
@@ -190,115 +226,48 @@ class Connection:
             raise translate(error) from error
         return description
 
-    def speaks(self, api: Api) -> bool:
-        """Return whether the brokers know a request in its version."""
-        return is_known(api, self._transport.versions())
+    def offers(self, request_type: RequestType[Any], node: int | None = None) -> bool:
+        """Return whether a broker offers a request in a version that is known here; None asks any broker."""
+        return request_type.is_offered(self.offered(node))
+
+    def offered(self, node: int | None = None) -> Offered:
+        """The lowest and the highest version of each request that a broker offers; None asks any."""
+        return self._brokers.offered(node)
 
     def ask(
         self,
         request_type: RequestType[T],
-        bodies: Sequence[bytes],
+        requests: Sequence[Any],
         *,
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> list[T]:
-        """Send requests of our own bytes, IN_FLIGHT at a time; returns the answers, in order.
+        """Send requests on our own connections; see `Brokers.ask`."""
+        return self._brokers.ask(request_type, requests, node, timeout_s)
 
-        Args:
-            request_type: Which request of Kafka's protocol.
-            bodies: What to send.
-            node: The broker to ask; None for any.
-            timeout_s: How long a broker may take for a whole answer.
-
-        Raises:
-            OutcomeUnknown: It took longer.
-            MalformedAnswer: An answer is not what Kafka's protocol says.
-            ClusterError: The connection failed.
-        """
-        return self._transport.ask(request_type, bodies, node, timeout_s)
+    def ask_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
+        """Ask for what is the controller's; see `Brokers.ask_controller`."""
+        return self._brokers.ask_controller(request_type, request, timeout_s)
 
     def ask_each(
-        self, request_type: RequestType[T], body: bytes, timeout_s: float
+        self, request_type: RequestType[T], request: Any, timeout_s: float
     ) -> dict[int, T | ClusterError]:
-        """Send one request of our own bytes to each live broker; returns what it answers, or why it does not.
+        """Ask all live brokers the same at a time; see `Brokers.ask_each`."""
+        return self._brokers.ask_each(request_type, request, timeout_s)
 
-        Args:
-            request_type: Which request of Kafka's protocol.
-            body: What to send.
-            timeout_s: How long a broker may take for a whole answer.
-        """
-        return self._transport.ask_each(request_type, body, timeout_s)
-
-    @locked_property
-    def _transport(self) -> Transport:
-        if Sockets.suit(self._kafka_python_arguments):
-            sockets = Sockets(self._kafka_python_arguments)
-            self._opened.append(sockets)
-            if self._closed:
-                sockets.close()
-            if is_known(large_answers.METADATA, sockets.versions()):
-                return sockets
-            sockets.close()
-        return KafkaPythonTransport(self, self.bootstrap_servers)
-
-    def run(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float) -> T:
-        """Run a coroutine on kafka-python's connections.
-
-        Args:
-            ask: Makes it from what keeps the connections, their manager.
-            timeout_s: How long it may take, besides connecting: kafka-python has no deadline for the TLS
-                handshake, nor for requests that wait for it.
-        """
-        manager = self._kafka_python_client._manager  # the client's only way to send a request of one's own
-        timeout_ms = (CONNECT_TIMEOUT_S + timeout_s) * 1000
-
-        async def bounded() -> T:
-            answer: T = await manager.wait_for(manager.call_soon(ask, manager), timeout_ms)
-            return answer
-
-        with translated():
-            answer: T = manager.run(bounded)
-        return answer
-
-    def listed_groups(self) -> Sequence[Mapping[str, str]]:
-        """Every group that this account sees, of all kinds, as brokers list them, through kafka-python."""
-        with translated():
-            groups: Sequence[Mapping[str, str]] = self._kafka_python_client.list_groups()
-        return groups
-
-    def delete_topics(
-        self, topic_ids: Sequence[uuid.UUID], timeout_s: float
-    ) -> dict[uuid.UUID, ClusterError]:
-        """Delete topics by id (KIP-516), through kafka-python; returns what was refused."""
-        with translated():
-            answer = self._kafka_python_client.delete_topics(
-                topic_ids, timeout_ms=int(timeout_s * 1000), raise_errors=False
-            )
-        return {
-            uuid.UUID(str(topic["topic_id"])): _refusal(topic)
-            for topic in answer["topics"]
-            if topic["error_code"]
-        }
+    def ask_nodes(
+        self, request_type: RequestType[T], requests: Mapping[int, Any], timeout_s: float
+    ) -> dict[int, T | ClusterError]:
+        """Ask some brokers at a time; see `Brokers.ask_nodes`."""
+        return self._brokers.ask_nodes(request_type, requests, timeout_s)
 
     @locked_property
-    def _kafka_python_client(self) -> Any:
-        """The kafka-python admin client, for what librdkafka does not offer."""
-        from kafka.admin import KafkaAdminClient
-
-        arguments = {"bootstrap_timeout_ms": int(CONNECT_TIMEOUT_S * 1000), **self._kafka_python_arguments}
-        made: Future[Any] = Future()
-        # In a thread that can be left behind: it has no deadline for the TLS handshake.
-        Thread(target=lambda: settle(made, lambda: KafkaAdminClient(**arguments)), daemon=True).start()
-        if not wait([made], CONNECT_TIMEOUT_S + _GRACE_S).done:
-            raise self._unreachable()
-        with translated():
-            client = made.result()
-        self._opened.append(client)
-        return client
-
-    @locked_property
-    def _kafka_python_arguments(self) -> Mapping[str, Any]:
-        return {"client_id": "kafkaform", **self._kafka_python()}
+    def _brokers(self) -> Brokers:
+        brokers = Brokers(self._transport_settings, self._tokens)
+        self._opened.append(brokers)
+        if self._closed:
+            brokers.close()
+        return brokers
 
     def close(self) -> None:
         """Close what was opened."""
@@ -370,8 +339,3 @@ class _Logged:
         for future in futures:
             future.add_done_callback(done)
         return answer
-
-
-def _refusal(answer: Mapping[str, Any]) -> ClusterError:
-    code = int(answer["error_code"])
-    return translate_code(code, one_line(str(answer.get("error_message") or "")))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from struct import error as StructError  # noqa: N812 - it is called plain "error"
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
+    KafkaformError,
+    NotOffered,
     OutcomeUnknown,
     PermissionDenied,
     RequestRejected,
@@ -18,7 +19,7 @@ from kafkaform.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 _DENIED = frozenset(
@@ -119,6 +120,8 @@ def translate_error(error: KafkaError) -> ClusterError:
         return AuthenticationFailed(
             text, hint="check the credentials and the TLS settings of the client properties"
         )
+    if code == KafkaError._UNSUPPORTED_FEATURE:
+        return NotOffered("this request", f"({text})")
     if code in _UNREACHABLE:
         return Unreachable(text)
     if code in _NO_ANSWER:
@@ -136,21 +139,16 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the errors of kafka-python into kafkaform's own."""
-    from kafka.errors import KafkaError as PythonKafkaError
+def refusal(answer: Mapping[str, Any]) -> ClusterError:
+    """The error that an answer, or a part of it, has the code of."""
+    return translate_code(answer["error_code"], one_line(answer.get("error_message") or ""))
 
-    try:
-        yield
-    except PythonKafkaError as error:
-        code = getattr(error, "errno", -1)  # errors of the client itself have no code of the protocol
-        if code > 0:
-            raise translate_code(code, one_line(str(error))) from error
-        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, StructError) as error:
-        # Also what it stumbles over in a malformed answer.
-        raise ClusterError(f"kafka-python failed: {one_line(str(error))}") from error
+
+def with_hint(error: KafkaformError, right: str) -> ClusterError:
+    """The same error, which names the right that is missing if it is one of rights."""
+    if isinstance(error, PermissionDenied):
+        return PermissionDenied(error.message, hint=right)
+    return error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
 
 
 @contextmanager

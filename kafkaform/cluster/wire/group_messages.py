@@ -1,43 +1,80 @@
-"""Questions about groups that no Kafka client of Python asks, in our own bytes.
+"""Requests about groups that no Kafka client of Python sends.
 
-The layouts are those of Kafka's message definitions (FindCoordinatorRequest.json, DescribeGroupsRequest.json,
-ShareGroupDescribeRequest.json, StreamsGroupDescribeRequest.json, DescribeShareGroupOffsetsRequest.json and
-their responses), all in flexible versions (KIP-482). Brokers that have share and streams groups speak them.
+The fields are those of Kafka's message definitions of the same names, which are in Apache Kafka's source
+(clients/src/main/resources/common/message).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from kafkaform.cluster.transport.api import Api, RequestType
-from kafkaform.cluster.wire.large_answers import length, string
 from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
     INT8,
     INT16,
     INT32,
     INT64,
     NULLABLE_STRING,
+    OCTETS,
     STRING,
+    UUID,
     array,
+    message,
     nullable,
-    octets,
+    since,
     struct,
-    uuid,
-    whole,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
+_ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
+_NODE = {"node_id": INT32, "host": STRING, "port": INT32}
+_DESCRIBE = struct(groups=array(STRING), operations=BOOLEAN)
 
+LIST_GROUPS = message(
+    16,
+    "ListGroups",
+    (0, 5),
+    3,
+    struct(states=since(4, array(STRING), ()), types=since(5, array(STRING), ())),
+    struct(
+        throttle_ms=since(1, INT32, 0),
+        error_code=INT16,
+        groups=array(
+            struct(
+                group_id=STRING,
+                protocol_type=STRING,
+                group_state=since(4, STRING, ""),
+                group_type=since(5, STRING, ""),
+            )
+        ),
+    ),
+)
+"""Version 5 tells types (KIP-848, Kafka 3.8)."""
 
-def _layouts() -> tuple[RequestType[Any], ...]:
-    problem = {"error_code": INT16, "error_message": NULLABLE_STRING}
-    key_value = struct(key=STRING, value=STRING)
-    coordinators = struct(
-        throttle_ms=INT32,
-        coordinators=array(struct(key=STRING, node_id=INT32, host=STRING, port=INT32, **problem)),
-    )
-    classic = struct(
+FIND_COORDINATORS = message(
+    10,
+    "FindCoordinator",
+    (4, 4),
+    3,
+    struct(key_type=INT8, keys=array(STRING)),
+    struct(throttle_ms=INT32, coordinators=array(struct(key=STRING, **_NODE, **_ERROR))),
+)
+"""Of several groups in one request (KIP-699, Kafka 3.0)."""
+
+FIND_COORDINATOR = message(
+    10,
+    "FindCoordinator",
+    (1, 3),
+    3,
+    struct(key=STRING, key_type=INT8),
+    struct(throttle_ms=INT32, **_ERROR, **_NODE),
+)
+"""Of one group, for brokers that answer for one alone."""
+
+DESCRIBE_CLASSIC = message(
+    15,
+    "DescribeGroups",
+    (1, 5),
+    5,
+    struct(groups=array(STRING), operations=since(3, BOOLEAN, default=False)),
+    struct(
         throttle_ms=INT32,
         groups=array(
             struct(
@@ -49,22 +86,30 @@ def _layouts() -> tuple[RequestType[Any], ...]:
                 members=array(
                     struct(
                         member_id=STRING,
-                        instance_id=NULLABLE_STRING,
+                        instance_id=since(4, NULLABLE_STRING),
                         client_id=STRING,
                         client_host=STRING,
-                        metadata=octets,
-                        raw_assignment=octets,
+                        metadata=OCTETS,
+                        raw_assignment=OCTETS,
                     )
                 ),
-                operations=INT32,
+                operations=since(3, INT32, 0),
             )
         ),
-    )
-    share = struct(
+    ),
+)
+
+DESCRIBE_SHARE = message(
+    77,
+    "ShareGroupDescribe",
+    (1, 1),
+    0,
+    _DESCRIBE,
+    struct(
         throttle_ms=INT32,
         groups=array(
             struct(
-                **problem,
+                **_ERROR,
                 group_id=STRING,
                 state=STRING,
                 epoch=INT32,
@@ -79,35 +124,45 @@ def _layouts() -> tuple[RequestType[Any], ...]:
                         client_host=STRING,
                         subscribed=array(STRING),
                         assignment=struct(
-                            topics=array(struct(id=uuid, name=STRING, partitions=array(INT32)))
+                            topics=array(struct(id=UUID, name=STRING, partitions=array(INT32)))
                         ),
                     )
                 ),
                 operations=INT32,
             )
         ),
-    )
-    topic_info = struct(name=STRING, partitions=INT32, replication=INT16, configs=array(key_value))
-    task_offset = struct(subtopology=STRING, partition=INT32, offset=INT64)
-    tasks = array(struct(subtopology=STRING, partitions=array(INT32)))
-    assignment = struct(active=tasks, standby=tasks, warmup=tasks)
-    subtopology = struct(
-        id=STRING,
-        source_topics=array(STRING),
-        sink_topics=array(STRING),
-        changelogs=array(topic_info),
-        repartition_topics=array(topic_info),
-    )
-    streams = struct(
+    ),
+)
+
+_KEY_VALUE = struct(key=STRING, value=STRING)
+_TOPIC_INFO = struct(name=STRING, partitions=INT32, replication=INT16, configs=array(_KEY_VALUE))
+_TASK_OFFSET = struct(subtopology=STRING, partition=INT32, offset=INT64)
+_TASKS = array(struct(subtopology=STRING, partitions=array(INT32)))
+_ASSIGNMENT = struct(active=_TASKS, standby=_TASKS, warmup=_TASKS)
+_SUBTOPOLOGY = struct(
+    id=STRING,
+    source_topics=array(STRING),
+    sink_topics=array(STRING),
+    changelogs=array(_TOPIC_INFO),
+    repartition_topics=array(_TOPIC_INFO),
+)
+
+DESCRIBE_STREAMS = message(
+    89,
+    "StreamsGroupDescribe",
+    (0, 0),
+    0,
+    _DESCRIBE,
+    struct(
         throttle_ms=INT32,
         groups=array(
             struct(
-                **problem,
+                **_ERROR,
                 group_id=STRING,
                 state=STRING,
                 epoch=INT32,
                 assignment_epoch=INT32,
-                topology=nullable(struct(epoch=INT32, subtopologies=array(subtopology))),
+                topology=nullable(struct(epoch=INT32, subtopologies=array(_SUBTOPOLOGY))),
                 members=array(
                     struct(
                         member_id=STRING,
@@ -119,63 +174,43 @@ def _layouts() -> tuple[RequestType[Any], ...]:
                         topology_epoch=INT32,
                         process_id=STRING,
                         endpoint=nullable(struct(host=STRING, port=INT16)),
-                        tags=array(key_value),
-                        offsets=array(task_offset),
-                        end_offsets=array(task_offset),
-                        assignment=assignment,
-                        target_assignment=assignment,
+                        tags=array(_KEY_VALUE),
+                        offsets=array(_TASK_OFFSET),
+                        end_offsets=array(_TASK_OFFSET),
+                        assignment=_ASSIGNMENT,
+                        target_assignment=_ASSIGNMENT,
                         classic=INT8,
                     )
                 ),
                 operations=INT32,
             )
         ),
-    )
-    partition = struct(index=INT32, start_offset=INT64, leader_epoch=INT32, **problem)
-    share_offsets = struct(
+    ),
+)
+
+_SHARE_OFFSET = struct(index=INT32, start_offset=INT64, leader_epoch=INT32, **_ERROR)
+
+SHARE_OFFSETS = message(
+    90,
+    "DescribeShareGroupOffsets",
+    (0, 0),
+    0,
+    struct(
+        groups=array(
+            struct(
+                group_id=STRING,
+                topics=array(struct(name=STRING, partitions=array(INT32)), nullable=True),
+            )
+        )
+    ),
+    struct(
         throttle_ms=INT32,
         groups=array(
             struct(
                 group_id=STRING,
-                topics=array(struct(name=STRING, id=uuid, partitions=array(partition))),
-                **problem,
+                topics=array(struct(name=STRING, id=UUID, partitions=array(_SHARE_OFFSET))),
+                **_ERROR,
             )
         ),
-    )
-    return (
-        RequestType(Api(10, 4, flexible=True, name="FindCoordinator"), whole(coordinators)),
-        RequestType(Api(15, 5, flexible=True, name="DescribeGroups"), whole(classic)),
-        RequestType(Api(77, 1, flexible=True, name="ShareGroupDescribe"), whole(share)),
-        RequestType(Api(89, 0, flexible=True, name="StreamsGroupDescribe"), whole(streams)),
-        RequestType(Api(90, 0, flexible=True, name="DescribeShareGroupOffsets"), whole(share_offsets)),
-    )
-
-
-FIND_COORDINATORS, DESCRIBE_CLASSIC, DESCRIBE_SHARE, DESCRIBE_STREAMS, SHARE_OFFSETS = _layouts()
-
-_NO_TAGS = b"\x00"
-_NULL_ARRAY = b"\x00"
-
-
-def groups_to_find(names: Collection[str]) -> bytes:
-    """The body of a request for the coordinators of groups."""
-    key_type_group = b"\x00"
-    return key_type_group + strings(names) + _NO_TAGS
-
-
-def groups_to_describe(names: Collection[str]) -> bytes:
-    """The body of a request for the description of groups, whatever their protocol."""
-    without_operations = b"\x00"
-    return strings(names) + without_operations + _NO_TAGS
-
-
-def share_groups_to_tell_offsets_of(names: Collection[str]) -> bytes:
-    """The body of a request for the start offsets of share groups, in every partition that they have."""
-    every_topic = _NULL_ARRAY
-    groups = b"".join(string(name) + every_topic + _NO_TAGS for name in names)
-    return length(len(names) + 1) + groups + _NO_TAGS
-
-
-def strings(values: Collection[str]) -> bytes:
-    """An array of strings."""
-    return length(len(values) + 1) + b"".join(map(string, values))
+    ),
+)

@@ -1,35 +1,46 @@
-"""Two answers of Kafka's protocol, read straight from their bytes.
+"""The two large answers of Kafka's protocol, read straight from their bytes.
 
 A broker describes the configs of 5,000 topics in 0.3 s; clients then spend seconds on turning each entry
 into an object. Most topics have the same configs, byte for byte, so here each distinct block of configs is
 read once and found again by comparing bytes.
 
 The layouts are those of Kafka's message definitions (MetadataRequest.json, DescribeConfigsRequest.json and
-their responses), in versions that every broker since Kafka 2.8 speaks.
+their responses).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from struct import Struct, pack
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkaform.cluster.kafka.answers import Configs
-from kafkaform.cluster.transport.api import Api, RequestType
+from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
+    INT8,
+    INT16,
+    INT32,
+    NULLABLE_STRING,
+    STRING,
+    UUID,
+    RequestType,
+    Versions,
+    array,
+    array_length,
+    check_end,
+    compact_string,
+    message,
+    nullable_string,
+    plain_array_length,
+    since,
+    skip_tags,
+    struct,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Mapping
 
-
-METADATA = Api(3, 12, flexible=True, name="Metadata", largest=100_000_000)
-"""Kafka's own clients take as much (receive.message.max.bytes): the metadata of two million partitions."""
-DESCRIBE_CONFIGS = Api(32, 1, flexible=False, name="DescribeConfigs")
 
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG = 1, 2
 """The source of a config that is a topic's, or a broker's, own (DescribeConfigsResponse.ConfigSource)."""
@@ -40,22 +51,53 @@ _KNOWN_BLOCKS = 16
 
 _KNOWN_LENGTHS = 1_000
 """The lengths of arrays that are kept at hand with what reads them."""
-_LAST_SHIFT = 28
-"""The bits by which the fifth byte of a length is shifted: there are no more, as lengths have 32 bits."""
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
-    """A topic as metadata shows it; `replicas` has the brokers that hold each partition."""
+class BrokerAddress(NamedTuple):
+    """A live broker, as metadata shows it."""
+
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionMetadata(NamedTuple):
+    """A partition as metadata shows it; a leader of -1 is none."""
+
+    number: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class TopicMetadata(NamedTuple):
+    """A topic as metadata shows it; the id is all zeros where brokers have none."""
 
     name: str
     error_code: int
     topic_id: bytes
     internal: bool
-    replicas: dict[int, tuple[int, ...]]
+    partitions: list[PartitionMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """An answer to a Metadata request.
+
+    Attributes:
+        brokers: The live brokers, by id.
+        cluster_id: The id that the cluster gave itself; empty if it was not given.
+        controller: The broker that answers for the controllers; -1 if there is none.
+        topics: The topics that were asked for.
+    """
+
+    brokers: dict[int, BrokerAddress]
+    cluster_id: str
+    controller: int
+    topics: list[TopicMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,110 +110,158 @@ class DescribedConfigs:
     configs: Configs
 
 
-def metadata_of_all_topics() -> bytes:
-    """The body of a Metadata request for every topic, which creates none."""
-    every, no_creation, no_operations, no_tags = b"\x00", b"\x00", b"\x00", b"\x00"
-    return every + no_creation + no_operations + no_tags
+_FAST = 9
+"""The first version of Metadata that is read straight from its bytes: the first flexible one."""
+_WITH_IDS = 10
+_WITHOUT_CLUSTER_OPERATIONS = 11
+_NO_ID = bytes(16)
+
+METADATA_SCHEMA = message(
+    3,
+    "Metadata",
+    (4, 12),
+    _FAST,
+    struct(
+        topics=array(struct(topic_id=since(_WITH_IDS, UUID, _NO_ID), name=STRING), nullable=True),
+        creation=BOOLEAN,
+        cluster_operations=Versions(BOOLEAN, default=False, first=8, last=_WITHOUT_CLUSTER_OPERATIONS - 1),
+        topic_operations=since(8, BOOLEAN, default=False),
+    ),
+    struct(
+        throttle_ms=INT32,
+        brokers=array(struct(id=INT32, host=STRING, port=INT32, rack=NULLABLE_STRING)),
+        cluster_id=NULLABLE_STRING,
+        controller=INT32,
+        topics=array(
+            struct(
+                error_code=INT16,
+                name=STRING,
+                topic_id=since(_WITH_IDS, UUID, _NO_ID),
+                internal=BOOLEAN,
+                partitions=array(
+                    struct(
+                        error_code=INT16,
+                        index=INT32,
+                        leader=INT32,
+                        epoch=since(7, INT32, 0),
+                        replicas=array(INT32),
+                        isr=array(INT32),
+                        offline=since(5, array(INT32), ()),
+                    )
+                ),
+                operations=since(8, INT32, 0),
+            )
+        ),
+        operations=Versions(INT32, default=0, first=8, last=_WITHOUT_CLUSTER_OPERATIONS - 1),
+    ),
+)
+"""Metadata in all versions; its answers are read so where there is no faster way."""
 
 
-def metadata_of_no_topic() -> bytes:
-    """The body of a Metadata request for the brokers alone."""
-    none, no_creation, no_operations, no_tags = b"\x01", b"\x00", b"\x00", b"\x00"
-    return none + no_creation + no_operations + no_tags
+def _write_metadata(topics: Collection[str] | None, version: int) -> bytes:
+    named = None if topics is None else [{"name": name} for name in topics]
+    return METADATA_SCHEMA.write({"topics": named, "creation": False}, version)
 
 
-def read_addresses(body: bytes) -> dict[int, tuple[str, int]]:
-    """Host and port of each live broker, from the body of a Metadata response."""
+def _read_metadata(body: bytes, version: int) -> Metadata:
+    if version < _FAST:
+        return _converted(METADATA_SCHEMA.read(body, version))
     count, at = array_length(body, 4)  # behind the throttle time
-    addresses = {}
+    brokers = {}
     for _ in range(count):
         (broker,) = _INT(body, at)
         host, at = compact_string(body, at + 4)
         (port,) = _INT(body, at)
-        addresses[broker] = (host or "", port)
-        _, at = compact_string(body, at + 4)  # rack
+        rack, at = compact_string(body, at + 4)
         at = skip_tags(body, at)
-    return addresses
-
-
-def metadata_of_topics(names: Collection[str]) -> bytes:
-    """The body of a Metadata request for topics by their names, which creates none."""
-    any_id, no_creation, no_operations, no_tags = bytes(16), b"\x00", b"\x00", b"\x00"
-    topics = b"".join(any_id + string(name) + no_tags for name in names)
-    return length(len(names) + 1) + topics + no_creation + no_operations + no_tags
-
-
-def read_metadata(body: bytes) -> list[TopicMetadata]:
-    """Read the body of a Metadata response."""
-    count, at = array_length(body, 4)  # behind the throttle time
-    for _ in range(count):
-        _, at = compact_string(body, at + 4)  # id, host
-        _, at = compact_string(body, at + 4)  # port, rack
-        at = skip_tags(body, at)
-    _, at = compact_string(body, at)  # cluster id
-    at += 4  # controller
-    count, at = array_length(body, at)
+        brokers[broker] = BrokerAddress(host or "", port, rack)
+    cluster_id, at = compact_string(body, at)
+    (controller,) = _INT(body, at)
+    count, at = array_length(body, at + 4)
     topics = []
     for _ in range(count):
-        topic, at = _topic(body, at)
+        topic, at = _topic(body, at, version >= _WITH_IDS)
         topics.append(topic)
+    if version < _WITHOUT_CLUSTER_OPERATIONS:
+        at += 4
     check_end(body, skip_tags(body, at))
-    return topics
+    return Metadata(brokers, cluster_id or "", controller, topics)
 
 
-def _topic(body: bytes, at: int) -> tuple[TopicMetadata, int]:
+_PARTITION = Struct(">hiii").unpack_from  # error code, index, leader, leader epoch
+
+
+def _topic(body: bytes, at: int, has_id: bool) -> tuple[TopicMetadata, int]:
     (error_code,) = _SHORT(body, at)
     name, at = compact_string(body, at + 2)
-    topic_id = body[at : at + 16]
-    internal = body[at + 16] != 0
-    count, at = array_length(body, at + 17)
-    replicas: dict[int, tuple[int, ...]] = {}
+    topic_id = _NO_ID
+    if has_id:
+        topic_id = body[at : at + 16]
+        at += 16
+    internal = body[at] != 0
+    count, at = array_length(body, at + 1)
+    partitions = []
     for _ in range(count):
-        (index,) = _INT(body, at + 2)
-        number, at = array_length(body, at + 14)  # error code, index, leader, leader epoch
-        replicas[index] = ints(number)(body, at)
-        number, at = array_length(body, at + 4 * number)  # in sync
+        _, index, leader, _ = _PARTITION(body, at)
+        number, at = array_length(body, at + 14)
+        replicas = _ints(number)(body, at)
+        number, at = array_length(body, at + 4 * number)
+        isr = _ints(number)(body, at)
         number, at = array_length(body, at + 4 * number)  # offline
         at = skip_tags(body, at + 4 * number)
+        partitions.append(PartitionMetadata(index, leader, replicas, isr))
     at = skip_tags(body, at + 4)  # authorised operations
-    return TopicMetadata(name or "", error_code, topic_id, internal, replicas), at
+    return TopicMetadata(name or "", error_code, topic_id, internal, partitions), at
 
 
-TOPICS = RequestType(METADATA, read_metadata)
-ADDRESSES = RequestType(METADATA, read_addresses)
+def _converted(answer: Mapping[str, Any]) -> Metadata:
+    return Metadata(
+        {b["id"]: BrokerAddress(b["host"], b["port"], b["rack"]) for b in answer["brokers"]},
+        answer["cluster_id"] or "",
+        answer["controller"],
+        [
+            TopicMetadata(
+                topic["name"],
+                topic["error_code"],
+                topic["topic_id"],
+                topic["internal"],
+                [
+                    PartitionMetadata(p["index"], p["leader"], tuple(p["replicas"]), tuple(p["isr"]))
+                    for p in topic["partitions"]
+                ],
+            )
+            for topic in answer["topics"]
+        ],
+    )
 
 
-def describe_topic_configs(names: Sequence[str], only: str | None = None) -> bytes:
-    """The body of a DescribeConfigs request for all configs of topics, or only one, without synonyms."""
-    configs = pack(">i", -1) if only is None else _strings([only])
-    return _describe(_TOPIC, dict.fromkeys(names, configs))
+METADATA = RequestType(3, "Metadata", (4, 12), _FAST, _write_metadata, _read_metadata, largest=100_000_000)
+"""Asked with the names of topics; None asks for all, and no name for the brokers alone.
+
+Kafka's own clients take as large an answer (receive.message.max.bytes): that of two million partitions.
+"""
 
 
-def describe_configs_of_topics(wanted: Mapping[str, Sequence[str]]) -> bytes:
-    """The body of a DescribeConfigs request for some configs of each topic, without synonyms."""
-    return _describe(_TOPIC, {name: _strings(configs) for name, configs in wanted.items()})
+_REQUEST = struct(
+    resources=array(struct(type=INT8, name=STRING, configs=array(STRING, nullable=True))),
+    synonyms=BOOLEAN,
+)(1, False)
 
 
-def describe_configs_of_brokers(brokers: Collection[int], configs: Sequence[str]) -> bytes:
-    """The body of a DescribeConfigs request for some configs of brokers: each tells its own alone."""
-    return _describe(_BROKER, {str(broker): _strings(configs) for broker in brokers})
+def _write_configs(kind: int, wanted: Mapping[str, Collection[str] | None]) -> bytes:
+    resources = [{"type": kind, "name": name, "configs": configs} for name, configs in wanted.items()]
+    return _REQUEST.write({"resources": resources, "synonyms": False})
 
 
-def _describe(kind: int, wanted: Mapping[str, bytes]) -> bytes:
-    no_synonyms = b"\x00"
-    resources = b"".join(pack(">b", kind) + _string(name) + configs for name, configs in wanted.items())
-    return pack(">i", len(wanted)) + resources + no_synonyms
-
-
-def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> list[DescribedConfigs]:
+def _read_configs(body: bytes, own: int) -> list[DescribedConfigs]:
     """Read the body of a DescribeConfigs response; `own` is the source of what is a resource's own."""
     blocks: dict[bytes, Configs] = {}
     described = []
-    count, at = _plain_array_length(body, 4)  # behind the throttle time
+    count, at = plain_array_length(body, 4)  # behind the throttle time
     for _ in range(count):
         (error_code,) = _SHORT(body, at)
-        message, at = _nullable_string(body, at + 2)
-        name, at = _nullable_string(body, at + 1)  # resource type
+        message, at = nullable_string(body, at + 2)
+        name, at = nullable_string(body, at + 1)  # resource type
         for raw, known in blocks.items():
             if body.startswith(raw, at):
                 block = known
@@ -188,22 +278,35 @@ def read_configs(body: bytes, own: int = DYNAMIC_TOPIC_CONFIG) -> list[Described
     return described
 
 
-TOPIC_CONFIGS = RequestType(DESCRIBE_CONFIGS, read_configs)
-BROKER_CONFIGS = RequestType(DESCRIBE_CONFIGS, partial(read_configs, own=DYNAMIC_BROKER_CONFIG))
+def _describe_configs(kind: int, own: int) -> RequestType[list[DescribedConfigs]]:
+    return RequestType(
+        32,
+        "DescribeConfigs",
+        (1, 1),  # which every broker offers; later ones say more about each entry, and nothing that is needed
+        4,
+        lambda wanted, _: _write_configs(kind, wanted),
+        lambda body, _: _read_configs(body, own),
+    )
+
+
+TOPIC_CONFIGS = _describe_configs(_TOPIC, DYNAMIC_TOPIC_CONFIG)
+"""Asked with the configs that are wanted of each topic; None asks for all of them."""
+BROKER_CONFIGS = _describe_configs(_BROKER, DYNAMIC_BROKER_CONFIG)
+"""Likewise, of brokers: each tells its own alone."""
 
 
 def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
     own: dict[str, str | None] = {}
     effective: dict[str, str | None] = {}
-    count, at = _plain_array_length(body, at)
+    count, at = plain_array_length(body, at)
     for _ in range(count):
-        name, at = _nullable_string(body, at)
-        value, at = _nullable_string(body, at)
+        name, at = nullable_string(body, at)
+        value, at = nullable_string(body, at)
         source = body[at + 1]  # read only, source, sensitive
-        synonyms, at = _plain_array_length(body, at + 3)
+        synonyms, at = plain_array_length(body, at + 3)
         for _ in range(synonyms):
-            _, at = _nullable_string(body, at)
-            _, at = _nullable_string(body, at)
+            _, at = nullable_string(body, at)
+            _, at = nullable_string(body, at)
             at += 1
         effective[name or ""] = value
         if source == own_source:
@@ -211,98 +314,7 @@ def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
     return Configs(own, effective), at
 
 
-def _plain_array_length(body: bytes, at: int) -> tuple[int, int]:
-    """The number of elements of an array that is not null, and where the first one begins."""
-    (count,) = _INT(body, at)
-    if count < 0:
-        raise ValueError(f"an array of {count} elements")
-    return count, at + 4
-
-
-def _strings(texts: Sequence[str]) -> bytes:
-    return pack(">i", len(texts)) + b"".join(map(_string, texts))
-
-
-def _string(text: str) -> bytes:
-    raw = text.encode()
-    return pack(">h", len(raw)) + raw
-
-
-def _nullable_string(body: bytes, at: int) -> tuple[str | None, int]:
-    (length,) = _SHORT(body, at)
-    at += 2
-    if length < 0:
-        return None, at
-    return body[at : at + length].decode(), at + length
-
-
-def compact_string(body: bytes, at: int) -> tuple[str | None, int]:
-    """A string of a flexible version (KIP-482), and where the next field begins."""
-    length, at = uvarint(body, at)
-    if length == 0:
-        return None, at
-    return body[at : at + length - 1].decode(), at + length - 1
-
-
-def string(text: str) -> bytes:
-    """A string as flexible versions have it."""
-    raw = text.encode()
-    return length(len(raw) + 1) + raw
-
-
-def length(value: int) -> bytes:
-    """An unsigned number of as few bytes as it needs."""
-    parts = []
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return pack(f">{len(parts) + 1}B", *parts, value)
-
-
-def uvarint(body: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of as few bytes as it needs, and where the next field begins."""
-    byte = body[at]
-    if byte < 0x80:  # nearly always
-        return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = body[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at + 1
-        if shift == _LAST_SHIFT:
-            raise ValueError("a length of more than 32 bits")
-        shift += 7
-
-
-def array_length(body: bytes, at: int) -> tuple[int, int]:
-    """The number of elements of a flexible version's array that is not null, and where the first begins."""
-    count, at = uvarint(body, at)
-    if count == 0:
-        raise ValueError("null where an array is expected")
-    return count - 1, at
-
-
-def check_end(body: bytes, at: int) -> None:
-    """Raise ValueError unless the body of an answer ends where its last field does."""
-    if at != len(body):
-        raise ValueError(f"{len(body):,} bytes came, but the fields in them take {at:,}")
-
-
 @lru_cache(_KNOWN_LENGTHS)
-def ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
+def _ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
     """Return what reads so many numbers of four bytes from a place on."""
     return Struct(f">{count}i").unpack_from
-
-
-def skip_tags(body: bytes, at: int) -> int:
-    """Skip the tagged fields of a structure; returns where the next field begins."""
-    if not body[at]:  # nearly always
-        return at + 1
-    count, at = uvarint(body, at)
-    for _ in range(count):
-        _, at = uvarint(body, at)
-        size, at = uvarint(body, at)
-        at += size
-    return at

@@ -1,7 +1,7 @@
 """Client properties: an allow-list under librdkafka's names, secrets by reference, three dialects.
 
 `parse` checks what was written, `resolve` fills the secrets in at use, and `to_librdkafka`,
-`to_kafka_python` and `java.to_java` say it in the words of one client. `java_file` reads the file that
+`to_transport` and `java.to_java` say it in the words of one client. `java_file` reads the file that
 Kafka's own tools take as `--command-config`.
 """
 
@@ -15,6 +15,7 @@ from kafkaform.config.client_properties.resolution import (
     resolve,
     to_librdkafka,
 )
+from kafkaform.config.client_properties.transport import to_transport
 
 __all__ = [
     "HIDDEN",
@@ -27,4 +28,5 @@ __all__ = [
     "resolve",
     "to_kafka_python",
     "to_librdkafka",
+    "to_transport",
 ]

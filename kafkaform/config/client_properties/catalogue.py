@@ -1,7 +1,6 @@
 """The closed list of client properties, under librdkafka's names, and what becomes of each elsewhere.
 
-The ranges and names are those of librdkafka's CONFIGURATION.md; kafka-python's are the keyword
-arguments of its KafkaAdminClient, Java's those of AdminClientConfig.
+The ranges and names are those of librdkafka's CONFIGURATION.md, Java's those of AdminClientConfig.
 """
 
 from __future__ import annotations
@@ -35,20 +34,24 @@ CONNECTION = (
     Property(
         "bootstrap.servers",
         _ADDRESSES,
-        Handled("`bootstrap_servers`"),
+        Handled(),
         Renamed("bootstrap.servers"),
         shown=True,
     ),
-    Property("client.id", Text(), Renamed("client_id"), Renamed("client.id"), shown=True),
+    Property("client.id", Text(), Handled(), Renamed("client.id"), shown=True),
     Property(
         "client.dns.lookup",
         Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
-        Renamed("client_dns_lookup"),
+        Refused(
+            "kafkaform's own connections use the names as they are",
+            "list the brokers' own names in bootstrap.servers",
+            "use_all_dns_ips",
+        ),
         Renamed("client.dns.lookup"),
     ),
-    Property("broker.address.family", Choice(("any", "v4", "v6")), Unused(), Unused()),
+    Property("broker.address.family", Choice(("any", "v4", "v6")), Handled(), Unused()),
     Property(
-        "socket.timeout.ms", Number(10, 300_000), Renamed("request_timeout_ms"), Renamed("request.timeout.ms")
+        "socket.timeout.ms", Number(10, 300_000), Unused("its own deadlines"), Renamed("request.timeout.ms")
     ),
     Property(
         "socket.connection.setup.timeout.ms",
@@ -56,49 +59,45 @@ CONNECTION = (
         Unused(),
         Renamed("socket.connection.setup.timeout.ms"),
     ),
-    Property("socket.keepalive.enable", Flag(), Handled("`socket_options`"), Unused("always on")),
-    Property("socket.nagle.disable", Flag(), Handled("`socket_options`"), Unused("always disabled")),
+    Property("socket.keepalive.enable", Flag(), Handled(), Unused("always on")),
+    Property("socket.nagle.disable", Flag(), Unused("always disabled"), Unused("always disabled")),
     Property(
         "socket.send.buffer.bytes",
         Number(0, 100_000_000),
-        Renamed("send_buffer_bytes", default="0"),
+        Handled(),
         Renamed("send.buffer.bytes", default="0"),
     ),
     Property(
         "socket.receive.buffer.bytes",
         Number(0, 100_000_000),
-        Renamed("receive_buffer_bytes", default="0"),
+        Handled(),
         Renamed("receive.buffer.bytes", default="0"),
     ),
-    Property(
-        "receive.message.max.bytes", Number(1000, _INT_MAX), Renamed("receive_message_max_bytes"), Unused()
-    ),
+    Property("receive.message.max.bytes", Number(1000, _INT_MAX), Unused("its own limits"), Unused()),
     Property(
         "connections.max.idle.ms",
         Number(0, _INT_MAX),
-        Renamed("connections_max_idle_ms", default="0"),
+        Unused(),
         Renamed("connections.max.idle.ms", default="0"),
     ),
     Property(
         "reconnect.backoff.ms",
         Number(0, 3_600_000),
-        Renamed("reconnect_backoff_ms"),
+        Unused(),
         Renamed("reconnect.backoff.ms"),
     ),
     Property(
         "reconnect.backoff.max.ms",
         Number(0, 3_600_000),
-        Renamed("reconnect_backoff_max_ms"),
+        Unused(),
         Renamed("reconnect.backoff.max.ms"),
     ),
-    Property(
-        "retry.backoff.ms", Number(1, 300_000), Renamed("retry_backoff_ms"), Renamed("retry.backoff.ms")
-    ),
+    Property("retry.backoff.ms", Number(1, 300_000), Unused(), Renamed("retry.backoff.ms")),
     Property("retry.backoff.max.ms", Number(1, 300_000), Unused(), Renamed("retry.backoff.max.ms")),
     Property(
         "metadata.max.age.ms",
         Number(1, 86_400_000),
-        Renamed("metadata_max_age_ms"),
+        Unused(),
         Renamed("metadata.max.age.ms"),
     ),
     Property("topic.metadata.refresh.interval.ms", Number(-1, 3_600_000), Unused(), Unused()),
@@ -117,7 +116,7 @@ CONNECTION = (
     Property("api.version.request.timeout.ms", Number(1, 300_000), Unused(), Unused()),
     Property("enable.metrics.push", Flag(), Unused("never pushes"), Renamed("enable.metrics.push")),
 )
-_URL = Text(r"https?://[^\s]+", "an http:// or https:// URL")
+_URL = Text(r"https?://\S+|file:///\S+", "an http:// or https:// URL, or file:///PATH of a token")
 
 
 # librdkafka puts these into a shell command (kinit), so nothing a shell understands may be in them.
@@ -125,15 +124,10 @@ _PRINCIPAL = Text(r"[A-Za-z0-9._/@-]+", "a Kerberos principal such as client/hos
 _KEYTAB = Text(r"[A-Za-z0-9._/+@:=-]+", "a path without blanks, quotes and other characters of the shell")
 _SERVICE = Text(r"[A-Za-z0-9._-]+", "a service name such as kafka")
 
-_NO_OAUTH = Refused(
-    "kafka-python cannot fetch OAuth tokens",
-    "use a SASL/SCRAM or TLS client certificate account for this cluster",
-)
 
-
-def _client_credentials_only(unless: str | None = None) -> Refused:
+def _client_credentials_only(client: str, unless: str | None = None) -> Refused:
     return Refused(
-        "the Java client of Spark cannot do this",
+        f"{client} cannot do this",
         "use the client credentials grant: sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
         unless,
     )
@@ -144,98 +138,97 @@ _OPENSSL_NAMES = Refused(
 )
 
 
+_OUR = "kafkaform's own connections"
+_SPARK = "the Java client of Spark"
+
+
 def _oauth(
     name: str, kind: Kind | None = None, java: Treatment | None = None, *, sensitive: bool = False
 ) -> Property:
-    return Property(
-        f"sasl.oauthbearer.{name}",
-        kind or Text(),
-        _NO_OAUTH,
-        java or _client_credentials_only(),
-        sensitive=sensitive,
-    )
+    """A property of OAUTHBEARER; one without a treatment for Java is librdkafka's alone."""
+    transport = Handled() if java else _client_credentials_only(_OUR)
+    java = java or _client_credentials_only(_SPARK)
+    return Property(f"sasl.oauthbearer.{name}", kind or Text(), transport, java, sensitive=sensitive)
+
+
+def _only(name: str, kind: Kind, value: str) -> Property:
+    """A property of OAUTHBEARER of which only librdkafka takes more than one value."""
+    ours, java = (_client_credentials_only(client, value) for client in (_OUR, _SPARK))
+    return Property(f"sasl.oauthbearer.{name}", kind, ours, java)
 
 
 SECURITY = (
     Property(
         "security.protocol",
         Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
-        Renamed("security_protocol"),
+        Handled(),
         Renamed("security.protocol"),
     ),
     Property(
         "enable.ssl.certificate.verification",
         Flag(),
-        Handled("in `ssl_context`"),
+        Handled(),
         Handled("`true` only: Java always verifies"),
     ),
     Property(
         "ssl.endpoint.identification.algorithm",
         Choice(("https", "none")),
-        Handled("in `ssl_context`, `ssl_check_hostname`"),
+        Handled(),
         Handled("`ssl.endpoint.identification.algorithm`; `none` is the empty value"),
     ),
     Property(
         "ssl.ca.location",
         Text(),
-        Handled("in `ssl_context`: file, directory or `probe`"),
+        Handled("used: file, directory or `probe`"),
         Handled("`ssl.truststore.location`, type PEM; a directory is refused, `probe` is Java's own store"),
     ),
-    Property(
-        "ssl.ca.pem", Text(), Handled("in `ssl_context`"), Handled("`ssl.truststore.certificates`, type PEM")
-    ),
+    Property("ssl.ca.pem", Text(), Handled(), Handled("`ssl.truststore.certificates`, type PEM")),
     Property(
         "ssl.crl.location",
         Text(),
-        Handled("in `ssl_context`"),
+        Handled(),
         Refused("Java has no client property for revocation lists", "leave it out for this cluster"),
     ),
     Property(
         "ssl.certificate.location",
         Text(),
-        Handled("in `ssl_context`"),
+        Handled(),
         Handled("`ssl.keystore.certificate.chain`; `ssl.keystore.location` if the key is in the same file"),
     ),
     Property(
         "ssl.certificate.pem",
         Text(),
-        Handled("in `ssl_context`"),
+        Handled(),
         Handled("`ssl.keystore.certificate.chain`"),
     ),
     Property(
         "ssl.key.location",
         Text(),
-        Handled("in `ssl_context`"),
+        Handled(),
         Handled("`ssl.keystore.key` (PKCS#8 only), or `ssl.keystore.location`"),
     ),
     Property(
         "ssl.key.pem",
         Text(),
-        Handled("in `ssl_context`, by a pipe: never on disk"),
+        Handled("used; never on disk"),
         Handled("`ssl.keystore.key` (PKCS#8 only)"),
         sensitive=True,
     ),
-    Property(
-        "ssl.key.password", Text(), Handled("in `ssl_context`"), Handled("`ssl.key.password`"), sensitive=True
-    ),
+    Property("ssl.key.password", Text(), Handled(), Handled("`ssl.key.password`"), sensitive=True),
     Property(
         "ssl.keystore.location",
         Text(),
-        Refused(
-            "kafka-python reads PEM, not PKCS#12",
-            "convert it: openssl pkcs12 -in STORE.p12 -out client.pem, then set ssl.certificate.location and "
-            "ssl.key.location to client.pem, and ssl.key.password",
-        ),
+        Handled("used; its key never on disk"),
         Handled("`ssl.keystore.location`, type PKCS12"),
     ),
     Property(
         "ssl.keystore.password",
         Text(),
-        Refused("kafka-python reads PEM, not PKCS#12", "use ssl.key.password with ssl.key.location"),
+        Handled(),
         Handled("`ssl.keystore.password` and `ssl.key.password`"),
         sensitive=True,
     ),
-    Property("ssl.cipher.suites", Text(), Handled("in `ssl_context`"), _OPENSSL_NAMES),
+    Property("ssl.cipher.suites", Text(), Handled(), _OPENSSL_NAMES),
     Property(
         "ssl.curves.list",
         Text(),
@@ -252,35 +245,37 @@ SECURITY = (
     ),
     Property(
         "sasl.mechanism",
-        Choice(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")),
-        Handled("`sasl_mechanism`; OAUTHBEARER is refused"),
-        Renamed("sasl.mechanism"),
+        Choice(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")),
+        Handled(),
+        Handled("`sasl.mechanism`; AWS_MSK_IAM is refused"),
     ),
-    Property("sasl.username", Text(), Renamed("sasl_plain_username"), Handled("in `sasl.jaas.config`")),
+    Property("sasl.username", Text(), Handled(), Handled("in `sasl.jaas.config`")),
     Property(
         "sasl.password",
         Text(),
-        Renamed("sasl_plain_password"),
+        Handled(),
         Handled("in `sasl.jaas.config`"),
         sensitive=True,
     ),
     Property(
         "sasl.kerberos.service.name",
         _SERVICE,
-        Renamed("sasl_kerberos_service_name"),
+        Handled(),
         Renamed("sasl.kerberos.service.name"),
     ),
     Property(
         "sasl.kerberos.principal",
         _PRINCIPAL,
-        Refused("kafka-python takes the ticket cache as it is", "run kinit first, and leave it out"),
+        Refused(
+            "kafkaform's own connections take the ticket cache as it is", "run kinit first, and leave it out"
+        ),
         Handled("in `sasl.jaas.config`"),
     ),
     Property(
         "sasl.kerberos.keytab",
         _KEYTAB,
         Refused(
-            "kafka-python takes the ticket cache as it is",
+            "kafkaform's own connections take the ticket cache as it is",
             "run kinit -kt KEYTAB PRINCIPAL first, and leave it out",
         ),
         Handled("in `sasl.jaas.config`; without it, the ticket cache"),
@@ -303,11 +298,11 @@ OAUTHBEARER = (
     _oauth("extensions", None, Handled("in `sasl.jaas.config`")),
     _oauth("sub.claim.name", None, Renamed("sasl.oauthbearer.sub.claim.name")),
     _oauth("config", None, sensitive=True),
-    _oauth("metadata.authentication.type", Choice(("none", "azure_imds")), _client_credentials_only("none")),
-    _oauth(
+    _only("metadata.authentication.type", Choice(("none", "azure_imds")), "none"),
+    _only(
         "grant.type",
         Choice(("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")),
-        _client_credentials_only("client_credentials"),
+        "client_credentials",
     ),
     _oauth("assertion.algorithm", Choice(("RS256", "ES256"))),
     _oauth("assertion.file"),
@@ -321,8 +316,8 @@ OAUTHBEARER = (
     _oauth("assertion.claim.exp.seconds", Number(1, _INT_MAX)),
     _oauth("assertion.claim.nbf.seconds", Number(0, _INT_MAX)),
     _oauth("assertion.claim.jti.include", Flag()),
-    Property("https.ca.location", Text(), _NO_OAUTH, _HTTPS_CA),
-    Property("https.ca.pem", Text(), _NO_OAUTH, _HTTPS_CA),
+    Property("https.ca.location", Text(), Handled(), _HTTPS_CA),
+    Property("https.ca.pem", Text(), Handled(), _HTTPS_CA),
 )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.jaas import LoginModule
-from kafkaform.config.client_properties.resolution import read_secret_file, renamed
+from kafkaform.config.client_properties.resolution import extensions, read_secret_file, renamed
 from kafkaform.core.errors import KafkaformError
 
 if TYPE_CHECKING:
@@ -45,12 +45,18 @@ def to_java(resolved: Mapping[str, str]) -> dict[str, str]:
             "client property enable.ssl.certificate.verification: Java always verifies certificates",
             hint="give its authority in ssl.ca.location instead",
         )
+    if resolved.get("sasl.mechanism") == "AWS_MSK_IAM":
+        raise KafkaformError(
+            "client property sasl.mechanism: Spark's Kafka client has no AWS_MSK_IAM",
+            hint="use a SASL/SCRAM or TLS client certificate account for this command",
+        )
     if "SSL" in resolved.get("security.protocol", ""):
         algorithm = resolved.get("ssl.endpoint.identification.algorithm", "https")
         result["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
         result |= {f"ssl.{name}": value for name, value in _trust_store(resolved, "ssl.ca").items()}
         result |= _key_store(resolved)
     if (mechanism := resolved.get("sasl.mechanism")) is not None:
+        result["sasl.mechanism"] = mechanism
         result["sasl.jaas.config"] = str(_login_module(mechanism, resolved))
     if mechanism == "OAUTHBEARER":
         result["sasl.login.callback.handler.class"] = OAUTH_HANDLER
@@ -143,15 +149,8 @@ def _kerberos_options(resolved: Mapping[str, str]) -> dict[str, str]:
 
 
 def _oauth_options(resolved: Mapping[str, str]) -> dict[str, str]:
-    prefix = "sasl.oauthbearer"
-    options = {
-        "clientId": resolved[f"{prefix}.client.id"],
-        "clientSecret": resolved[f"{prefix}.client.secret"],
-    }
-    if scope := resolved.get(f"{prefix}.scope"):
-        options["scope"] = scope
-    for extension in resolved.get(f"{prefix}.extensions", "").split(","):
-        name, _, value = extension.partition("=")
-        if name.strip():
-            options[f"extension_{name.strip()}"] = value.strip()
+    names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+    properties = {java: resolved.get(f"sasl.oauthbearer.{name}") for java, name in names.items()}
+    options = {java: value for java, value in properties.items() if value is not None}
+    options |= {f"extension_{name}": value for name, value in extensions(resolved).items()}
     return options | {f"ssl.{name}": value for name, value in _trust_store(resolved, "https.ca").items()}

@@ -131,29 +131,41 @@ def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
         outcome.refuse(
             location,
             f"{location}: a {kind} key store can only be read by Java",
-            f"convert it: {line}; then openssl pkcs12 -in client.p12 -out client.pem, set "
-            "ssl.keystore.type=PEM, ssl.keystore.location=client.pem and ssl.key.password",
+            f"convert it: {line}; then set ssl.keystore.type=PKCS12, ssl.keystore.location=client.p12 and "
+            "ssl.keystore.password",
         )
 
 
 _OLD_OAUTH_HANDLER = OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
+_IAM = "software.amazon.msk.auth.iam"
+_IAM_MODULE = f"{_IAM}.IAMLoginModule"
+_IAM_OAUTH_HANDLER = f"{_IAM}.IAMOAuthBearerLoginCallbackHandler"
+_HANDLERS: Mapping[str, tuple[str, ...]] = {
+    "sasl.login.callback.handler.class": (OAUTH_HANDLER, _OLD_OAUTH_HANDLER, _IAM_OAUTH_HANDLER),
+    "sasl.client.callback.handler.class": (f"{_IAM}.IAMClientCallbackHandler", _IAM_OAUTH_HANDLER),
+    "sasl.oauthbearer.jwt.retriever.class": tuple(
+        OAUTH_HANDLER.replace("OAuthBearerLoginCallbackHandler", f"{kind}JwtRetriever")
+        for kind in ("Default", "ClientCredentials", "File")
+    ),
+}
+"""The classes whose work kafkaform does itself."""
 
 
 def login(written: Mapping[str, str]) -> JavaTranslation:
     """Translate `sasl.jaas.config` and what belongs to it."""
     outcome = JavaTranslation()
-    handler = written.get("sasl.login.callback.handler.class", "").strip()
-    if handler and handler not in (OAUTH_HANDLER, _OLD_OAUTH_HANDLER):
-        outcome.refuse(
-            "sasl.login.callback.handler.class",
-            f"sasl.login.callback.handler.class {handler} is Java code that kafkaform cannot run",
-            "use SCRAM, or OAUTHBEARER with client credentials",
-        )
+    for name, known in _HANDLERS.items():
+        handler = written.get(name, "").strip()
+        if handler and handler not in known:
+            said = f"{name} {handler} is Java code that kafkaform cannot run"
+            outcome.refuse(name, said, "use SCRAM, or OAUTHBEARER with client credentials")
     if not written.get("security.protocol", "").strip().upper().startswith("SASL_"):
         return outcome
     mechanism = written.get("sasl.mechanism", "").strip().upper()
     if not mechanism:
         outcome.add("sasl.mechanism", "GSSAPI", "security.protocol")  # Java's default
+    elif mechanism == "OAUTHBEARER" and _IAM_OAUTH_HANDLER in map(str.strip, written.values()):
+        outcome.add("sasl.mechanism", "AWS_MSK_IAM", "sasl.mechanism")
     elif mechanism == "OAUTHBEARER":
         outcome.add("sasl.oauthbearer.method", "oidc", "sasl.mechanism")
     jaas = written.get("sasl.jaas.config")
@@ -202,16 +214,22 @@ def _login_module(module: LoginModule, outcome: JavaTranslation) -> None:
                 "refreshKrb5Config",
             )
             options = {name: value for name, value in options.items() if name not in harmless}
+        case _ if module.name == _IAM_MODULE:
+            taken = {}
         case _:
             said = f"sasl.jaas.config: the login module {module.name} is Java code that kafkaform cannot run"
-            outcome.refuse(source, said, "use PLAIN, SCRAM, OAUTHBEARER or Kerberos")
+            outcome.refuse(source, said, "use PLAIN, SCRAM, OAUTHBEARER, AWS_MSK_IAM or Kerberos")
             return
     for name, value in options.items():
         if name in taken:
             outcome.add(taken[name], value, source)
         else:
             said = f"sasl.jaas.config: the option {name} has no counterpart here"
-            outcome.refuse(source, said, f"known options: {', '.join(taken)}")
+            known_options = f"known options: {', '.join(taken)}"
+            of_aws = name.startswith("aws")
+            outcome.refuse(
+                source, said, "set AWS_PROFILE, or AWS's other variables" if of_aws else known_options
+            )
 
 
 def _oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict[str, str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 RENAMED: Mapping[str, str] = MappingProxyType(
     {p.java.name: p.name for p in PROPERTIES.values() if isinstance(p.java, Renamed)}
     | {
+        "sasl.mechanism": "sasl.mechanism",
         "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
         "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
@@ -26,6 +27,8 @@ JAAS_AND_STORES: frozenset[str] = frozenset(
     {
         "sasl.jaas.config",
         "sasl.login.callback.handler.class",
+        "sasl.client.callback.handler.class",
+        "sasl.oauthbearer.jwt.retriever.class",
         "ssl.truststore.type",
         "ssl.truststore.location",
         "ssl.truststore.password",

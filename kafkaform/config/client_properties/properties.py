@@ -174,7 +174,7 @@ def _sasl(
 ) -> Iterator[Problem]:
     at = locate("security.protocol")
     if "sasl.mechanism" not in values:
-        hint = "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI"
+        hint = "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI"
         yield Problem(f"security.protocol {protocol} needs sasl.mechanism", at, hint)
         return
     mechanism = values["sasl.mechanism"]
@@ -194,7 +194,11 @@ def _oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Itera
     other_grant = f"{prefix}grant.type" in values and values[f"{prefix}grant.type"] != "client_credentials"
     metadata = values.get(f"{prefix}metadata.authentication.type", "none") != "none"
     if not other_grant and not metadata:
-        needed += [f"{prefix}client.id", f"{prefix}client.secret", f"{prefix}token.endpoint.url"]
+        needed.append(f"{prefix}token.endpoint.url")
+        endpoint = values.get(needed[-1], "")
+        # A file holds a token already; a reference may turn out to be the URL of one.
+        if endpoint is not None and not endpoint.startswith("file:"):
+            needed += [f"{prefix}client.id", f"{prefix}client.secret"]
     for name in needed:
         if name not in values:
             hint = f"set {name}: oidc" if name.endswith("method") else f"set {name}"

@@ -6,18 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from kafkaform.config.client_properties.catalogue import PROPERTIES
 from kafkaform.config.client_properties.jaas import quoted
 from kafkaform.config.client_properties.properties import HIDDEN, incoherences
-from kafkaform.config.client_properties.treatment import (
-    Handled,
-    Refused,
-    Renamed,
-    Text,
-    Unused,
-)
+from kafkaform.config.client_properties.treatment import Refused, Renamed, Text
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 
 if TYPE_CHECKING:
@@ -158,8 +153,38 @@ def _read(reference: Reference, environ: Mapping[str, str], read_file: Callable[
 
 
 def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | bool]:
-    """The configuration of a confluent-kafka client, secrets included: never log it."""
-    return dict(resolved)
+    """The configuration of a confluent-kafka client, secrets included: never log it.
+
+    Tokens that librdkafka cannot get by itself are for its callback (`oauth_cb`) to bring.
+    """
+    if resolved.get("sasl.mechanism") != "AWS_MSK_IAM" and token_file(resolved) is None:
+        return dict(resolved)
+    kept = {name: value for name, value in resolved.items() if not name.startswith("sasl.oauthbearer.")}
+    return {**kept, "sasl.mechanism": "OAUTHBEARER"}
+
+
+def token_file(resolved: Mapping[str, str]) -> Path | None:
+    """The file that the token endpoint is, where its URL is `file:///…`, as for Java's client."""
+    endpoint = resolved.get("sasl.oauthbearer.token.endpoint.url", "")
+    return Path(unquote(endpoint.removeprefix("file://"))) if endpoint.startswith("file://") else None
+
+
+def extensions(resolved: Mapping[str, str]) -> dict[str, str]:
+    """The SASL extensions (KIP-342) by name."""
+    pairs = (pair.partition("=") for pair in resolved.get("sasl.oauthbearer.extensions", "").split(","))
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
+
+
+def refuse_unsupported(resolved: Mapping[str, str], client: Callable[[Property], Treatment]) -> None:
+    """Check that the client can do what every property asks for.
+
+    Raises:
+        KafkaformError: It cannot; names the first property.
+    """
+    for name, value in resolved.items():
+        treatment = client(PROPERTIES[name])
+        if isinstance(treatment, Refused) and value != treatment.unless:
+            raise KafkaformError(f"client property {name}: {treatment.why}", hint=treatment.hint)
 
 
 def renamed(resolved: Mapping[str, str], client: Callable[[Property], Treatment]) -> dict[str, str]:
@@ -168,18 +193,10 @@ def renamed(resolved: Mapping[str, str], client: Callable[[Property], Treatment]
     Raises:
         KafkaformError: The client cannot do what one of the properties asks for.
     """
-    result: dict[str, str] = {}
-    for name, value in resolved.items():
-        treatment = client(PROPERTIES[name])
-        match treatment:
-            case Renamed():
-                if value != treatment.default:
-                    result[treatment.name] = value
-            case Refused():
-                if value != treatment.unless:
-                    raise KafkaformError(f"client property {name}: {treatment.why}", hint=treatment.hint)
-            case Handled() | Unused():
-                pass
-            case _:
-                assert_never(treatment)
-    return result
+    refuse_unsupported(resolved, client)
+    treatments = ((client(PROPERTIES[name]), value) for name, value in resolved.items())
+    return {
+        treatment.name: value
+        for treatment, value in treatments
+        if isinstance(treatment, Renamed) and value != treatment.default
+    }

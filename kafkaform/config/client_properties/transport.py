@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from kafkaform.config.client_properties.resolution import extensions, refuse_unsupported, token_file
+from kafkaform.config.client_properties.tls import https_context, tls_context
+from kafkaform.core.errors import KafkaformError
 
 if TYPE_CHECKING:
     import ssl
@@ -83,6 +90,7 @@ class TransportSettings:
         tls: The TLS context; None for plain text.
         sasl: How to log in; None where nobody does, or only by TLS.
         socket_options: Level, name and value of each.
+        address_family: The addresses to use: of IPv4, of IPv6, or any.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
@@ -90,3 +98,97 @@ class TransportSettings:
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
     socket_options: tuple[tuple[int, int, int], ...] = ()
+    address_family: socket.AddressFamily = socket.AF_UNSPEC
+
+
+_DEFAULT_PORT = "9092"
+_FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
+_BUFFERS = {
+    "socket.send.buffer.bytes": socket.SO_SNDBUF,
+    "socket.receive.buffer.bytes": socket.SO_RCVBUF,
+}
+_OAUTHBEARER = "sasl.oauthbearer."
+_AWS_HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$")
+"""The name of a broker of MSK; the group is its region."""
+
+
+def to_transport(resolved: Mapping[str, str]) -> TransportSettings:
+    """The settings of kafkaform's own connections, secrets included: never log them.
+
+    Raises:
+        KafkaformError: These connections cannot do what a property asks for, or a certificate cannot be
+            read; names the property.
+    """
+    refuse_unsupported(resolved, lambda property_: property_.transport)
+    servers = resolved.get("bootstrap.servers", "").split(",")
+    bootstrap = tuple(address(server) for server in servers if server.strip())
+    protocol = resolved.get("security.protocol", "PLAINTEXT")
+    return TransportSettings(
+        bootstrap=bootstrap,
+        client_id=resolved.get("client.id", "kafkaform"),
+        tls=tls_context(resolved) if "SSL" in protocol else None,
+        sasl=_sasl(resolved, bootstrap) if protocol.startswith("SASL_") else None,
+        socket_options=_socket_options(resolved),
+        address_family=_FAMILIES[resolved.get("broker.address.family", "any")],
+    )
+
+
+def address(server: str) -> tuple[str, int]:
+    """Host and port, as lists of bootstrap servers have them: `host`, `host:9092`, `[::1]:9092`."""
+    named = server.strip().rpartition("://")[2]
+    host, _, port = named.rpartition(":")
+    if not host or not port.isdecimal() or (host.count(":") > 0 and not host.endswith("]")):
+        host, port = named, _DEFAULT_PORT
+    return host.strip("[]"), int(port)
+
+
+def _socket_options(resolved: Mapping[str, str]) -> tuple[tuple[int, int, int], ...]:
+    options: list[tuple[int, int, int]] = []
+    if resolved.get("socket.keepalive.enable") == "true":
+        options.append((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+    for name, option in _BUFFERS.items():
+        if size := int(resolved.get(name, "0")):
+            options.append((socket.SOL_SOCKET, option, size))
+    return tuple(options)
+
+
+def _sasl(resolved: Mapping[str, str], bootstrap: tuple[tuple[str, int], ...]) -> SaslSettings:
+    mechanism = resolved["sasl.mechanism"]
+    if mechanism == "AWS_MSK_IAM":  # Java's name; brokers of MSK take its tokens by OAUTHBEARER, too
+        return SaslSettings("OAUTHBEARER", tokens=MskIamSettings(_region(bootstrap)))
+    if mechanism == "OAUTHBEARER":
+        return SaslSettings(mechanism, tokens=_tokens(resolved), extensions=extensions(resolved))
+    return SaslSettings(
+        mechanism,
+        username=resolved.get("sasl.username", ""),
+        password=resolved.get("sasl.password", ""),
+        service=resolved.get("sasl.kerberos.service.name", "kafka"),
+    )
+
+
+def _tokens(resolved: Mapping[str, str]) -> OidcSettings | TokenFileSettings:
+    endpoint = resolved[f"{_OAUTHBEARER}token.endpoint.url"]
+    if (path := token_file(resolved)) is not None:
+        return TokenFileSettings(path)
+    return OidcSettings(
+        endpoint,
+        resolved[f"{_OAUTHBEARER}client.id"],
+        resolved[f"{_OAUTHBEARER}client.secret"],
+        resolved.get(f"{_OAUTHBEARER}scope"),
+        https_context(resolved),
+    )
+
+
+def _region(bootstrap: tuple[tuple[str, int], ...]) -> str:
+    """The AWS region, by the name of a broker; where that is one's own, by the variables of AWS."""
+    for host, _ in bootstrap:
+        if named := _AWS_HOST.search(host.lower()):
+            return named.group(1)
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region is None:
+        raise KafkaformError(
+            "client property sasl.mechanism: AWS_MSK_IAM needs the cluster's region, "
+            "and bootstrap.servers does not name it",
+            hint="set the environment variable AWS_REGION",
+        )
+    return region

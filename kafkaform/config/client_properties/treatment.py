@@ -19,7 +19,7 @@ class Renamed:
 class Handled:
     """Translated by code of its own; `how` is for the reader of the matrix."""
 
-    how: str
+    how: str = "used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ Treatment: TypeAlias = Renamed | Handled | Unused | Refused
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its values, and its fate in kafka-python and Java.
+    """One property: its values, and its fate in kafkaform's own connections and Java.
 
     Attributes:
         name: librdkafka's name.
         kind: What its value may look like.
-        kafka_python: What becomes of it in kafka-python.
+        transport: What becomes of it in kafkaform's own connections.
         java: What becomes of it in Kafka's Java client.
         sensitive: Its value is never shown.
         shown: Its value may be shown even when it was read from the environment or a file.
@@ -59,7 +59,7 @@ class Property:
 
     name: str
     kind: Kind
-    kafka_python: Treatment
+    transport: Treatment
     java: Treatment
     sensitive: bool = False
     shown: bool = False

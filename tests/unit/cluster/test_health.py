@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.cluster.transport import kafka_python
+from kafkaform.cluster.transport import brokers
 from kafkaform.core.errors import ClusterError, PermissionDenied
 from kafkaform.core.health import Health
 from kafkaform.core.layout import PartitionState
@@ -19,7 +19,7 @@ def test_topics_that_exist_once_are_listed_once() -> None:
 
 
 def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_python, "_PAUSE_S", 0)
+    monkeypatch.setattr(brokers, "_PAUSE_S", 0)
     failures = [ClusterError("refused")] * 2
 
     def ask() -> str:
@@ -27,13 +27,13 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
             raise failures.pop()
         return "answer"
 
-    assert kafka_python.retried(ask) == "answer"
+    assert brokers.retried(ask) == "answer"
     failures.extend([ClusterError("refused")] * 99)
     with pytest.raises(ClusterError, match="refused"):
-        kafka_python.retried(ask)
+        brokers.retried(ask)
     refusals = [PermissionDenied("no")]
     with pytest.raises(PermissionDenied):
-        kafka_python.retried(lambda: _raised(refusals.pop()))
+        brokers.retried(lambda: _raised(refusals.pop()))
     assert not refusals
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from kafkaform.cluster.kafka import lock_membership
 from kafkaform.cluster.kafka.lock_membership import Membership
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core.errors import LockLost, PermissionDenied, RequestRejected
 from kafkaform.core.lock import NAME
 
@@ -64,7 +65,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def membership() -> tuple[Membership, Played]:
-    made = Membership(Connection(NOBODY, dict), "me")
+    made = Membership(Connection(NOBODY, lambda: TransportSettings(())), "me")
     played: Any = made._consumer
     return made, played
 

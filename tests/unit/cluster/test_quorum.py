@@ -10,14 +10,15 @@ import pytest
 
 from kafkaform.cluster.kafka import health
 from kafkaform.cluster.kafka.health import METADATA_LOG, read_quorum
-from kafkaform.cluster.transport.api import Api, RequestType, read_answers
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.message_schema import RequestType, read_answer
+from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.core.health import Part, Quorum, Voter
 
 TIMEOUT_S = 3.0
 NO_TAGS = b"\x00"
-NOT_LEADER, NOT_AUTHORISED = 6, 31
+NOT_LEADER, NOT_AUTHORISED, UNSUPPORTED, INVALID_REQUEST = 6, 31, 35, 42
 OBSERVER = (9, 1, 1)
 
 
@@ -38,16 +39,19 @@ class Answering:
         self.asked: list[tuple[int, bytes]] = []
         self.patience_s = 0.0
 
-    def speaks(self, api: Api) -> bool:
-        assert (api.key, api.flexible) == (55, True)
-        return api.version in self._versions
+    def offers(self, request_type: RequestType[Any]) -> bool:
+        return request_type.is_offered(self._offered())
 
-    def ask(self, request_type: RequestType[Any], bodies: list[bytes], *, timeout_s: float) -> list[Any]:
+    def _offered(self) -> dict[int, tuple[int, int]]:
+        return {QUORUM.key: (min(self._versions), max(self._versions))} if self._versions else {}
+
+    def ask(self, request_type: RequestType[Any], requests: list[Any], *, timeout_s: float) -> list[Any]:
         self.patience_s = timeout_s
-        self.asked += [(request_type.api.version, body) for body in bodies]
+        version = request_type.version(self._offered())
+        self.asked += [(version, request_type.write(request, version)) for request in requests]
         if isinstance(self._answer, ClusterError):
             raise self._answer
-        return read_answers(request_type, [self._answer], "a broker")
+        return [read_answer(request_type, self._answer, version, "a broker")]
 
 
 def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:
@@ -101,6 +105,14 @@ def test_where_nobody_leads(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
     assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
     assert unread == {}
+
+
+@pytest.mark.parametrize("error", [UNSUPPORTED, INVALID_REQUEST])
+def test_a_request_that_is_refused_does_not_mean_that_nobody_leads(error: int) -> None:
+    unread: dict[Part, str] = {}
+    told = answer(-1, [], 1, of_all=error)
+    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) is None
+    assert unread.keys() == {Part.QUORUM}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from kafkaform.cluster.kafka.audit_topic import AuditTopic
 from kafkaform.cluster.kafka.lock_membership import Membership
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import signals_kept
+from kafkaform.config.client_properties.transport import TransportSettings
 
 NOBODY: dict[str, object] = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -39,7 +40,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
 
     monkeypatch.setattr(lock_membership, "GIVE_UP_S", 0.1)
     monkeypatch.setattr(AuditTopic, "_exists", lambda _: True)
-    made = Connection(NOBODY, dict)
+    made = Connection(NOBODY, lambda: TransportSettings(()))
     monkeypatch.setattr(logging.getLogger("kafkaform.librdkafka"), "log", log)
     before = signal.getsignal(signal.SIGINT)
     yield made

@@ -19,12 +19,10 @@ from kafkaform.cluster.kafka.replicas import wire_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.throttles import read_rates
 from kafkaform.cluster.kafka.topic_sources import WireReader
-from kafkaform.cluster.transport import broker_socket
-from kafkaform.cluster.transport.api import LARGEST, Api, RequestType, T, malformed, read_answers
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import group_messages, large_answers
-from kafkaform.cluster.wire.partitions import PLACEMENT
-from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer
+from kafkaform.cluster.wire import group_messages, large_answers, message_schema, messages
+from kafkaform.cluster.wire.message_schema import LARGEST, RequestType, T, malformed, read_answer
+from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer, NotOffered
 from kafkaform.core.health import LogDir
 from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
@@ -144,27 +142,26 @@ def share_offsets() -> bytes:
     return pack(">i", 0) + array(group) + TAGS
 
 
-def samples() -> list[tuple[RequestType[Any], bytes]]:
+def samples() -> list[tuple[RequestType[Any], int, bytes]]:
     return [
-        (broker_socket._API_VERSIONS, versions()),
-        (large_answers.TOPICS, metadata()),
-        (large_answers.ADDRESSES, metadata()),
-        (PLACEMENT, metadata()),
-        (large_answers.TOPIC_CONFIGS, configs()),
-        (health._REQUEST_TYPES[0], told_quorum()),
-        (reassignments._RUNNING, running()),
-        (sizes._LOG_DIRS, log_dirs()),
-        (group_listing._LIST_GROUPS, groups()),
-        (group_listing._WITH_CONFIGS, resources()),
-        (group_messages.FIND_COORDINATORS, coordinators()),
-        (group_messages.DESCRIBE_CLASSIC, classic()),
-        (group_messages.DESCRIBE_SHARE, share()),
-        (group_messages.DESCRIBE_STREAMS, streams()),
-        (group_messages.SHARE_OFFSETS, share_offsets()),
+        (messages.API_VERSIONS, 0, versions()),
+        (large_answers.METADATA, 12, metadata()),
+        (large_answers.TOPIC_CONFIGS, 1, configs()),
+        (messages.QUORUM, 1, told_quorum()),
+        (messages.LIST_REASSIGNMENTS, 0, running()),
+        (messages.LOG_DIRS, 2, log_dirs()),
+        (messages.CONFIG_RESOURCES, 1, resources()),
+        (group_messages.LIST_GROUPS, 5, groups()),
+        (group_messages.FIND_COORDINATORS, 4, coordinators()),
+        (group_messages.DESCRIBE_CLASSIC, 5, classic()),
+        (group_messages.DESCRIBE_SHARE, 1, share()),
+        (group_messages.DESCRIBE_STREAMS, 0, streams()),
+        (group_messages.SHARE_OFFSETS, 0, share_offsets()),
     ]
 
 
 SAMPLES = samples()
+VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -174,14 +171,59 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4."""
     one = pack(">i", 1)
     key = one + pack(">h", 1) + b"k"
-    assert (
-        large_answers.describe_configs_of_topics({"t": ["k"]})
-        == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
-    )
-    assert (
-        large_answers.describe_configs_of_brokers([7], ["k"])
-        == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
-    )
+    of_topic = large_answers.TOPIC_CONFIGS.write({"t": ["k"]}, 1)
+    assert of_topic == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
+    of_broker = large_answers.BROKER_CONFIGS.write({"7": ["k"]}, 1)
+    assert of_broker == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
+    every = large_answers.TOPIC_CONFIGS.write({"t": None}, 1)
+    assert every == one + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
+
+
+@pytest.mark.parametrize(
+    ("version", "every", "none", "one"),
+    [
+        (4, b"\xff\xff\xff\xff\x00", bytes(4) + b"\x00", pack(">ih", 1, 1) + b"t\x00"),
+        (8, b"\xff\xff\xff\xff" + bytes(3), bytes(4) + bytes(3), pack(">ih", 1, 1) + b"t" + bytes(3)),
+        (9, b"\x00" + bytes(4), b"\x01" + bytes(4), b"\x02\x02t\x00" + bytes(4)),
+        (10, b"\x00" + bytes(4), b"\x01" + bytes(4), b"\x02" + bytes(16) + b"\x02t\x00" + bytes(4)),
+        (12, b"\x00" + bytes(3), b"\x01" + bytes(3), b"\x02" + bytes(16) + b"\x02t\x00" + bytes(3)),
+    ],
+)
+def test_metadata_is_asked_for_in_every_version_without_creating_a_topic(
+    version: int, every: bytes, none: bytes, one: bytes
+) -> None:
+    write = large_answers.METADATA.write
+    assert (write(None, version), write((), version), write(["t"], version)) == (every, none, one)
+
+
+def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> None:
+    body = metadata()
+    told = large_answers.METADATA.read(body, 12)
+    assert told == large_answers._converted(large_answers.METADATA_SCHEMA.read(body, 12))
+    assert told.brokers == {1: ("localhost", 9092, "rack")}
+    assert (told.cluster_id, told.controller) == ("cluster", 1)
+    assert [(topic.name, topic.topic_id) for topic in told.topics] == [("t", bytes(range(16)))]
+    assert told.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
+
+
+def test_the_highest_version_that_both_sides_know_is_chosen() -> None:
+    log_dirs = messages.LOG_DIRS
+    assert [log_dirs.version({35: most}) for most in ((0, 9), (0, 3), (1, 1))] == [4, 3, 1]
+    for offered, said in (
+        ({}, "this cluster does not offer DescribeLogDirs"),
+        ({35: (5, 7)}, "this cluster does not offer DescribeLogDirs in version 1 to 4, only in 5 to 7"),
+        ({35: (0, 0)}, "this cluster does not offer DescribeLogDirs in version 1 to 4, only in 0"),
+    ):
+        assert not log_dirs.is_offered(offered)
+        with pytest.raises(NotOffered) as caught:
+            log_dirs.version(offered)
+        assert (caught.value.message, caught.value.request) == (said, "DescribeLogDirs")
+
+
+def test_what_a_version_has_no_field_for_is_not_left_out_in_silence() -> None:
+    assert group_messages.LIST_GROUPS.write({}, 3) == b"\x00"
+    with pytest.raises(NotOffered, match="does not offer ListGroups with types"):
+        group_messages.LIST_GROUPS.write({"types": ["share"]}, 4)
 
 
 # --- lengths --------------------------------------------------------------------------------------
@@ -194,22 +236,22 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
 @example(2**21, b"", b"\xff")
 @example(2**28, b"\xff", b"")
 def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind: bytes) -> None:
-    written = large_answers.length(number)
+    written = message_schema.length(number)
     assert written == varint(number)
-    assert large_answers.uvarint(before + written + behind, len(before)) == (number, len(before + written))
+    assert message_schema.uvarint(before + written + behind, len(before)) == (number, len(before + written))
 
 
 def test_a_length_has_no_more_than_five_bytes() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
-        large_answers.uvarint(b"\x80" * 1_000 + b"\x01", 0)
+        message_schema.uvarint(b"\x80" * 1_000 + b"\x01", 0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 2**14, 2**21 + 1])
 def test_strings_of_every_length(size: int) -> None:
     text = "x" * size
-    assert large_answers.compact_string(large_answers.string(text) + b"\x00", 0) == (
+    assert message_schema.compact_string(message_schema.string(text) + b"\x00", 0) == (
         text,
-        len(large_answers.string(text)),
+        len(message_schema.string(text)),
     )
 
 
@@ -266,57 +308,56 @@ damages = st.builds(
 )
 
 
-def read(request_type: RequestType[T], body: bytes) -> T | None:
+def read(request_type: RequestType[T], version: int, body: bytes) -> T | None:
     """What is read; None if it is told to be malformed."""
     try:
-        return read_answers(request_type, [Counted(body)], "broker:9092")[0]
+        return read_answer(request_type, Counted(body), version, "broker:9092")
     except MalformedAnswer as error:
         told = error.message
-    assert told.startswith(f"broker:9092: malformed answer to {request_type.api}: ")
+    assert told.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
     assert "\n" not in told
     return None
 
 
-@pytest.mark.parametrize(("request_type", "body"), SAMPLES, ids=lambda one: str(getattr(one, "api", "")))
-def test_the_samples_are_read_whole_and_no_part_of_them_is(
-    request_type: RequestType[Any], body: bytes
-) -> None:
-    assert read_answers(request_type, [body], "") != [None]
-    if request_type is not large_answers.ADDRESSES:  # of which the rest is of no interest
-        for end in range(len(body)):
-            assert read(request_type, body[:end]) is None, f"cut at {end} of {len(body)}"
-        assert read(request_type, body + b"\x00") is None
-
-
 @pytest.mark.parametrize(
-    "request_type",
-    [large_answers.TOPICS, PLACEMENT, large_answers.ADDRESSES],
-    ids=["topics", "placement", "brokers"],
+    ("request_type", "version", "body"), SAMPLES, ids=lambda one: str(getattr(one, "name", ""))
 )
-def test_zeros_are_no_cluster_without_topics(request_type: RequestType[Any]) -> None:
+def test_the_samples_are_read_whole_and_no_part_of_them_is(
+    request_type: RequestType[Any], version: int, body: bytes
+) -> None:
+    assert read_answer(request_type, body, version, "") is not None
+    for end in range(len(body)):
+        assert read(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
+    assert read(request_type, version, body + b"\x00") is None
+
+
+def test_zeros_are_no_cluster_without_topics() -> None:
     """Lists that are null where the protocol has none: every topic would be planned anew."""
-    assert read(request_type, bytes(12)) is None
+    assert read(large_answers.METADATA, 12, bytes(12)) is None
 
 
 @pytest.mark.parametrize(
     "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
-    assert read(large_answers.TOPIC_CONFIGS, body) is None
+    assert read(large_answers.TOPIC_CONFIGS, 1, body) is None
 
 
 @examples(10)
 @given(st.sampled_from(SAMPLES), damages)
 def test_a_damaged_answer_is_read_or_told_to_be_malformed(
-    sample: tuple[RequestType[Any], bytes], damage: Damage
+    sample: tuple[RequestType[Any], int, bytes], damage: Damage
 ) -> None:
-    request_type, body = sample
-    read(request_type, damage.to(body))
+    request_type, version, body = sample
+    read(request_type, version, damage.to(body))
 
 
-@given(st.sampled_from([request_type for request_type, _ in SAMPLES]), st.binary(max_size=200))
-def test_any_bytes_are_read_or_told_to_be_malformed(request_type: RequestType[Any], body: bytes) -> None:
-    read(request_type, body)
+@given(st.sampled_from(SAMPLES), st.data(), st.binary(max_size=200))
+def test_any_bytes_in_any_version_are_read_or_told_to_be_malformed(
+    sample: tuple[RequestType[Any], int, bytes], data: st.DataObject, body: bytes
+) -> None:
+    request_type = sample[0]
+    read(request_type, data.draw(st.integers(*request_type.versions)), body)
 
 
 def test_what_is_claimed_takes_no_memory() -> None:
@@ -325,17 +366,17 @@ def test_what_is_claimed_takes_no_memory() -> None:
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
     try:
-        for request_type, body in SAMPLES:
+        for request_type, version, body in SAMPLES:
             for at in range(len(body)):
                 for claim in (b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"):
-                    read(request_type, body[:at] + claim + body[at + 1 :])
+                    read(request_type, version, body[:at] + claim + body[at + 1 :])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak - before < 5_000_000
 
 
-@pytest.mark.parametrize("largest", [request_type.api.largest for request_type, _ in SAMPLES])
+@pytest.mark.parametrize("largest", [request_type.largest for request_type, _, _ in SAMPLES])
 def test_no_answer_may_be_larger_than_what_clients_take(largest: int) -> None:
     assert largest <= max(LARGEST, 100_000_000)
 
@@ -348,11 +389,11 @@ def test_answers_of_the_largest_clusters_pass() -> None:
     described_topic = described(
         "n" * 100, *[entry("leader.replication.throttled.replicas", "x" * 20, 5)] * 30
     )
-    assert 10 * 2_000 * len(described_topic) < large_answers.DESCRIBE_CONFIGS.largest
+    assert 10 * 2_000 * len(described_topic) < large_answers.TOPIC_CONFIGS.largest
 
 
 def test_a_malformed_answer_names_the_broker_and_the_request() -> None:
-    error = malformed("kafka-1:9092", large_answers.METADATA, "index out of range")
+    error = malformed("kafka-1:9092", "Metadata v12", "index out of range")
     assert error.message == "kafka-1:9092: malformed answer to Metadata v12: index out of range"
     assert error.hint
 
@@ -370,17 +411,19 @@ class Damaged:
     def reached(self) -> Any:
         raise ClusterError("nobody else is asked")
 
-    def speaks(self, api: Api) -> bool:
-        return api.key in self._answers
+    def offers(self, request_type: RequestType[Any]) -> bool:
+        return request_type.key in self._answers and request_type is not group_messages.FIND_COORDINATOR
 
-    def ask(self, request_type: RequestType[T], bodies: list[bytes], **_: Any) -> list[T]:
-        return read_answers(
-            request_type, [Counted(self._answers[request_type.api.key])] * len(bodies), "broker"
-        )
+    def ask(self, request_type: RequestType[T], requests: list[Any], **_: Any) -> list[T]:
+        body = Counted(self._answers[request_type.key])
+        return [read_answer(request_type, body, VERSIONS[request_type.key], "broker") for _ in requests]
 
-    def ask_each(self, request_type: RequestType[T], body: bytes, _: float) -> dict[int, T | ClusterError]:
+    def ask_controller(self, request_type: RequestType[T], request: Any, _: float) -> T:
+        return self.ask(request_type, [request])[0]
+
+    def ask_each(self, request_type: RequestType[T], request: Any, _: float) -> dict[int, T | ClusterError]:
         try:
-            (told,) = self.ask(request_type, [body])
+            (told,) = self.ask(request_type, [request])
         except MalformedAnswer as error:
             return {1: error}
         return {1: told}
@@ -412,7 +455,7 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("answers", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
-    monkeypatch.setattr("kafkaform.cluster.transport.kafka_python._PAUSE_S", 0)
+    monkeypatch.setattr("kafkaform.cluster.transport.brokers._PAUSE_S", 0)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -451,22 +494,20 @@ def test_answers_about_others_than_were_asked_about_are_errors() -> None:
 
 
 class Volumes:
-    """A connection whose brokers answer DescribeLogDirs v4 as told, or do not know it."""
+    """A connection whose brokers answer DescribeLogDirs as told, in the version that is given."""
 
-    def __init__(self, answers: Mapping[int, bytes | ClusterError] | None) -> None:
+    def __init__(self, answers: Mapping[int, bytes | ClusterError], version: int) -> None:
         self._answers = answers
+        self._version = version
 
-    def speaks(self, api: Api) -> bool:
-        assert (api.key, api.version) == (35, 4)
-        return self._answers is not None
-
-    def ask_each(self, request_type: RequestType[Any], body: bytes, timeout_s: float) -> dict[int, Any]:
-        assert (body, timeout_s) == (b"\x01\x00", 3.0)
+    def ask_each(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> dict[int, Any]:
+        assert request_type is messages.LOG_DIRS
+        assert (request_type.write(request, self._version), timeout_s) == (b"\x01\x00", 3.0)
         return {
             broker: answer
             if isinstance(answer, ClusterError)
-            else read_answers(request_type, [answer], f"broker {broker}")[0]
-            for broker, answer in (self._answers or {}).items()
+            else read_answer(request_type, answer, self._version, f"broker {broker}")
+            for broker, answer in self._answers.items()
         }
 
 
@@ -479,8 +520,10 @@ def described_volumes(*dirs: tuple[str, int, int, int], error: int = 0) -> bytes
     return pack(">ih", 0, error) + bytes([len(dirs) + 1]) + b"".join(each) + b"\x00"
 
 
-def read_volumes(answers: Mapping[int, bytes | ClusterError] | None) -> tuple[tuple[LogDir, ...], str]:
-    return read_log_dirs(cast("Connection", Volumes(answers)), 3.0)
+def read_volumes(
+    answers: Mapping[int, bytes | ClusterError], version: int = 4
+) -> tuple[tuple[LogDir, ...], str]:
+    return read_log_dirs(cast("Connection", Volumes(answers, version)), 3.0)
 
 
 def test_each_log_directory_is_told_with_its_volume() -> None:
@@ -491,8 +534,15 @@ def test_each_log_directory_is_told_with_its_volume() -> None:
     )
 
 
-def test_brokers_before_volumes_were_told_are_not_asked() -> None:
-    assert read_volumes(None) == ((), "")
+def test_brokers_before_volumes_were_told_name_only_what_is_offline() -> None:
+    """Version 2, of Kafka 2.8: neither an error of the whole nor volumes."""
+    each = b"".join(pack(">h", code) + string(path) + b"\x01\x00" for path, code in (("/a", 56), ("/b", 0)))
+    assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), "")
+
+
+def test_a_cluster_without_the_request_is_told_of_once() -> None:
+    nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
+    assert read_volumes(nobody) == ((), "this cluster does not offer DescribeLogDirs")
 
 
 def test_who_does_not_tell_of_volumes_is_named() -> None:

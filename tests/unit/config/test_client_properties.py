@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import ssl
 import subprocess
 from collections.abc import Mapping
@@ -22,19 +23,27 @@ from kafkaform.config.client_properties.java import to_java
 from kafkaform.config.client_properties.java_file import from_java_properties
 from kafkaform.config.client_properties.other_names import IGNORED, JAAS_AND_STORES, RENAMED, UNAVAILABLE
 from kafkaform.config.client_properties.properties import MalformedReference, escape, parse_template
+from kafkaform.config.client_properties.transport import (
+    MskIamSettings,
+    OidcSettings,
+    SaslSettings,
+    TokenFileSettings,
+    TransportSettings,
+    address,
+)
 from kafkaform.config.client_properties.treatment import (
     Choice,
     Flag,
-    Handled,
     Number,
     Property,
     Refused,
     Renamed,
-    Treatment,
+    Unused,
 )
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import Location
 from scripts.generate_docs import client_matrix, clients_page
+from tests.support.certificates import Authority
 
 SASL = {
     "bootstrap.servers": "a:9092, b:9092",
@@ -51,6 +60,8 @@ OAUTH = {
     "sasl.oauthbearer.client.secret": "${env:PW}",
     "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
 }
+MSK_IAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
 
 def no_file(path: str) -> str:
@@ -69,6 +80,18 @@ def problems_of(raw: Mapping[str, object]) -> list[Problem]:
 
 def resolved(raw: Mapping[str, object], **environ: str) -> cp.Resolved:
     return cp.resolve(parsed(raw), {"PW": "hunter2", **environ}, cp.read_secret_file)
+
+
+def tls_of(values: Mapping[str, str]) -> ssl.SSLContext:
+    context = cp.to_transport(values).tls
+    assert context is not None
+    return context
+
+
+def sasl_of(values: Mapping[str, str]) -> SaslSettings:
+    settings = cp.to_transport(values).sasl
+    assert settings is not None
+    return settings
 
 
 # --- the allow-list --------------------------------------------------------------------------------
@@ -162,8 +185,25 @@ def test_what_goes_into_a_shell_command_of_the_client_holds_nothing_of_a_shell(n
     assert value not in str(caught.value.problems)
 
 
-def test_an_oauth_endpoint_is_a_url_of_the_web() -> None:
-    assert len(problems_of({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"})) == 1
+@pytest.mark.parametrize("url", ["ftp://idp.example/token", "file://host/token", "file:token", "/token"])
+def test_an_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
+    (problem,) = problems_of({**OAUTH, TOKEN_URL: url})
+    assert "must be an http:// or https:// URL, or file:///PATH" in problem.message
+
+
+def test_a_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
+    raw = {name: value for name, value in OAUTH.items() if ".client." not in name}
+    url = (tmp_path / "a token").as_uri()
+    for written, environ in ((url, {}), ("${env:URL}", {"URL": url})):
+        values = resolved({**raw, TOKEN_URL: written}, **environ)
+        assert sasl_of(values).tokens == TokenFileSettings(tmp_path / "a token")
+        assert cp.to_librdkafka(values) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+        java = to_java(values)
+        assert java[TOKEN_URL] == url
+        assert dict(parse_jaas(java["sasl.jaas.config"]).options) == {}
+    with pytest.raises(InvalidInput) as caught:
+        resolved({**raw, TOKEN_URL: "${env:URL}"}, URL="https://idp.example/token")
+    assert len(caught.value.problems) == 2
 
 
 def test_two_names_of_one_property() -> None:
@@ -346,28 +386,15 @@ def test_librdkafka_knows_every_name(name: str) -> None:
 def test_every_treatment_is_carried_out(property_: Property) -> None:
     value = {property_.name: sample(property_)}
 
-    def outcome(treatment: Treatment, translated: Mapping[str, object]) -> None:
-        assert not isinstance(treatment, Refused)
-        if isinstance(treatment, Renamed):
-            assert str(translated[treatment.name]) == value[property_.name]
-        elif not isinstance(treatment, Handled):
-            assert translated == {}
-
-    for treatment, translate in ((property_.kafka_python, cp.to_kafka_python), (property_.java, to_java)):
+    for treatment, translate in ((property_.transport, cp.to_transport), (property_.java, to_java)):
         if isinstance(treatment, Refused):
             with pytest.raises(KafkaformError, match=property_.name) as caught:
                 translate(value)
             assert caught.value.hint
-        elif isinstance(treatment, Renamed) and property_.name != "sasl.mechanism":
-            outcome(treatment, translate(value))
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python reads its own schemas the old way
-def test_every_argument_for_kafka_python_exists_there() -> None:
-    from kafka.admin import KafkaAdminClient
-
-    names = {p.kafka_python.name for p in PROPERTIES.values() if isinstance(p.kafka_python, Renamed)}
-    assert names <= set(KafkaAdminClient.DEFAULT_CONFIG)
+    if isinstance(property_.java, Renamed):
+        assert to_java(value)[property_.java.name] == value[property_.name]
+    if isinstance(property_.transport, Unused):
+        assert cp.to_transport(value) == cp.to_transport({})
 
 
 def test_librdkafka_gets_the_values_as_they_are() -> None:
@@ -379,23 +406,100 @@ def test_librdkafka_gets_the_values_as_they_are() -> None:
     }
 
 
-def test_kafka_python_gets_typed_keyword_arguments() -> None:
-    raw = {**SASL, "socket.timeout.ms": 5000, "socket.keepalive.enable": True, "socket.send.buffer.bytes": 0}
-    arguments = cp.to_kafka_python(resolved(raw))
-    context = arguments.pop("ssl_context")
-    assert isinstance(context, ssl.SSLContext)
-    options = arguments.pop("socket_options")
-    assert isinstance(options, list)
-    assert len(options) == 2
-    assert arguments == {
-        "bootstrap_servers": ["a:9092", "b:9092"],
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "svc",
-        "sasl_plain_password": "hunter2",
-        "request_timeout_ms": 5000,
-        "ssl_check_hostname": True,
-    }
+def test_the_transport_gets_addresses_socket_options_and_the_login() -> None:
+    raw = {**SASL, "client.id": "me", "socket.keepalive.enable": True, "broker.address.family": "v6"}
+    settings = cp.to_transport(
+        resolved({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
+    )
+    assert settings.bootstrap == (("a", 9092), ("b", 9092))
+    assert settings.client_id == "me"
+    assert settings.tls is not None
+    assert settings.sasl == SaslSettings("SCRAM-SHA-512", "svc", "hunter2")
+    assert settings.address_family == socket.AF_INET6
+    with socket.socket() as opened:
+        for option in settings.socket_options:
+            opened.setsockopt(*option)
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (4096, 2 * 4096)
+    assert len(settings.socket_options) == 2
+    assert "hunter2" not in repr(settings) + repr(settings.sasl)
+
+
+def test_the_transport_needs_neither_tls_nor_a_login() -> None:
+    settings = cp.to_transport({"bootstrap.servers": "a:1"})
+    assert settings == TransportSettings((("a", 1),))
+    assert (settings.client_id, settings.socket_options) == ("kafkaform", ())
+
+
+@pytest.mark.parametrize(
+    ("server", "read"),
+    [
+        ("kafka-1:9093", ("kafka-1", 9093)),
+        (" kafka-1 ", ("kafka-1", 9092)),
+        ("10.0.0.1:9094", ("10.0.0.1", 9094)),
+        ("[2001:db8::1]:9095", ("2001:db8::1", 9095)),
+        ("[::1]", ("::1", 9092)),
+        ("::1", ("::1", 9092)),
+        ("SSL://kafka-1:9096", ("kafka-1", 9096)),
+        ("PLAINTEXT://kafka-1", ("kafka-1", 9092)),
+    ],
+)
+def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> None:
+    assert address(server) == read
+
+
+def test_the_transport_gets_oauth_client_credentials(pki: Path) -> None:
+    raw = {**OAUTH, "sasl.oauthbearer.scope": "kafka", "sasl.oauthbearer.extensions": "a=1, b=2,"}
+    settings = sasl_of(resolved(raw))
+    assert settings.mechanism == "OAUTHBEARER"
+    assert settings.extensions == {"a": "1", "b": "2"}
+    endpoint = "https://idp.example/token"
+    assert settings.tokens == OidcSettings(endpoint, "svc", "hunter2", "kafka", None)
+    assert "hunter2" not in repr(settings) + repr(settings.tokens)
+    certificate = pki / "cert.pem"
+    for authority in (
+        {"https.ca.location": str(certificate)},
+        {"https.ca.pem": escape(certificate.read_text())},
+    ):
+        tokens = sasl_of(resolved({**OAUTH, **authority})).tokens
+        assert isinstance(tokens, OidcSettings)
+        assert tokens.tls is not None
+        assert (tokens.tls.verify_mode, tokens.tls.check_hostname) == (ssl.CERT_REQUIRED, True)
+        assert tokens.tls.cert_store_stats()["x509"] == 1
+    with pytest.raises(KafkaformError, match=r"https\.ca\.location.*no such file"):
+        cp.to_transport(resolved({**OAUTH, "https.ca.location": "/no/such/ca.pem"}))
+
+
+@pytest.mark.parametrize(
+    ("servers", "region"),
+    [
+        ("b-1.demo.abc123.c2.kafka.us-east-1.amazonaws.com:9098", "us-east-1"),
+        ("boot-x1y2.c1.kafka-serverless.eu-west-2.amazonaws.com:9098", "eu-west-2"),
+        ("B-1.DEMO.abc.c2.KAFKA.cn-north-1.amazonaws.com.cn:9098", "cn-north-1"),
+        ("kafka.example.com:9098", "ap-south-1"),
+        ("kafka.us-east-1.amazonaws.com.example:9098", "ap-south-1"),
+    ],
+)
+def test_msk_iam_takes_the_region_of_the_brokers_names(
+    monkeypatch: pytest.MonkeyPatch, servers: str, region: str
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "ap-south-1")
+    values = resolved({**MSK_IAM, "bootstrap.servers": servers})
+    assert sasl_of(values) == SaslSettings("OAUTHBEARER", tokens=MskIamSettings(region))
+    assert cp.to_librdkafka(values) == {**dict(values), "sasl.mechanism": "OAUTHBEARER"}
+    with pytest.raises(KafkaformError, match=r"sasl\.mechanism.*AWS_MSK_IAM"):
+        to_java(values)
+
+
+def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = resolved({**MSK_IAM, "bootstrap.servers": "kafka.example.com"})
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(KafkaformError, match=r"AWS_MSK_IAM needs the cluster's region") as caught:
+        cp.to_transport(values)
+    assert "AWS_REGION" in str(caught.value.hint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    assert sasl_of(values).tokens == MskIamSettings("us-west-2")
 
 
 @pytest.mark.parametrize(
@@ -412,8 +516,7 @@ def test_verification_is_on_unless_written_otherwise(
     raw: dict[str, str], checks_name: bool, verifies: ssl.VerifyMode
 ) -> None:
     values = resolved({"security.protocol": "SSL", **raw})
-    context = cp.to_kafka_python(values)["ssl_context"]
-    assert isinstance(context, ssl.SSLContext)
+    context = tls_of(values)
     assert (context.check_hostname, context.verify_mode) == (checks_name, verifies)
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     if verifies is ssl.CERT_NONE:
@@ -460,8 +563,6 @@ def test_java_gets_oauth_client_credentials() -> None:
     }
     assert result["sasl.oauthbearer.token.endpoint.url"] == "https://idp.example/token"
     assert result["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
-    with pytest.raises(KafkaformError, match=r"sasl\.mechanism"):
-        cp.to_kafka_python({"sasl.mechanism": "OAUTHBEARER"})
 
 
 def test_java_gets_kerberos_from_a_keytab_or_the_ticket_cache() -> None:
@@ -516,11 +617,13 @@ def test_java_refuses_a_directory_and_a_missing_file(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate, its key, and the key encrypted with the password `secret`."""
+    """A self-signed certificate, its key, and both encrypted with the password `secret`."""
     directory = tmp_path_factory.mktemp("pki")
     for command in (
         "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost",
         "pkcs8 -topk8 -in key.pem -out encrypted.pem -passout pass:secret",
+        "pkcs12 -export -in cert.pem -inkey key.pem -out client.p12 -passout pass:secret",
+        "pkcs12 -export -in cert.pem -nokeys -out no-key.p12 -passout pass:secret",
     ):
         subprocess.run(["openssl", *command.split()], cwd=directory, check=True, capture_output=True)
     return directory
@@ -550,8 +653,7 @@ def test_certificates_and_keys_from_text_leave_no_file_behind(
         "ssl.key.pem": (pki / "encrypted.pem").read_text(),
         "ssl.key.password": "secret",
     }
-    context = cp.to_kafka_python(values)["ssl_context"]
-    assert isinstance(context, ssl.SSLContext)
+    context = tls_of(values)
     assert context.cert_store_stats()["x509"] == 1
     assert open_files() == before
 
@@ -564,10 +666,47 @@ def test_certificates_from_files_and_directories(pki: Path) -> None:
         "ssl.key.location": str(pki / "key.pem"),
         "ssl.cipher.suites": "ECDHE+AESGCM",
     }
-    context = cp.to_kafka_python(values)["ssl_context"]
-    assert isinstance(context, ssl.SSLContext)
+    context = tls_of(values)
     assert context.cert_store_stats()["x509"] == 1
-    assert cp.to_kafka_python({"security.protocol": "SSL", "ssl.ca.location": str(pki)})
+    assert cp.to_transport({"security.protocol": "SSL", "ssl.ca.location": str(pki)}).tls
+
+
+def test_a_pkcs12_store_leaves_no_key_behind(pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "security.protocol": "SSL",
+        "ssl.keystore.location": str(pki / "client.p12"),
+        "ssl.keystore.password": "secret",
+    }
+    loaded: list[tuple[str, str]] = []
+
+    def load(_: ssl.SSLContext, certificate: str, key: str, *__: object) -> None:
+        loaded.append((Path(certificate).read_text(), Path(key).read_text()))
+
+    assert tls_of(values)  # OpenSSL takes the certificate and finds that the key fits
+    with monkeypatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_cert_chain", load)
+        before = open_files()
+        tls_of(values)
+        assert open_files() == before
+    assert loaded == [((pki / "cert.pem").read_text(), (pki / "key.pem").read_text())]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"ssl.keystore.password": "wrong"}, "not a PKCS#12 file, or another password"),
+        ({"ssl.keystore.location": "/no/such/client.p12"}, "no such file"),
+        ({"ssl.keystore.location": "cert.pem"}, "PKCS#12"),
+        ({"ssl.keystore.location": "no-key.p12"}, "holds no certificate with its private key"),
+    ],
+)
+def test_an_unusable_pkcs12_store_is_named(pki: Path, changed: dict[str, str], said: str) -> None:
+    values = {"ssl.keystore.location": "client.p12", "ssl.keystore.password": "secret", **changed}
+    values["ssl.keystore.location"] = str(pki / values["ssl.keystore.location"])
+    with pytest.raises(KafkaformError, match=r"ssl\.keystore\.location") as caught:
+        cp.to_transport({"security.protocol": "SSL", **values})
+    assert said in str(caught.value)
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -595,9 +734,101 @@ def test_unusable_certificates_are_named_and_not_shown(
         **changed,
     }
     with pytest.raises(KafkaformError, match=said) as caught:
-        cp.to_kafka_python({name: value for name, value in values.items() if value is not None})
+        cp.to_transport({name: value for name, value in values.items() if value is not None})
     assert "hunter2" not in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an authority: two brokers, of which one is revoked, and a client with a password."""
+    made = Authority(tmp_path_factory.mktemp("authority"))
+    made.issue("broker.example")
+    made.revoke(made.issue("revoked.example"))
+    made.issue("client", "secret")
+    return made.folder
+
+
+def handshake(folder: Path, given: Mapping[str, str], host: str, asked: str | None = None) -> bytes | None:
+    """Let the transport's TLS meet a broker that asks for a client's certificate; returns what it gets.
+
+    Args:
+        folder: The authority's.
+        given: Client properties.
+        host: The broker that answers.
+        asked: The host that the client means; by default the one that answers.
+
+    Raises:
+        ssl.SSLError: One of them does not trust the other.
+    """
+    broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    broker.load_cert_chain(folder / f"{host}.pem", folder / f"{host}.key")
+    broker.load_verify_locations(folder / "ca.pem")
+    broker.verify_mode = ssl.CERT_OPTIONAL
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = tls_of({"security.protocol": "SSL", **given}).wrap_bio(down, up, server_hostname=asked or host)
+    server = broker.wrap_bio(up, down, server_side=True)
+    for side in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return server.getpeercert(binary_form=True)
+
+
+def test_authorities_are_a_file_a_directory_text_or_the_system(
+    authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = authority / "ca.pem"
+    (tmp_path / "ca.pem").write_bytes(ca.read_bytes())
+    subprocess.run(["openssl", "rehash", tmp_path], check=True, capture_output=True)
+    trusting = [{"ssl.ca.location": str(ca)}, {"ssl.ca.location": str(tmp_path)}]
+    for properties in (*trusting, {"ssl.ca.pem": ca.read_text()}):
+        assert handshake(authority, properties, "broker.example") is None
+    of_system: list[dict[str, str]] = [{}, {"ssl.ca.location": "probe"}]
+    for properties in of_system:
+        with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+            handshake(authority, properties, "broker.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+    for properties in of_system:
+        assert handshake(authority, properties, "broker.example") is None
+
+
+def test_another_host_is_refused_unless_its_name_does_not_matter(authority: Path) -> None:
+    properties = {"ssl.ca.location": str(authority / "ca.pem")}
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        handshake(authority, properties, "broker.example", asked="other.example")
+    properties["ssl.endpoint.identification.algorithm"] = "none"
+    handshake(authority, properties, "broker.example", asked="other.example")
+
+
+def test_an_unknown_authority_is_refused_unless_verification_is_off(authority: Path) -> None:
+    properties = {"ssl.endpoint.identification.algorithm": "none"}
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+        handshake(authority, properties, "broker.example")
+    handshake(authority, {"enable.ssl.certificate.verification": "false"}, "broker.example", asked="x")
+
+
+def test_a_revoked_broker_is_refused(authority: Path) -> None:
+    properties = {"ssl.ca.location": str(authority / "ca.pem")}
+    assert handshake(authority, properties, "revoked.example") is None
+    properties["ssl.crl.location"] = str(authority / "crl.pem")
+    assert handshake(authority, properties, "broker.example") is None
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate revoked"):
+        handshake(authority, properties, "revoked.example")
+
+
+def test_a_client_shows_its_certificate(authority: Path, tmp_path: Path) -> None:
+    certificate, key = authority / "client.pem", authority / "client.key"
+    pkcs12 = f"pkcs12 -export -in {certificate} -inkey {key} -passin pass:secret -passout pass:other"
+    store = tmp_path / "client.p12"
+    subprocess.run(["openssl", *pkcs12.split(), "-out", store], check=True, capture_output=True)
+    shown = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+    for properties in (
+        {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)},
+        {"ssl.certificate.pem": certificate.read_text(), "ssl.key.pem": key.read_text()},
+        {"ssl.keystore.location": str(store), "ssl.keystore.password": "other"},
+    ):
+        login = {"ssl.ca.location": str(authority / "ca.pem"), "ssl.key.password": "secret", **properties}
+        assert handshake(authority, login, "broker.example") == shown
 
 
 # --- Kafka's own properties file -------------------------------------------------------------------
@@ -641,6 +872,40 @@ def test_a_java_file_in_our_words() -> None:
     }
 
 
+IAM = "software.amazon.msk.auth.iam"
+MSK_IAM_FILE = "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required;\n"
+            f"sasl.client.callback.handler.class={IAM}.IAMClientCallbackHandler\n"
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+            f"sasl.login.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
+            f"sasl.client.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
+        ),
+    ],
+)
+def test_both_java_logins_of_msk_iam(text: str) -> None:
+    assert from_java(text) == (MSK_IAM, [])
+
+
+def test_java_takes_its_token_from_a_file() -> None:
+    values, problems = from_java(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=file:///run/secrets/token\n"
+        "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.FileJwtRetriever\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+    )
+    assert problems == []
+    assert sasl_of(values).tokens == TokenFileSettings(Path("/run/secrets/token"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -663,7 +928,15 @@ def test_a_java_file_in_our_words() -> None:
         ("security.protocol=SSL\nssl.keystore.location=k.jks", "2:1: .*JKS.*keytool -importkeystore"),
         ("security.protocol=SSL\nssl.enabled.protocols=TLSv1.3", "TLS 1.2"),
         ("security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384", "2:1: ssl.cipher.suites"),
-        ("security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM", "2:1: sasl.mechanism: must be one of"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=X", "2:1: sasl.mechanism: must be one of"),
+        (
+            "\nsasl.client.callback.handler.class=com.example.Handler",
+            "2:1: .*com.example.Handler is Java code",
+        ),
+        (
+            f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required awsProfileName=ops;",
+            "3:1: .*option awsProfileName.*AWS_PROFILE",
+        ),
     ],
 )
 def test_a_java_file_that_cannot_be_meant(text: str, said: str) -> None:

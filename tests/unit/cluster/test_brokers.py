@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import socket
 import ssl
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from struct import pack, unpack
-from threading import Event, Thread
-from types import SimpleNamespace
+from threading import Thread
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from kafka.future import Future as KafkaFuture
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
 
 from kafkaform.cluster.kafka.reassignments import read_running
-from kafkaform.cluster.transport.api import IN_FLIGHT, Api, RequestType
-from kafkaform.cluster.transport.broker_socket import BrokerSocket, HungUpError
+from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, HungUpError
+from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.transport.kafka_python import KafkaPythonTransport, RawRequest, RawResponse
-from kafkaform.cluster.transport.sockets import Sockets, address
-from kafkaform.config.client_properties import to_kafka_python
-from kafkaform.core.errors import ClusterError, MalformedAnswer, OutcomeUnknown, RequestRejected, Unreachable
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.config.client_properties import to_transport
+from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    MalformedAnswer,
+    NotOffered,
+    OutcomeUnknown,
+    RequestRejected,
+    Unreachable,
+)
 from kafkaform.core.layout import Reassignment
 from tests.support.certificates import self_signed
 from tests.support.scenes import logged
 
-ECHO = RequestType(Api(1_000, 3, flexible=False, name="Echo", largest=10_000_000), bytes)
-TAGGED = RequestType(Api(1_001, 0, flexible=True), bytes)
-FLEXIBLE = (TAGGED.api.key, 3, 46)
-VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3)}
+
+def as_it_is(body: bytes, _version: int) -> bytes:
+    return bytes(body)
 
 
-def told_versions() -> bytes:
-    each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in VERSIONS.items())
-    return pack(">hi", 0, len(VERSIONS)) + each
+ECHO = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, as_it_is, largest=10_000_000)
+TAGGED = RequestType(1_001, "Tagged", (0, 0), 0, as_it_is, as_it_is)
+CHANGE = RequestType(1_002, "Change", (0, 0), 1, as_it_is, as_it_is, changes=True)
+FLEXIBLE = (TAGGED.key, 3, 46)
+VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3), 1_001: (0, 1), 1_002: (0, 0)}
+
+
+def told_versions(offered: Mapping[int, tuple[int, int]] = VERSIONS) -> bytes:
+    each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in offered.items())
+    return pack(">hi", 0, len(offered)) + each
 
 
 class Broker:
@@ -52,12 +62,17 @@ class Broker:
     Args:
         answer: Makes the answer to a request: the body, None to hang up, or `...` for silence.
         versions: Makes the answer to the first one.
+        answers_each: The answers on one connection before the server hangs up; None for any number.
     """
 
     def __init__(
-        self, answer: Callable[[int, bytes], object], versions: Callable[[], object] = lambda: told_versions()
+        self,
+        answer: Callable[[int, bytes], object],
+        versions: Callable[[], object] = told_versions,
+        answers_each: int | None = None,
     ) -> None:
         self._versions = versions
+        self._answers_each = answers_each
         self.heard: list[tuple[int, int, bytes, bytes]] = []
         self.connections = 0
         self._answer = answer
@@ -84,6 +99,7 @@ class Broker:
 
     def _serve(self, client: socket.socket) -> None:
         with suppress(ConnectionError), client, client.makefile("rb") as stream:
+            left = self._answers_each or -1
             while head := stream.read(4):
                 message = stream.read(*unpack(">i", head))
                 key, version, number, length = unpack(">hhih", message[:10])
@@ -99,6 +115,9 @@ class Broker:
                     return
                 if isinstance(answer, bytes):
                     client.sendall(pack(">ii", 4 + len(tags + answer), number) + tags + answer)
+                    left -= key != 18
+                    if not left:
+                        return
                 elif isinstance(answer, Raw):
                     client.sendall(answer.octets)
                 elif isinstance(answer, Drip):
@@ -125,7 +144,7 @@ class Raw:
 
 
 @contextmanager
-def broker(answer: Callable[[int, bytes], object], **options: Callable[[], object]) -> Iterator[Broker]:
+def broker(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[Broker]:
     made = Broker(answer, **options)
     try:
         yield made
@@ -133,13 +152,20 @@ def broker(answer: Callable[[int, bytes], object], **options: Callable[[], objec
         made.close()
 
 
-def opened(server: Broker) -> BrokerSocket:
-    return BrokerSocket(server.address, "kafkaform")
-
-
-def sockets(*servers: Broker | str) -> Sockets:
+def settings(*servers: Broker | str) -> TransportSettings:
     names = [server if isinstance(server, str) else server.name for server in servers]
-    return Sockets({"bootstrap_servers": names, "client_id": "kafkaform"})
+    return TransportSettings(tuple((host, int(port)) for host, port in (name.split(":") for name in names)))
+
+
+NOBODY = TransportSettings(())
+
+
+def opened(server: Broker) -> BrokerSocket:
+    return BrokerSocket(server.address, NOBODY)
+
+
+def brokers(*servers: Broker | str) -> Brokers:
+    return Brokers(settings(*servers))
 
 
 # --- one connection -------------------------------------------------------------------------------
@@ -149,7 +175,7 @@ def test_requests_and_answers() -> None:
     with broker(lambda _, body: body.upper()) as server:
         one = opened(server)
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
-        assert one.versions == VERSIONS
+        assert one.offered == VERSIONS
         assert one.ask(ECHO, bodies) == [body.upper() for body in bodies]
         assert one.ask(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
         assert one.ask(ECHO, []) == []
@@ -226,11 +252,13 @@ def test_a_tls_handshake_that_drips() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         Thread(target=drip, daemon=True).start()
         with pytest.raises(ClusterError, match="timed out"):
-            BrokerSocket(server.getsockname(), "kafkaform", ssl.create_default_context(), connect_s=0.2)
+            BrokerSocket(
+                server.getsockname(), replace(NOBODY, tls=ssl.create_default_context()), connect_s=0.2
+            )
 
 
 def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
-    with broker(lambda *_: Raw(pack(">ii", ECHO.api.largest, 1) + bytes(100_000))) as server:
+    with broker(lambda *_: Raw(pack(">ii", ECHO.largest, 1) + bytes(100_000))) as server:
         one = opened(server)
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
@@ -242,7 +270,7 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
         finally:
             tracemalloc.stop()
             one.close()
-    assert peak - before < ECHO.api.largest / 3
+    assert peak - before < ECHO.largest / 3
 
 
 def test_a_header_with_fields_that_nobody_defined() -> None:
@@ -265,7 +293,7 @@ def test_a_request_that_is_not_taken_off_our_hands() -> None:
 
         taken: list[socket.socket] = []
         Thread(target=answer_once, daemon=True).start()
-        one = BrokerSocket(server.getsockname(), "kafkaform")
+        one = BrokerSocket(server.getsockname(), NOBODY)
         with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
             one.ask(ECHO, [bytes(20_000_000)], timeout_s=0.2)
         one.close()
@@ -278,7 +306,7 @@ def test_a_request_that_is_not_taken_off_our_hands() -> None:
 def test_addresses_that_are_none(place: tuple[str, int]) -> None:
     """As brokers may tell them."""
     with pytest.raises(ClusterError):
-        BrokerSocket(place, "kafkaform", connect_s=0.5)
+        BrokerSocket(place, NOBODY, connect_s=0.5)
 
 
 def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
@@ -297,7 +325,7 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
     told = [re.sub(r"[\d.]+ ms", "N ms", line) for line in logged(caplog, "kafkaform.cluster")]
     assert told == [
         f"{server.name}: connected in N ms",
-        f"{server.name}: ApiVersions v0, sent 23 bytes, received 38 bytes, N ms",
+        f"{server.name}: ApiVersions v0, sent 23 bytes, received 50 bytes, N ms",
         f"{server.name}: Echo v3, sent 35 bytes, received 16 bytes, N ms",
         f"{server.name}: Echo v3, sent 23 bytes, received 15 bytes, N ms",
         f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
@@ -312,10 +340,10 @@ def test_what_librdkafka_is_asked_and_never_answers_is_logged(
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         given = {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}
-        quiet = Connection(given, dict)
+        quiet = Connection(given, lambda: NOBODY)
         assert type(quiet.admin) is AdminClient, "it costs nothing where nobody asks for it"
         caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.connection")
-        connection = Connection(given, dict)
+        connection = Connection(given, lambda: NOBODY)
         with pytest.raises(Unreachable):
             connection.cluster  # noqa: B018 - connects
         with pytest.raises(TypeError):
@@ -337,45 +365,45 @@ def test_nobody_there() -> None:
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
-    answers: list[object] = [b"first", None, b"second", None, None]
+    answers: list[object] = [b"first", None, b"second", *[None] * 6]
     with broker(lambda *_: answers.pop(0)) as server:
-        carrier = sockets(server)
-        assert carrier.ask(ECHO, [b""]) == [b"first"]
-        assert carrier.ask(ECHO, [b""]) == [b"second"]
+        cluster = brokers(server)
+        assert cluster.ask(ECHO, [b""]) == [b"first"]
+        assert cluster.ask(ECHO, [b""]) == [b"second"]
         assert server.connections == 2
         with pytest.raises(HungUpError):
-            carrier.ask(ECHO, [b""])  # twice in a row is no idle connection
-        assert (server.connections, answers) == (3, [])
-        carrier.close()
+            cluster.ask(ECHO, [b""])  # again and again is no idle connection
+        assert (server.connections, answers) == (7, [])
+        cluster.close()
 
 
 def test_a_broker_that_is_silent_is_asked_once() -> None:
     answers: list[object] = [b"first", ..., b"late"]
     with broker(lambda *_: answers.pop(0)) as server:
-        carrier = sockets(server)
-        assert carrier.ask(ECHO, [b""]) == [b"first"]
+        cluster = brokers(server)
+        assert cluster.ask(ECHO, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="timed out"):
-            carrier.ask(ECHO, [b""], timeout_s=0.2)
+            cluster.ask(ECHO, [b""], timeout_s=0.2)
         assert len(server.heard) == 2
-        assert carrier.ask(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
+        assert cluster.ask(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
         assert server.connections == 2
-        carrier.close()
+        cluster.close()
 
 
 def test_the_next_bootstrap_server_is_tried() -> None:
     with broker(lambda *_: b"") as gone:
         pass
     with broker(lambda *_: b"here") as server:
-        carrier = sockets(gone, server)
-        assert carrier.ask(ECHO, [b""]) == [b"here"]
-        carrier.close()
+        cluster = brokers(gone, server)
+        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        cluster.close()
     with pytest.raises(ClusterError, match=gone.name):
-        sockets(gone, server).versions()
+        brokers(gone, server).offered()
 
 
 def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.cluster.transport.sockets.CONNECT_TIMEOUT_S", 0.4)
-    monkeypatch.setattr("kafkaform.cluster.transport.sockets._LEAST_PATIENCE_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.transport.brokers.CONNECT_TIMEOUT_S", 0.4)
+    monkeypatch.setattr("kafkaform.cluster.transport.brokers._LEAST_PATIENCE_S", 0.1)
     patience = []
 
     class Dialling(socket.socket):
@@ -387,9 +415,9 @@ def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pyt
 
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.socket.socket", Dialling)
     with broker(lambda *_: b"here") as server:
-        carrier = sockets("127.0.0.1:1", server)
-        assert carrier.ask(ECHO, [b""]) == [b"here"]
-        carrier.close()
+        cluster = brokers("127.0.0.1:1", server)
+        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        cluster.close()
     assert patience == [pytest.approx(0.2, abs=0.05)] * 2
 
 
@@ -417,15 +445,15 @@ def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
         broker(lambda *_: b"two") as second,
         broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
     ):
-        carrier = sockets(first)
-        told = carrier.ask_each(ECHO, b"", 1.0)
+        cluster = brokers(first)
+        told = cluster.ask_each(ECHO, b"", 1.0)
         assert (told[1], told[2]) == (b"one", b"two")
         assert isinstance(told[3], Unreachable)
         assert told[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
-        assert carrier.ask(ECHO, [b""], 2) == [b"two"]
+        assert cluster.ask(ECHO, [b""], 2) == [b"two"]
         with pytest.raises(Unreachable, match="broker 4 is down"):
-            carrier.ask(ECHO, [b""], 4)
-        carrier.close()
+            cluster.ask(ECHO, [b""], 4)
+        cluster.close()
 
 
 def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
@@ -444,7 +472,7 @@ def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
             lambda key, _: metadata((1, first), (2, second), controller=2) if key == 3 else answers[1]
         ) as first,
     ):
-        connection = Connection({}, lambda: {"bootstrap_servers": first.name})
+        connection = Connection({}, lambda: settings(first))
         moved = Reassignment((2, 3), frozenset({3}), frozenset({1}))
         assert read_running(connection, 3) == {("t", 0): moved}
         assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 3_000) + b"\x00\x00")
@@ -457,135 +485,36 @@ def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
 
 def test_a_cluster_that_names_no_broker() -> None:
     with broker(lambda *_: metadata()) as server:
-        carrier = sockets(server)
+        cluster = brokers(server)
         with pytest.raises(ClusterError, match="an empty list of brokers"):
-            carrier.ask_each(ECHO, b"", 1.0)
-        carrier.close()
+            cluster.ask_each(ECHO, b"", 1.0)
+        cluster.close()
 
 
 def test_a_broker_that_gives_a_malformed_answer_is_told_beside_the_others() -> None:
-    request_type = RequestType(ECHO.api, lambda body: body.decode("ascii"))
+    request_type = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda body, _: body.decode("ascii"))
     with (
         broker(lambda *_: b"\xff") as second,
         broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
     ):
-        carrier = sockets(first)
-        told = carrier.ask_each(request_type, b"", 1.0)
+        cluster = brokers(first)
+        told = cluster.ask_each(request_type, b"", 1.0)
         assert told[1] == "one"
         assert isinstance(told[2], MalformedAnswer)
         assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
-        carrier.close()
+        cluster.close()
 
 
 def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     with broker(lambda _, body: body) as server:
-        carrier = sockets(server)
-        carrier.versions()
+        cluster = brokers(server)
+        cluster.offered()
         with monkeypatch.context() as patched:
             patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                carrier.ask(ECHO, [b"first"])
-        assert carrier.ask(ECHO, [b"second"]) == [b"second"]
-        carrier.close()
-
-
-@pytest.mark.parametrize(
-    ("server", "read"),
-    [
-        ("kafka-1:9093", ("kafka-1", 9093)),
-        (" kafka-1 ", ("kafka-1", 9092)),
-        ("10.0.0.1:9094", ("10.0.0.1", 9094)),
-        ("[2001:db8::1]:9095", ("2001:db8::1", 9095)),
-        ("[::1]", ("::1", 9092)),
-        ("::1", ("::1", 9092)),
-        ("SSL://kafka-1:9096", ("kafka-1", 9096)),
-        ("PLAINTEXT://kafka-1", ("kafka-1", 9092)),
-    ],
-)
-def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> None:
-    assert address(server) == read
-
-
-# --- who carries what -----------------------------------------------------------------------------
-
-
-def test_logins_are_left_to_kafka_python() -> None:
-    assert Sockets.suit({})
-    assert Sockets.suit({"security_protocol": "SSL"})
-    assert not Sockets.suit({"security_protocol": "SASL_SSL"})
-    assert not Sockets.suit({"security_protocol": "SASL_PLAINTEXT"})
-
-
-def test_brokers_of_another_time_are_left_to_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(VERSIONS, 3, (0, 11))
-    with broker(lambda *_: b"") as server:
-        connection = Connection({}, lambda: {"bootstrap_servers": server.name})
-        assert isinstance(connection._transport, KafkaPythonTransport)
-        connection.close()
-
-
-def test_what_kafka_python_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no deadline for TLS handshakes, nor for what waits for them."""
-    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("kafkaform.cluster.transport.connection._GRACE_S", 0.1)
-    goes_on = Event()
-    with monkeypatch.context() as patched:
-        patched.setattr("kafka.admin.KafkaAdminClient", lambda **_: goes_on.wait())
-        with pytest.raises(Unreachable, match=r"no broker of nobody:1 answered within"):
-            Connection({"bootstrap.servers": "nobody:1"}, dict)._kafka_python_client  # noqa: B018 - connects
-        goes_on.set()
-
-    net = NetworkSelector()
-    net.start()
-    manager = KafkaConnectionManager(net)
-    connection = Connection({}, dict)
-    connection.__dict__["_kafka_python_client"] = SimpleNamespace(_manager=manager)
-
-    async def silent(_: object) -> None:
-        await KafkaFuture()
-
-    async def broken(_: object) -> None:
-        raise IndexError("index out of range")
-
-    with pytest.raises(ClusterError, match=r"kafka-python failed: .*Timed out after 200"):
-        connection.run(silent, 0.1)
-    with pytest.raises(ClusterError, match="kafka-python failed: index out of range"):
-        connection.run(broken, 0.1)
-    manager.close()
-    net.stop()
-    net.close()
-
-
-def test_malformed_answers_on_the_connection_of_kafka_python() -> None:
-    def run(ask: Callable[[Any], Any], _: float) -> Any:
-        return asyncio.run(ask(manager))
-
-    class Manager:
-        """What sends each request to a broker that answers with one letter that is none."""
-
-        cluster = SimpleNamespace(
-            refresh_metadata=lambda: asyncio.sleep(0), brokers=lambda: [SimpleNamespace(node_id=7)]
-        )
-
-        async def send(self, _request: RawRequest, **_: object) -> RawResponse:
-            response = RawResponse(0, flexible=False)
-            response.body = answers.pop(0)
-            return response
-
-    manager = Manager()
-    request_type = RequestType(ECHO.api._replace(largest=10), lambda body: body.decode("ascii"))
-    lent = KafkaPythonTransport(SimpleNamespace(run=run), "kafka-1:9093,kafka-2:9093")
-    answers = [b"\xff", bytes(11), b"fine", b"\xff"]
-    with pytest.raises(
-        MalformedAnswer, match=r"^kafka-1:9093,kafka-2:9093: malformed answer to Echo v3: 'ascii'"
-    ):
-        lent.ask(request_type, [b""])
-    with pytest.raises(MalformedAnswer, match=r"^broker 7: malformed answer to Echo v3: 11 bytes"):
-        lent.ask(request_type, [b""], 7)
-    assert lent.ask(request_type, [b""], 7) == ["fine"]
-    (told,) = lent.ask_each(request_type, b"", 1.0).values()
-    assert isinstance(told, MalformedAnswer)
-    assert told.message.startswith("broker 7: malformed answer to Echo v3: ")
+                cluster.ask(ECHO, [b"first"])
+        assert cluster.ask(ECHO, [b"second"]) == [b"second"]
+        cluster.close()
 
 
 def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
@@ -601,7 +530,7 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
 
         thread = Thread(target=shake, daemon=True)
         thread.start()
-        arguments = to_kafka_python(
+        settings = to_transport(
             {
                 "bootstrap.servers": f"127.0.0.2:{server.getsockname()[1]}",
                 "security.protocol": "SSL",
@@ -609,18 +538,165 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
             }
         )
         with pytest.raises(ClusterError, match="certificate verify failed"):
-            Sockets({"client_id": "kafkaform", **arguments}).versions()
+            Brokers(settings).offered()
         thread.join(10)
 
 
 def test_what_is_opened_after_the_end_is_closed_again() -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     with broker(lambda *_: b"") as server:
-        carrier = sockets(server)
-        carrier.close()
+        cluster = brokers(server)
+        cluster.close()
         with pytest.raises(ClusterError, match="was closed"):
-            carrier.ask(ECHO, [b""])
-        connection = Connection({}, lambda: {"bootstrap_servers": server.name})
+            cluster.ask(ECHO, [b""])
+        connection = Connection({}, lambda: settings(server))
         connection.close()
         with pytest.raises(ClusterError, match="was closed"):
             connection.ask(ECHO, [b""])
+
+
+# --- what is offered -------------------------------------------------------------------------------
+
+
+def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> None:
+    unknown = replace(ECHO, key=2_000, name="Unknown")
+    newer = replace(ECHO, versions=(4, 5))
+    with broker(lambda *_: b"here") as server:
+        cluster = brokers(server)
+        with pytest.raises(NotOffered, match=r"^this cluster does not offer Unknown$"):
+            cluster.ask(unknown, [b""])
+        with pytest.raises(NotOffered, match=r"does not offer Echo in version 4 to 5, only in 0 to 3$"):
+            cluster.ask(newer, [b""])
+        assert server.heard == []
+        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert server.connections == 1
+        cluster.close()
+
+
+def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
+    """As in a rolling upgrade."""
+    old = {3: (0, 12), 1_001: (0, 0)}
+    both = RequestType(
+        1_001, "Both", (0, 1), 0, as_it_is, lambda body, version: f"{version}{bytes(body).decode()}"
+    )
+    with (
+        broker(lambda *_: b"two", versions=lambda: told_versions(old)) as second,
+        broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
+    ):
+        cluster = brokers(first)
+        assert cluster.ask_each(both, b"", 1.0) == {1: "1one", 2: "0two"}
+        assert (cluster.offered(1)[1_001], cluster.offered(2)[1_001]) == ((0, 1), (0, 0))
+        refused = cluster.ask_each(ECHO, b"", 1.0)[2]
+        assert isinstance(refused, NotOffered)
+        cluster.close()
+
+
+# --- what changes something ------------------------------------------------------------------------
+
+
+def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
+    answers: list[object] = [b"first", None]
+    with broker(lambda *_: answers.pop(0)) as server:
+        cluster = brokers(server)
+        assert cluster.ask(CHANGE, [b""]) == [b"first"]
+        with pytest.raises(OutcomeUnknown, match=r"no answer: .*the broker closed the connection"):
+            cluster.ask(CHANGE, [b""])
+        assert len(server.heard) == 2
+        cluster.close()
+
+
+def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_one() -> None:
+    answers: list[object] = [b"first", b"second"]
+    with broker(lambda *_: answers.pop(0), answers_each=1) as server:
+        cluster = brokers(server)
+        assert cluster.ask(CHANGE, [b""]) == [b"first"]
+        time.sleep(0.1)  # until the end of the connection is here
+        assert cluster.ask(CHANGE, [b""]) == [b"second"]
+        assert (len(server.heard), server.connections) == (2, 2)
+        cluster.close()
+
+
+def test_where_the_bootstrap_server_is_gone_a_broker_that_is_known_is_asked() -> None:
+    with broker(lambda *_: b"two") as second:
+        with broker(
+            lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one", answers_each=1
+        ) as first:
+            cluster = brokers(first)
+            assert cluster.ask(ECHO, [b""], 2) == [b"two"]
+        assert cluster.ask(ECHO, [b""]) == [b"two"]
+        cluster.close()
+
+
+# --- logins ----------------------------------------------------------------------------------------
+
+
+def handshake(error: int, *mechanisms: str) -> bytes:
+    names = b"".join(pack(">h", len(name)) + name.encode() for name in mechanisms)
+    return pack(">hi", error, len(mechanisms)) + names
+
+
+def authenticated(words: bytes, lifetime_ms: int = 0, error: int = 0, told: str | None = None) -> bytes:
+    text = pack(">h", -1) if told is None else pack(">h", len(told)) + told.encode()
+    return pack(">h", error) + text + pack(">i", len(words)) + words + pack(">q", lifetime_ms)
+
+
+def logging_in(server: Broker) -> Brokers:
+    return Brokers(replace(settings(server), sasl=SaslSettings("PLAIN", "me", "secret")))
+
+
+@contextmanager
+def asking_for_logins(answer: Callable[[int, bytes], object]) -> Iterator[Broker]:
+    offered = {17: (0, 1), 36: (0, 1), 3: (0, 12), 1_000: (0, 3)}
+    with broker(answer, versions=lambda: told_versions(offered)) as server:
+        yield server
+
+
+def test_a_login_comes_before_all_requests() -> None:
+    answers = [handshake(0), authenticated(b""), b"here"]
+    with asking_for_logins(lambda *_: answers.pop(0)) as server:
+        cluster = logging_in(server)
+        assert cluster.ask(ECHO, [b"x"]) == [b"here"]
+        cluster.close()
+    assert [(key, version, body) for key, version, _, body in server.heard] == [
+        (17, 1, pack(">h", 5) + b"PLAIN"),
+        (36, 1, pack(">i", 10) + b"\0me\0secret"),
+        (1_000, 3, b"x"),
+    ]
+
+
+def test_a_mechanism_that_the_broker_does_not_offer() -> None:
+    with asking_for_logins(lambda *_: handshake(33, "SCRAM-SHA-512", "SCRAM-SHA-256")) as server:
+        with pytest.raises(
+            AuthenticationFailed, match="does not offer PLAIN, only: SCRAM-SHA-512, SCRAM-SHA-256"
+        ):
+            logging_in(server).offered()
+        assert server.connections == 1, "asked again"
+
+
+def test_a_login_that_is_refused_is_final() -> None:
+    refused = authenticated(b"", error=58, told="Authentication\nfailed: no such user")
+    answers = [handshake(0), refused]
+    with asking_for_logins(lambda *_: answers.pop(0)) as server:
+        with pytest.raises(
+            AuthenticationFailed, match=r"PLAIN login of me .*: Authentication failed: no such"
+        ):
+            logging_in(server).ask(ECHO, [b""])
+        assert (server.connections, answers) == (1, [])
+
+
+def test_a_login_is_renewed_before_it_ends_and_not_for_each_request() -> None:
+    """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
+
+    def answer(key: int, _: bytes) -> bytes:
+        return {17: handshake(0), 36: authenticated(b"", lifetime_ms=400), 1_000: b"here"}[key]
+
+    with asking_for_logins(answer) as server:
+        cluster = logging_in(server)
+        for _ in range(3):
+            assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert [key for key, *_ in server.heard] == [17, 36, 1_000, 1_000, 1_000]
+        time.sleep(0.36)
+        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert [key for key, *_ in server.heard[5:]] == [17, 36, 1_000]
+        assert server.connections == 1
+        cluster.close()

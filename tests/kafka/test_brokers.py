@@ -13,9 +13,8 @@ from kafkaform.cluster.kafka.topic_sources import AdminReader, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.transport.sockets import Sockets
-from kafkaform.cluster.wire import large_answers
-from kafkaform.config.client_properties import to_kafka_python, to_librdkafka
+from kafkaform.cluster.wire.large_answers import METADATA, Metadata
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
@@ -27,7 +26,7 @@ from tests.support.kafka_fixtures import eventually, guarded
 from tests.support.scenes import VARIED
 
 
-def test_a_plan_needs_no_kafka_python(kafka: DevCluster, tmp_path: Path) -> None:
+def test_a_plan_imports_no_other_client(kafka: DevCluster, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\n"
         "spec: {partitions: 1, replicationFactor: 1}\n"
@@ -71,7 +70,7 @@ def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
 
         def connect(without: Sequence[str]) -> Connection:
             kept = {name: value for name, value in given.items() if name not in without}
-            made.append(Connection(to_librdkafka(kept), lambda: to_kafka_python(kept)))
+            made.append(Connection(to_librdkafka(kept), lambda: to_transport(kept)))
             return made[-1]
 
         yield connect
@@ -89,19 +88,16 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
         for name, configs in zip(names, VARIED, strict=True)
     ]
     assert submit(connection, creates, unguarded) == [None] * len(creates)
-    assert isinstance(connection._transport, Sockets)
     assert isinstance(source := topic_source(connection), WireReader)
     told = eventually(lambda: everything(AdminReader(connection), names), lambda said: said[4] == ([], []))
     assert everything(source, names) == told
-    ((broker_id, brokers),) = connection.ask_each(
-        large_answers.ADDRESSES, large_answers.metadata_of_no_topic(), 5
-    ).items()
-    assert isinstance(brokers, dict)
-    assert brokers.keys() == {broker_id} == {1}
+    ((broker_id, metadata),) = connection.ask_each(METADATA, (), 5).items()
+    assert isinstance(metadata, Metadata)
+    assert metadata.brokers.keys() == {broker_id} == {1}
     # The certificate is the login, and the broker's own is checked.
     for missing, said in (
         (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),
         (("ssl.ca.location",), "certificate verify failed"),
     ):
         with pytest.raises(ClusterError, match=said):
-            trusting(missing).ask(large_answers.ADDRESSES, [large_answers.metadata_of_no_topic()])
+            trusting(missing).ask(METADATA, [()])

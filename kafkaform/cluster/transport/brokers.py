@@ -1,0 +1,248 @@
+"""Connections to all brokers of a cluster, each opened by the first request for its broker."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError
+
+from kafkaform.cluster.transport.broker_socket import (
+    CONNECT_TIMEOUT_S,
+    READ_TIMEOUT_S,
+    BrokerSocket,
+    HungUpError,
+)
+from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    MalformedAnswer,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkaform.cluster.transport.tokens import TokenSource
+    from kafkaform.cluster.wire.message_schema import Offered, RequestType, T
+    from kafkaform.config.client_properties.transport import TransportSettings
+
+
+_AT_A_TIME = 32
+"""The most brokers that are asked at a time."""
+_LEAST_PATIENCE_S = 2.0
+"""The time that a bootstrap server may take to answer, however many there are."""
+_TRIES = 5
+_PAUSE_S = 0.1
+_FINAL = (
+    AuthenticationFailed,
+    MalformedAnswer,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+)
+"""What asking again does not change."""
+
+
+def retried(ask: Callable[[], T]) -> T:
+    """Ask again where a connection failed at once: any broker is asked, one that has just died too."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    for _ in range(_TRIES - 1):
+        try:
+            return ask()
+        except _FINAL:
+            raise
+        except ClusterError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+    return ask()
+
+
+class Brokers:
+    """The brokers of a cluster. What fails is raised as a ClusterError.
+
+    Args:
+        settings: How to connect.
+        tokens: Where the tokens of OAUTHBEARER come from.
+    """
+
+    def __init__(self, settings: TransportSettings, tokens: TokenSource | None = None) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._open: dict[int | None, BrokerSocket] = {}
+        self._known: Mapping[int, tuple[str, int]] = {}
+        self._closed = False
+
+    def offered(self, node: int | None = None) -> Offered:
+        """The lowest and the highest version of each request that a broker offers; None asks any."""
+        return retried(lambda: self._socket(node)).offered
+
+    def ask(
+        self,
+        request_type: RequestType[T],
+        requests: Sequence[Any],
+        node: int | None = None,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> list[T]:
+        """The answers to some requests, in order.
+
+        Args:
+            request_type: Which request.
+            requests: What to ask.
+            node: The broker to ask; None for any, and for another one where the connection fails.
+            timeout_s: How long a broker may take for a whole answer.
+
+        Raises:
+            NotOffered: The broker does not offer the request; nothing was sent.
+            OutcomeUnknown: An answer was not there in time, or was lost of a request that changes something.
+            MalformedAnswer: An answer is not what Kafka's protocol says.
+            ClusterError: The connection failed.
+        """
+        if request_type.changes:
+            return self._asked_once(request_type, requests, node, timeout_s)
+        if node is None:
+            return retried(lambda: self._asked(request_type, requests, None, timeout_s))
+        return self._asked(request_type, requests, node, timeout_s)
+
+    def ask_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
+        """Ask for what is the controller's; returns its answer.
+
+        Any broker passes it on (KIP-590), but where ZooKeeper elects the controller: it is asked itself then.
+        """
+        (answer,) = self.ask(request_type, [request], timeout_s=timeout_s)
+        if _is_of_no_controller(answer):
+            (metadata,) = self.ask(METADATA, [()], timeout_s=timeout_s)
+            (answer,) = self.ask(request_type, [request], metadata.controller, timeout_s)
+        return answer
+
+    def ask_each(
+        self, request_type: RequestType[T], request: Any, timeout_s: float
+    ) -> dict[int, T | ClusterError]:
+        """Ask all live brokers the same at a time; returns what each answers, or why it does not."""
+        nodes = sorted(self._nodes(timeout_s))
+        if not nodes:
+            raise ClusterError("the brokers returned an empty list of brokers")
+        return self.ask_nodes(request_type, dict.fromkeys(nodes, request), timeout_s)
+
+    def ask_nodes(
+        self, request_type: RequestType[T], requests: Mapping[int, Any], timeout_s: float
+    ) -> dict[int, T | ClusterError]:
+        """Ask some brokers at a time; returns what each answers, or why it does not."""
+
+        def ask_node(node: int) -> T | ClusterError:
+            try:
+                return self.ask(request_type, [requests[node]], node, timeout_s)[0]
+            except (AuthenticationFailed, MalformedAnswer, NotOffered) as error:
+                return error
+            except ClusterError as error:
+                return Unreachable(f"broker {node} does not answer: {error.message}")
+
+        if not requests:
+            return {}
+        with ThreadPoolExecutor(min(_AT_A_TIME, len(requests))) as pool:
+            return dict(zip(requests, pool.map(ask_node, requests), strict=True))
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self._closed = True  # a thread that prefetches may be connecting just now
+        while self._open:
+            _, opened = self._open.popitem()
+            opened.close()
+
+    def _asked(
+        self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float
+    ) -> list[T]:
+        used = self._open.get(node)
+        if used is not None:
+            try:
+                return self._asked_of(used, node, request_type, requests, timeout_s)
+            except HungUpError:  # as brokers do on who is silent for long (connections.max.idle.ms)
+                pass
+        return self._asked_of(self._socket(node, timeout_s), node, request_type, requests, timeout_s)
+
+    def _asked_once(
+        self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float
+    ) -> list[T]:
+        """Ask on a connection that is known to be open: after it broke, nobody knows what was done."""
+        used = self._open.get(node)
+        if used is not None and not used.is_open():
+            self._open.pop(node, None)
+            used.close()
+        opened = retried(lambda: self._socket(node, timeout_s))
+        try:
+            return self._asked_of(opened, node, request_type, requests, timeout_s)
+        except _FINAL:
+            raise
+        except ClusterError as error:
+            raise OutcomeUnknown(f"no answer: {error.message}") from error
+
+    def _asked_of(
+        self,
+        opened: BrokerSocket,
+        node: int | None,
+        request_type: RequestType[T],
+        requests: Sequence[Any],
+        timeout_s: float,
+    ) -> list[T]:
+        try:
+            return opened.ask(request_type, requests, timeout_s)
+        except NotOffered:
+            raise
+        except BaseException:  # Ctrl-C too: the answer would be taken for the next request's
+            self._open.pop(node, None)
+            opened.close()
+            raise
+
+    def _socket(self, node: int | None, timeout_s: float = READ_TIMEOUT_S) -> BrokerSocket:
+        found = self._open.get(node)
+        if found is None:
+            opened = self._opened(node, timeout_s)
+            found = self._open.setdefault(node, opened)
+            if found is not opened:  # another thread was first
+                opened.close()
+        if self._closed:
+            found.close()
+            raise ClusterError("the connection to the cluster was closed")
+        return found
+
+    def _opened(self, node: int | None, timeout_s: float) -> BrokerSocket:
+        if node is not None:
+            nodes = self._nodes(timeout_s)
+            if node not in nodes:
+                raise Unreachable(f"broker {node} is down")
+            return self._connected(nodes[node])
+        failures = []
+        servers = [*dict.fromkeys([*self._settings.bootstrap, *self._known.values()])]
+        # One that is not there may be silent about it: the others are to have their turn.
+        patience_s = max(CONNECT_TIMEOUT_S / len(servers), _LEAST_PATIENCE_S)
+        for server in servers:
+            try:
+                return self._connected(server, patience_s)
+            except AuthenticationFailed:
+                raise
+            except ClusterError as error:
+                failures.append(error)
+        raise failures[0]
+
+    def _connected(self, server: tuple[str, int], patience_s: float = CONNECT_TIMEOUT_S) -> BrokerSocket:
+        return BrokerSocket(server, self._settings, self._tokens, patience_s)
+
+    def _nodes(self, timeout_s: float) -> Mapping[int, tuple[str, int]]:
+        """The addresses of the live brokers."""
+        (metadata,) = self.ask(METADATA, [()], timeout_s=timeout_s)
+        self._known = {node: (broker.host, broker.port) for node, broker in metadata.brokers.items()}
+        return self._known
+
+
+def _is_of_no_controller(answer: Any) -> bool:
+    """Return whether a broker says that it is not the controller, of the whole request or of each part."""
+    parts = [answer, *answer.get("topics", ())]
+    return any(part.get("error_code") == KafkaError.NOT_CONTROLLER for part in parts)

@@ -1,0 +1,171 @@
+"""Logging in with SASL: the messages of each mechanism, and the proof that SCRAM's broker owes.
+
+The libraries of a mechanism are imported when it is used: a plan over plaintext does not pay for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafkaform.cluster.transport.translation import one_line
+from kafkaform.config.client_properties import HIDDEN
+from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkaform.cluster.transport.tokens import Token, TokenSource
+    from kafkaform.config.client_properties.transport import SaslSettings
+
+
+Send: TypeAlias = Callable[[bytes], bytes]
+"""Sends a message of a mechanism (SaslAuthenticate) and returns the broker's; raises RejectedError."""
+
+_LONGEST = 300
+"""The characters of a broker's own words that an error quotes."""
+
+
+class RejectedError(Exception):
+    """The broker refused a message of a login (SASL_AUTHENTICATION_FAILED); its words."""
+
+
+class _LyingError(Exception):
+    """The broker did not prove that it knows the password, or speaks another mechanism."""
+
+
+def log_in(settings: SaslSettings, address: tuple[str, int], tokens: TokenSource | None, send: Send) -> None:
+    """Log in to a broker, which has accepted the mechanism (SaslHandshake).
+
+    Used again on the same connection before its session ends (KIP-368).
+
+    Args:
+        settings: How to log in.
+        address: The broker's host and port.
+        tokens: Where the tokens of OAUTHBEARER come from.
+        send: Sends one message and returns the answer.
+
+    Raises:
+        AuthenticationFailed: The broker refused the login, SCRAM's broker did not prove itself, or there is
+            no token.
+        KafkaformError: This mechanism cannot be used here.
+    """
+    mechanism = settings.mechanism
+    token = _token(tokens) if mechanism == "OAUTHBEARER" else None
+    try:
+        if mechanism == "PLAIN":
+            send(b"\0".join((b"", settings.username.encode(), settings.password.encode())))
+        elif mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            _scram(settings, send)
+        elif token is not None:
+            _bearer(token, send)
+        elif mechanism == "GSSAPI":
+            _kerberos(settings.service, address[0], send)
+        else:
+            raise KafkaformError(f"client property sasl.mechanism: {mechanism} is not supported")
+    except RejectedError as error:
+        raise AuthenticationFailed(
+            f"{_login(settings, address, token)} was refused: {_words(error, settings, token)}",
+            hint=_hint(mechanism),
+        ) from None
+    except _LyingError as error:
+        raise AuthenticationFailed(
+            f"{_login(settings, address, token)} failed: {_words(error, settings, token)}",
+            hint="check that this is the address of your broker, and that nothing intercepts connections",
+        ) from None
+
+
+def mechanism_refused(
+    settings: SaslSettings, address: tuple[str, int], enabled: Sequence[str]
+) -> AuthenticationFailed:
+    """The error for a broker that does not offer a mechanism (UNSUPPORTED_SASL_MECHANISM)."""
+    offered = one_line(", ".join(enabled))[:_LONGEST] or "none"
+    return AuthenticationFailed(
+        f"{address[0]}:{address[1]}: the broker does not offer {settings.mechanism}, only: {offered}",
+        hint="set sasl.mechanism in the client properties to one of these",
+    )
+
+
+def _token(tokens: TokenSource | None) -> Token:
+    if tokens is None:
+        raise KafkaformError(
+            "client property sasl.mechanism: OAUTHBEARER needs a source of tokens",
+            hint="set the properties of a token endpoint, a token file or MSK IAM; see docs/clients.md",
+        )
+    return tokens.token()
+
+
+def _scram(settings: SaslSettings, send: Send) -> None:
+    from scramp import ScramClient, ScramException
+
+    client = ScramClient([settings.mechanism], "-", "-")
+    # Set here, as Kafka compares names and passwords as they are (ScramFormatter, librdkafka too), while the
+    # constructor prepares them by RFC 4013: "½" would be "1/2", and some characters would be refused.
+    client.username.username = settings.username
+    client.password.password = settings.password
+    try:
+        client.set_server_first(send(client.get_client_first().encode()).decode())
+        client.set_server_final(send(client.get_client_final().encode()).decode())
+    except (ScramException, UnicodeDecodeError) as error:
+        raise _LyingError(f"the broker did not prove that it knows the password: {error}") from error
+
+
+def _bearer(token: Token, send: Send) -> None:
+    # RFC 7628, section 3.1, with the extensions of KIP-342.
+    pairs = {"auth": f"Bearer {token.value}", **token.extensions}
+    answer = send("\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode())
+    if not answer:
+        return
+    with suppress(RejectedError):
+        send(b"\x01")  # what a broker expects before it refuses the login; its words were in the answer
+    raise RejectedError(answer.decode(errors="replace"))  # JSON; RFC 7628, section 3.2.2
+
+
+def _kerberos(service: str, host: str, send: Send) -> None:
+    try:
+        import gssapi
+    except ImportError as error:
+        raise KafkaformError(
+            "client property sasl.mechanism: GSSAPI needs the Python package gssapi",
+            hint="install kafkaform[gssapi]",
+        ) from error
+    # RFC 4752: the tokens of the context, then the choice of a security layer, which is none.
+    context: Any = gssapi.SecurityContext(
+        name=gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service),
+        mech=gssapi.MechType.kerberos,
+        usage="initiate",
+    )
+    try:
+        answer = send(context.step())
+        while not context.complete:
+            answer = send(context.step(answer) or b"")
+        layers = context.unwrap(answer).message
+        if len(layers) < 4 or not layers[0] & 1:
+            raise _LyingError("the broker insists on a security layer of Kerberos, and TLS is what Kafka has")
+        send(context.wrap(b"\x01\0\0\0", False).message)
+    except gssapi.exceptions.GSSError as error:
+        raise _LyingError(str(error)) from error
+
+
+def _login(settings: SaslSettings, address: tuple[str, int], token: Token | None) -> str:
+    user = token.principal if token is not None else settings.username
+    of = f" of {one_line(user)[:_LONGEST]}" if user else ""
+    return f"{address[0]}:{address[1]}: the {settings.mechanism} login{of}"
+
+
+def _words(error: Exception, settings: SaslSettings, token: Token | None) -> str:
+    """Return what went wrong, in one line, without a secret that a broker may have repeated."""
+    text = one_line(str(error))
+    for secret in (settings.password, token.value if token is not None else ""):
+        if secret:
+            text = text.replace(secret, HIDDEN)
+    return text[:_LONGEST]
+
+
+def _hint(mechanism: str) -> str:
+    if mechanism == "OAUTHBEARER":
+        return "check the issuer, the audience and the subject of this token against what the brokers accept"
+    if mechanism == "GSSAPI":
+        return "check the ticket with `klist`, and sasl.kerberos.service.name in the client properties"
+    return f"check sasl.username and sasl.password, and that the brokers know this user for {mechanism}"

@@ -1,0 +1,428 @@
+"""The main journeys of a user, to be taken on any cluster: a version of Kafka, or what a vendor offers of it.
+
+A journey is a function of a `Site`: it calls the command line as a user does, and asserts what the user sees.
+Where a cluster cannot do a step, its expectations name a `Limit` for it: the exit code and the line that the
+user sees instead. There is no skipping: a step that works although a limit is expected fails, as does a limit
+that no step has met. What a journey came to is a cell of docs/brokers.md: "yes", or the limits that it met.
+
+    limits = {"group configs": {"apply": Limit("from Kafka 4.0 on", code=1, line="refused: …")}}
+    cell = take("group configs", Site(project, direct, limits["group configs"]))
+
+Steps are named in the calls of `Site.works`. tests/versions has the expectations of Kafka's versions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kafkaform.core.files import locked, replace
+from tests.support.cli_helpers import Call, Project
+from tests.support.group_clients import Running, commit, produce, running
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a cluster does not do in a step.
+
+    Attributes:
+        cell: For the table: a few words, without the subject.
+        line: What the user reads, without line breaks; `{prefix}` stands for that of the names.
+        code: The exit code of the call. With the code that the step has where it works, the journey goes on.
+    """
+
+    cell: str
+    line: str
+    code: int
+
+
+@dataclass
+class Site:
+    """A cluster of at least three brokers, and a folder for manifests.
+
+    Attributes:
+        project: Its folder, the prefix of its names, and the address that kafkaform is given.
+        direct: The brokers themselves, for what a journey does beside kafkaform: writing records, consuming.
+        limits: What the cluster does not do in a journey, by step.
+        met: The limits that were met.
+    """
+
+    project: Project
+    direct: str
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    met: dict[str, Limit] = field(default_factory=dict)
+
+    def works(self, step: str, call: Call, code: int = 0) -> bool:
+        """Whether a journey goes on after a step; where the step has a limit, that is what must be seen."""
+        limit = self.limits.get(step)
+        if limit is None:
+            call.needs(code)
+            return True
+        self.met[step] = limit
+        call.needs(limit.code)
+        assert limit.line.format(prefix=self.project.prefix) in flat(call.both), call.both
+        return limit.code == code
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """A client of the brokers themselves."""
+        return admin_client(self.direct)
+
+    def name(self, short: str) -> str:
+        """The full name of a topic or group."""
+        return self.project.prefix + short
+
+    def filled(self, short: str, partitions: int = 3, records: int = 10, **spec: Any) -> str:
+        """A topic that is declared, applied, and has so many records in each partition."""
+        name = self.project.topic(short, partitions=partitions, keyed=False, **spec)
+        self.project.apply("topics").needs(0)
+        produce(self.direct, name, dict.fromkeys(range(partitions), records))
+        return name
+
+    def group(self, short: str, *, metadata: Mapping[str, Any] | None = None, **spec: Any) -> str:
+        """Write the manifest of a group; returns its full name."""
+        document = {
+            "apiVersion": "kafkaform/v1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": self.name(short), **(metadata or {})},
+            "spec": spec,
+        }
+        self.project.write(f"topics/group-{short}.yaml", yaml.safe_dump(document))
+        return self.name(short)
+
+    @contextmanager
+    def joined(self, group: str, topic: str, protocol: str) -> Iterator[Running]:
+        """A member at work that has got a record of each partition, from the offsets of its group."""
+        with running(self.direct, group, [topic], protocol) as members:
+            produce(self.direct, topic, dict.fromkeys(range(3), 1))
+            eventually(members[0].firsts, lambda seen: len(seen) == 3, 60)
+            yield members[0]
+
+    def committed(self, group: str) -> list[int]:
+        """The offsets of a group, by partition, as kafkaform shows them."""
+        (found,) = self.project.run("status", group, "--format", "json").needs(0).json["groups"]
+        return [part["committed"] for part in found["partitions"]]
+
+    def replicas(self, topic: str) -> list[list[int]]:
+        """The brokers of each partition."""
+        found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+        return [list(found[number].replicas) for number in sorted(found)]
+
+
+Journey = Callable[[Site], None]
+JOURNEYS: dict[str, Journey] = {}
+"""By their names in the table, in its order."""
+DAILY: list[str] = []
+"""Those of every change."""
+
+
+def journey(name: str, *, daily: bool = False) -> Callable[[Journey], Journey]:
+    """Register a journey under its name in the table."""
+
+    def register(taken: Journey) -> Journey:
+        JOURNEYS[name] = taken
+        if daily:
+            DAILY.append(name)
+        return taken
+
+    return register
+
+
+def take(name: str, site: Site) -> str:
+    """Take a journey, at a site with the limits of this journey; returns its cell of the table."""
+    JOURNEYS[name](site)
+    assert site.met.keys() == site.limits.keys(), "every limit is met"
+    return "; ".join(dict.fromkeys(limit.cell for limit in site.met.values())) or "yes"
+
+
+def flat(text: str) -> str:
+    """A text without its line breaks and columns."""
+    return " ".join(text.split())
+
+
+# --- topics ----------------------------------------------------------------------------------------
+
+
+@journey("plan", daily=True)
+def _plan(site: Site) -> None:
+    name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
+    call = site.project.run("plan", "topics", "--detailed-exitcode")
+    if site.works("plan", call, 2):
+        assert f"Topic/{name}" in call.out
+        assert "1 to create" in call.out
+        assert "not validated" not in call.both
+        assert site.project.live() == {}
+
+
+@journey("apply", daily=True)
+def _apply(site: Site) -> None:
+    site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
+    if not site.works("create", created := site.project.apply("topics")):
+        return
+    assert "Verified by reading the cluster again." in created.out
+    assert site.project.live()["orders"] == {"partitions": 3, "retention.ms": "604800000"}
+    config = {"max.message.bytes": "2MiB", "cleanup.policy": "delete"}
+    site.project.topic("orders", partitions=3, replicationFactor=3, retention="8d", config=config)
+    if site.works("configs", site.project.apply("topics")):
+        live = site.project.live()["orders"]
+        assert (live["retention.ms"], live["max.message.bytes"]) == ("691200000", "2097152")
+        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@journey("saved plan")
+def _saved_plan(site: Site) -> None:
+    site.project.topic("orders", partitions=3, replicationFactor=3)
+    site.project.apply("topics").needs(0)
+    site.project.topic("orders", partitions=3, replicationFactor=3, retention="8d")
+    site.project.run("plan", "topics", "--out", "plan.json").needs(0)
+    if site.works("apply", call := site.project.apply("plan.json")):
+        assert "1 updated" in call.out
+        assert site.project.live()["orders"]["retention.ms"] == "691200000"
+        assert "already in place" in site.project.apply("plan.json").needs(0).out
+
+
+@journey("partitions", daily=True)
+def _partitions(site: Site) -> None:
+    name = site.project.topic("orders", partitions=3, replicationFactor=3, keyed=False)
+    site.project.apply("topics").needs(0)
+    site.project.topic("orders", partitions=6, replicationFactor=3, keyed=False)
+    if site.works("apply", site.project.apply("topics")):
+        assert [len(brokers) for brokers in site.replicas(name)] == [3] * 6
+        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@journey("delete", daily=True)
+def _delete(site: Site) -> None:
+    name = site.project.topic("orders", partitions=3, replicationFactor=3)
+    site.project.apply("topics").needs(0)
+    site.project.topic("orders", state="absent")
+    assert "needs consent to delete" in site.project.apply("topics").needs(1).out
+    if site.works("apply", site.project.apply("topics", "--allow", f"Topic/{name}:delete")):
+        assert site.project.live() == {}
+        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@journey("drift", daily=True)
+def _drift(site: Site) -> None:
+    site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
+    site.project.apply("topics").needs(0)
+    if site.works("drift", site.project.run("drift", "topics")):
+        site.project.set_config("orders", "retention.ms", "86400000")
+        # Another broker may answer, which has not heard of it yet.
+        call = eventually(lambda: site.project.run("drift", "topics"), lambda call: call.code != 0)
+        assert "retention.ms" in call.needs(2).out
+
+
+@journey("import")
+def _import(site: Site) -> None:
+    name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
+    site.project.apply("topics").needs(0)
+    commit(site.direct, group := site.name("readers"), {(name, 0): 0})
+    elsewhere = dataclasses.replace(site.project, folder=site.project.folder / "elsewhere")
+    elsewhere.folder.mkdir()
+    if site.works("import", elsewhere.run("import", "--match", f"{site.project.prefix}*")):
+        written = "\n".join(file.read_text() for file in elsewhere.folder.rglob("*.yaml"))
+        assert (f"name: {name}\n" in written, f"name: {group}\n" in written) == (True, True)
+        elsewhere.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@journey("status", daily=True)
+def _status(site: Site) -> None:
+    name = site.filled("orders", replicationFactor=3)
+    commit(site.direct, group := site.name("readers"), dict.fromkeys([(name, n) for n in range(3)], 4))
+    call = site.project.run("status", f"{site.project.prefix}*")
+    if site.works("status", call):
+        assert (name in call.out, group in call.out) == (True, True)
+    found = site.project.run("status", f"{site.project.prefix}*", "--format", "json").needs(0).json
+    (shown,) = found["groups"]
+    assert (shown["name"], shown["protocol"], shown["lag"]) == (group, "classic", 18)
+
+
+@journey("doctor", daily=True)
+def _doctor(site: Site) -> None:
+    site.project.topic("orders", partitions=3, replicationFactor=3, config={"min.insync.replicas": 2})
+    site.project.apply("topics").needs(0)
+    site.project.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
+    if site.works("doctor", call := site.project.run("doctor")):
+        assert "healthy" in call.out
+
+
+# --- groups ----------------------------------------------------------------------------------------
+
+
+def _groups(site: Site, protocol: str) -> None:
+    name = site.filled("orders", replicationFactor=3)
+    group = site.group("readers", topics=[name], protocol=protocol, offsets={"initial": "earliest"})
+    if not site.works("apply", site.project.apply("topics")):
+        return
+    assert site.committed(group) == [0, 0, 0]
+    site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+    with site.joined(group, name, protocol) as member:
+        assert set(member.firsts().values()) == {0}
+        call = site.project.run("status", group, "--format", "json").needs(0)
+        (shown,) = call.json["groups"]
+        assert (shown["protocol"], shown["state"], len(shown["members"])) == (protocol, "Stable", 1)
+        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@journey("classic groups", daily=True)
+def _classic_groups(site: Site) -> None:
+    _groups(site, "classic")
+
+
+@journey("consumer groups (KIP-848)")
+def _consumer_groups(site: Site) -> None:
+    _groups(site, "consumer")
+
+
+@journey("group configs", daily=True)
+def _group_configs(site: Site) -> None:
+    name = site.filled("orders", replicationFactor=3)
+    config = {"consumer.session.timeout.ms": "50s"}
+    site.group("readers", topics=[name], protocol="consumer", config=config)
+    if site.works("apply", site.project.apply("topics")):
+        site.group("readers", topics=[name], protocol="consumer")
+        call = site.project.run("plan", "topics").needs(0)
+        assert "consumer.session.timeout.ms = 50s" in call.out
+
+
+@journey("offset reset")
+def _reset(site: Site) -> None:
+    name = site.filled("orders", replicationFactor=3)
+    group = site.group("readers", topics=[name], protocol="classic", offsets={"initial": "latest"})
+    site.project.apply("topics").needs(0)
+    assert site.committed(group) == [10, 10, 10]
+    call = site.project.run("reset", group, "--to", "3", "--out", "reset.json")
+    if site.works("plan", call):
+        assert call.out.count("7 records read again") == 3
+        assert "needs consent to offset-reset" in site.project.apply("reset.json").needs(1).out
+        consent = f"--allow=ConsumerGroup/{group}:offset-reset"
+        if site.works("apply", site.project.apply("reset.json", consent)):
+            assert site.committed(group) == [3, 3, 3]
+
+
+# --- replicas --------------------------------------------------------------------------------------
+
+
+@journey("replication factor", daily=True)
+def _replication_factor(site: Site) -> None:
+    name = site.filled("orders", replicationFactor=1)
+    site.project.topic("orders", partitions=3, keyed=False, replicationFactor=3)
+    if site.works("apply", site.project.apply("topics", "--throttle", "50MB/s")):
+        assert [len(brokers) for brokers in site.replicas(name)] == [3, 3, 3]
+        assert site.project.live()["orders"] == {"partitions": 3}, "the throttle is gone"
+        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@journey("rebalance")
+def _rebalance(site: Site) -> None:
+    places = [[1, 2], [1, 2], [2, 1]]
+    static = {"strategy": "static", "replicas": places}
+    name = site.filled("orders", replicationFactor=2, placement=static)
+    assert site.replicas(name) == places
+    site.project.topic("orders", partitions=3, keyed=False, replicationFactor=2)
+    some = ("--topics", name, "--remove-broker", 1, "--out", "drain.json")
+    if not site.works("plan", call := site.project.run("rebalance", *some)):
+        return
+    assert "3 replicas to copy" in call.out
+    if site.works("apply", site.project.apply("drain.json")):
+        eventually(lambda: site.replicas(name), lambda found: all(1 not in brokers for brokers in found))
+
+
+# --- the record, the lock --------------------------------------------------------------------------
+
+KEPT = {"KAFKAFORM_AUDIT": "true"}
+
+
+def _recorded(site: Site) -> Call:
+    name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
+    call = site.project.run("apply", "topics", "--auto-approve", env=KEPT)
+    if call.code == 0:
+        site.project.topic("orders", partitions=3, replicationFactor=3, retention="8d")
+        site.project.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
+    return call if call.code else site.project.run("history", f"Topic/{name}", "--format", "json")
+
+
+@journey("history")
+def _history(site: Site) -> None:
+    if site.works("apply", call := _recorded(site)):
+        assert [change["action"] for change in call.json["changes"]] == ["update", "create"]
+
+
+@journey("revert")
+def _revert(site: Site) -> None:
+    if site.works("apply", call := _recorded(site)):
+        change = call.json["changes"][0]["id"]
+        site.project.run("revert", change, "topics").needs(0)
+        site.project.run("apply", "topics", "--auto-approve", "--allow", "destructive", env=KEPT).needs(0)
+        assert site.project.live()["orders"]["retention.ms"] == "604800000"
+
+
+@journey("lock")
+def _lock(site: Site) -> None:
+    site.project.topic("orders", partitions=3, replicationFactor=3)
+    call = site.project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"})
+    if site.works("apply", call):
+        assert site.project.live()["orders"] == {"partitions": 3}
+
+
+# --- data ------------------------------------------------------------------------------------------
+
+
+@journey("skew")
+def _skew(site: Site) -> None:
+    name = site.project.topic("orders", partitions=3, keyed=True, replicationFactor=3)
+    site.project.apply("topics").needs(0)
+    producer = Producer({"bootstrap.servers": site.direct, "partitioner": "murmur2_random"})
+    for number in range(2000):
+        producer.produce(name, b"value", key=b"hot" if number % 2 else str(number).encode())
+    assert producer.flush(TIMEOUT_S) == 0
+    if site.works("skew", call := site.project.process("skew", name, "--json", "skew.json")):
+        (topic,) = json.loads((site.project.folder / "skew.json").read_text())["topics"]
+        assert (topic["name"], topic["diagnosis"]) == (name, "hot_keys"), call.out
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+def recorded(table: Path, group: str, column: str, name: str) -> str | None:
+    """What docs/brokers.json says of a journey; None where nothing is recorded."""
+    content = json.loads(table.read_text("utf-8")) if table.exists() else {}
+    found: str | None = content.get(group, {}).get(column, {}).get(name)
+    return found
+
+
+def record(table: Path, group: str, column: str, name: str, cell: str) -> None:
+    """Keep what a journey came to, in the order of the journeys; other tests may do so at the same time.
+
+    Args:
+        table: docs/brokers.json.
+        group: `versions` or `vendors`.
+        column: The version, or the vendor's profile.
+        name: Of the journey.
+        cell: What `take` returned.
+    """
+    with locked(table.with_suffix(".lock")):
+        content = json.loads(table.read_text("utf-8")) if table.exists() else {}
+        cells = content.setdefault(group, {}).setdefault(column, {})
+        cells[name] = cell
+        content[group][column] = {known: cells[known] for known in JOURNEYS if known in cells}
+        content[group] = dict(sorted(content[group].items(), key=lambda item: _natural(item[0])))
+        replace(table, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    table.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,190 @@
+"""SASL logins: the messages, brokers that refuse, and brokers that lie."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from scramp import ScramMechanism
+
+from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
+from kafkaform.cluster.transport.tokens import Token, TokenSource
+from kafkaform.config.client_properties.transport import SaslSettings
+from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+
+BROKER = ("broker-1.example", 9093)
+ODD = "p'w\\d;$x=,\u00bd\u00ad \u00e4"
+"""A password that RFC 4013 (SASLprep) would change: a soft hyphen and a fraction."""
+LATER = time.time() + 3600
+
+
+def failure(settings: SaslSettings, send: Callable[[bytes], bytes], tokens: TokenSource | None = None) -> str:
+    """What is said when this login fails."""
+    with pytest.raises(AuthenticationFailed) as caught:
+        log_in(settings, BROKER, tokens, send)
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+    return caught.value.message
+
+
+class ScramBroker:
+    """A broker's side of SCRAM for one user, which compares the user's name and password as they are."""
+
+    def __init__(self, mechanism: str, password: str) -> None:
+        scram = ScramMechanism(mechanism)
+        salt, _, _, count = scram.make_auth_info("-")
+        from scramp.core import IterationCount, Salt, _c_key_stored_key_s_key
+        from scramp.utils import hi
+
+        keys = _c_key_stored_key_s_key(
+            scram.hf, hi(scram.hf, password.encode(), bytes(Salt(salt)), IterationCount(count))
+        )
+        self.user = ""
+
+        def known(user: str) -> tuple[bytes, bytes, bytes, int]:
+            self.user = user
+            return salt, keys[1], keys[2], count
+
+        self.server = scram.make_server(known)
+        self.messages: list[str] = []
+
+    def send(self, message: bytes) -> bytes:
+        self.messages.append(message.decode())
+        if len(self.messages) == 1:
+            self.server.set_client_first(message.decode())
+            return str(self.server.get_server_first()).encode()
+        try:
+            self.server.set_client_final(message.decode())
+        except Exception as error:
+            raise RejectedError("Authentication failed: invalid credentials") from error
+        return str(self.server.get_server_final()).encode()
+
+
+def test_plain_sends_user_and_password_as_they_are() -> None:
+    sent: list[bytes] = []
+
+    def send(message: bytes) -> bytes:
+        sent.append(message)
+        return b""
+
+    log_in(SaslSettings("PLAIN", "alice", ODD), BROKER, None, send)
+    assert sent == [b"\0alice\0" + ODD.encode()]
+
+
+def test_a_refusal_names_mechanism_and_user_and_hides_a_password_that_is_repeated() -> None:
+    def send(_: bytes) -> bytes:
+        raise RejectedError("hunter2-4711 is wrong\nfor alice")
+
+    message = failure(SaslSettings("PLAIN", "alice", "hunter2-4711"), send)
+    assert (
+        message == "broker-1.example:9093: the PLAIN login of alice was refused: <hidden> is wrong for alice"
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_proves_the_password_without_sending_it(mechanism: str) -> None:
+    broker = ScramBroker(mechanism, ODD)
+    log_in(SaslSettings(mechanism, "al=i,ce", ODD), BROKER, None, broker.send)
+    assert broker.user == "al=i,ce"
+    assert len(broker.messages) == 2
+    assert ODD not in "".join(broker.messages)
+
+
+def test_a_wrong_scram_password_is_refused() -> None:
+    broker = ScramBroker("SCRAM-SHA-512", "right")
+    message = failure(SaslSettings("SCRAM-SHA-512", "alice", "wrong-hunter2"), broker.send)
+    assert message == (
+        "broker-1.example:9093: the SCRAM-SHA-512 login of alice was refused: "
+        "Authentication failed: invalid credentials"
+    )
+
+
+@pytest.mark.parametrize(
+    ("final", "why"),
+    [
+        (b"v=" + b"A" * 43 + b"=", "signature doesn't match"),
+        (b"", "Malformed server final message"),
+        (b"e=other-error", "other-error"),
+        (b"\xff", "utf-8"),
+    ],
+)
+def test_a_scram_broker_that_does_not_know_the_password_is_not_believed(final: bytes, why: str) -> None:
+    broker = ScramBroker("SCRAM-SHA-256", "right")
+
+    def send(message: bytes) -> bytes:
+        answer = broker.send(message)
+        return answer if len(broker.messages) == 1 else final
+
+    message = failure(SaslSettings("SCRAM-SHA-256", "alice", "right"), send)
+    assert "the broker did not prove that it knows the password" in message
+    assert why in message
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "r={nonce}x,s=c2FsdHNhbHRzYWx0c2FsdA==,i=1",
+        "r={nonce}x,s=c2FsdHNhbHRzYWx0c2FsdA==,i=2000000000",
+        "r={nonce},s=c2FsdHNhbHRzYWx0c2FsdA==,i=4096",
+        "r=stranger,s=c2FsdHNhbHRzYWx0c2FsdA==,i=4096",
+        "r={nonce}x,s=,i=4096",
+        "",
+    ],
+)
+def test_a_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
+    sent: list[str] = []
+
+    def send(message: bytes) -> bytes:
+        sent.append(message.decode())
+        return first.format(nonce=sent[0].partition("r=")[2]).encode()
+
+    failure(SaslSettings("SCRAM-SHA-256", "alice", "right"), send)
+    assert len(sent) == 1
+
+
+def test_a_token_is_sent_with_its_extensions() -> None:
+    sent: list[bytes] = []
+
+    def send(message: bytes) -> bytes:
+        sent.append(message)
+        return b""
+
+    token = Token("a.b.c", LATER, "ada", {"logicalCluster": "lkc-1", "identityPoolId": "pool-2"})
+    log_in(SaslSettings("OAUTHBEARER"), BROKER, TokenSource(lambda: token), send)
+    expected = b"n,,\x01auth=Bearer a.b.c\x01logicalCluster=lkc-1\x01identityPoolId=pool-2\x01\x01"
+    assert sent == [expected]
+
+
+def test_what_a_broker_says_of_a_token_is_told_and_the_token_is_not() -> None:
+    sent: list[bytes] = []
+
+    def send(message: bytes) -> bytes:
+        sent.append(message)
+        if len(sent) == 2:
+            raise RejectedError("no")
+        return b'{"status":"invalid_token","scope":"a.b.c"}'
+
+    tokens = TokenSource(lambda: Token("a.b.c", LATER, "ada"))
+    message = failure(SaslSettings("OAUTHBEARER"), send, tokens)
+    assert message == (
+        "broker-1.example:9093: the OAUTHBEARER login of ada was refused: "
+        '{"status":"invalid_token","scope":"<hidden>"}'
+    )
+    assert sent[1:] == [b"\x01"]
+
+
+@pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "DIGEST-MD5"])
+def test_what_cannot_be_used_is_refused_by_name_before_anything_is_sent(mechanism: str) -> None:
+    def send(_: bytes) -> bytes:
+        raise AssertionError("nothing is to be sent")
+
+    with pytest.raises(KafkaformError, match=mechanism):
+        log_in(SaslSettings(mechanism), BROKER, None, send)
+
+
+def test_a_broker_without_the_mechanism_says_which_it_has() -> None:
+    error = mechanism_refused(SaslSettings("PLAIN", "alice"), BROKER, ["SCRAM-SHA-512", "GSSAPI"])
+    assert (
+        error.message == "broker-1.example:9093: the broker does not offer PLAIN, only: SCRAM-SHA-512, GSSAPI"
+    )

@@ -1,0 +1,74 @@
+"""The main journeys on real brokers of each version of Apache Kafka.
+
+KAFKA_VERSIONS names the versions, as `make test-kafka VERSIONS="3.9 4.0"` does; without it, a part of the
+journeys is taken on 3.9. KAFKAFORM_BROKERS_TABLE names the file that gets the results: docs/brokers.json,
+from which docs/brokers.md has its table. Without it, a result that is not the recorded one fails.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.releases import minor
+from tests.support.cli_helpers import ROOT, Project
+from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
+from tests.support.kafka_fixtures import group_clusters, remove_topics
+
+TABLE = ROOT / "docs" / "brokers.json"
+DAILY_VERSION = "3.9"
+
+ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
+TAKEN = [(version, name) for version in ASKED or [DAILY_VERSION] for name in (JOURNEYS if ASKED else DAILY)]
+
+
+def limits(version: str, name: str) -> dict[str, Limit]:
+    """What brokers of this version do not do in a journey, by step."""
+    return {
+        step: limit
+        for (taken, step, since), limit in LIMITS.items()
+        if taken == name and minor(version) < minor(since)
+    }
+
+
+# By the journey, its step, and the version from which on it works.
+LIMITS = {
+    ("group configs", "apply", "4.0"): Limit(
+        cell="from 4.0 on",
+        line="create refused: refused by the brokers: Unknown resource type 32 (INVALID_REQUEST)",
+        code=1,
+    ),
+}
+
+
+@pytest.fixture
+def brokers(request: pytest.FixtureRequest) -> DevCluster:
+    """Three brokers of a version, or of several for `3.9+4.0`."""
+    version: str = request.param
+    several = version.split("+")
+    given = several if len(several) > 1 else [version] * 3
+    return group_clusters.running(f"kafka-{version}", 3, kafka_version=given)
+
+
+@pytest.fixture
+def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
+    prefix = f"t{uuid.uuid4().hex[:10]}."
+    servers = brokers.bootstrap_servers
+    oldest = min((node.kafka_version for node in brokers.nodes), key=minor)
+    yield Site(Project(tmp_path, servers, prefix), servers, limits(oldest, name))
+    remove_topics(servers, prefix)
+
+
+@pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"])
+def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
+    cell = take(name, site)
+    column = "+".join(dict.fromkeys(node.kafka_version for node in brokers.nodes))
+    if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
+        record(ROOT / written, "versions", column, name, cell)
+    elif TABLE.exists():
+        assert cell == recorded(TABLE, "versions", column, name)

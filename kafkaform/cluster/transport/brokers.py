@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
@@ -79,6 +80,7 @@ class Brokers:
         self._tokens = tokens
         self._open: dict[int | None, BrokerSocket] = {}
         self._known: Mapping[int, tuple[str, int]] = {}
+        self._opening = Lock()
         self._closed = False
 
     def offered(self, node: int | None = None) -> Offered:
@@ -211,7 +213,12 @@ class Brokers:
 
     def _socket(self, node: int | None, timeout_s: float = READ_TIMEOUT_S) -> BrokerSocket:
         found = self._current(node)
-        if found is None:
+        if found is None and node is None:
+            with self._opening:  # one connection is enough for threads that begin at a time
+                found = self._current(None)
+                if found is None:
+                    found = self._open[None] = self._opened(None, timeout_s)
+        elif found is None:
             opened = self._opened(node, timeout_s)
             found = self._open.setdefault(node, opened)
             if found is not opened:  # another thread was first

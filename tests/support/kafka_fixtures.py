@@ -32,8 +32,10 @@ from confluent_kafka.admin import (
 )
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.devcluster.cluster import DevCluster
+from tests.support.vendor_proxy import VendorProxy, advertised, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""
@@ -108,6 +110,17 @@ class GroupClusters:
 
 
 group_clusters = GroupClusters()
+
+
+@contextmanager
+def behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
+    """Brokers whose clients all go through a proxy, which offers everything until it is told a profile."""
+    clients, internal, own = blocks_of_ports(3, brokers=brokers)
+    first = own * 10 + 1
+    properties = {**advertised(clients, internal), **options.pop("properties", {})}
+    ports = {clients * 10 + broker: first + broker - 1 for broker in range(1, brokers + 1)}
+    with VendorProxy(ports) as proxy, guarded(brokers, port=first, properties=properties, **options):
+        yield proxy
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +208,17 @@ def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
     """A cluster by its address and further client properties."""
     given = {"bootstrap.servers": bootstrap_servers, **properties}
     return KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
+
+
+@contextmanager
+def connected(bootstrap_servers: str) -> Iterator[Connection]:
+    """Connections of kafkaform's own, for requests that no client sends."""
+    given = {"bootstrap.servers": bootstrap_servers}
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def admin_client(bootstrap_servers: str) -> AdminClient:

@@ -174,11 +174,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the markers; let kafka-python read its schemas the old way (a DeprecationWarning up to 3.12)."""
+    """Name the markers."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As it is for what a shell without job control runs in the background: tests of Ctrl-C would hang.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
     for folder, what in FOLDERS.items():
         called = f"{folder}(reason)" if folder == NIGHTLY else folder
         config.addinivalue_line("markers", f"{called}: {what}")

@@ -37,8 +37,8 @@ class Complaints:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_Redacting(self))
         logging.basicConfig(level=logging.DEBUG, handlers=[handler])
-        # Below this, kafka-python writes its configuration and every request in full, passwords among them.
-        logging.getLogger("kafka").setLevel(logging.INFO)
+        # Below this, AWS's client writes what it signs, session tokens among it.
+        logging.getLogger("botocore").setLevel(logging.INFO)
 
     def redacted(self, text: str) -> str:
         """The text without a secret of this run."""

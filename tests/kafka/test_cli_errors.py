@@ -54,7 +54,7 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(
 def test_no_secret_in_anything_of_a_plan_that_works(
     secured: Project, account: Callable[..., Account], tmp_path: Path
 ) -> None:
-    """With --debug the clients' logs are on stderr; kafka-python would log passwords."""
+    """With --debug the clients' logs are on stderr."""
     given = account(
         f"TOPIC:{secured.prefix}*:DESCRIBE",
         f"TOPIC:{secured.prefix}*:DESCRIBE_CONFIGS",

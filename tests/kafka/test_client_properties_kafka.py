@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -11,13 +10,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 import kafkaform.config.client_properties as cp
+from kafkaform.cluster.transport.brokers import Brokers
+from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.core.errors import AuthenticationFailed
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import ODD_PASSWORD, TIMEOUT_S
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its own schemas the old way
-    from kafka.admin import KafkaAdminClient
-    from kafka.errors import KafkaError
 
 
 def resolved(cluster: DevCluster, mechanism: str, username: str, password: str) -> cp.Resolved:
@@ -41,17 +38,19 @@ def through_librdkafka(values: Mapping[str, str], timeout_s: float) -> str:
     return found
 
 
-def through_kafka_python(values: Mapping[str, str], timeout_s: float) -> str:
-    with KafkaAdminClient(bootstrap_timeout_ms=int(timeout_s * 1000), **cp.to_kafka_python(values)) as client:
-        found: str = client.describe_cluster()["cluster_id"]
-        return found
+def through_the_transport(values: Mapping[str, str], timeout_s: float) -> str:
+    brokers = Brokers(cp.to_transport(values))
+    try:
+        return brokers.ask(METADATA, [()], timeout_s=timeout_s)[0].cluster_id
+    finally:
+        brokers.close()
 
 
 Connect = Callable[[Mapping[str, str], float], str]
 ACCOUNTS = [("PLAIN", "plain-user", ODD_PASSWORD), ("SCRAM-SHA-512", "scram-user", "simple-pw")]
 
 
-@pytest.mark.parametrize("connect", [through_librdkafka, through_kafka_python])
+@pytest.mark.parametrize("connect", [through_librdkafka, through_the_transport])
 @pytest.mark.parametrize(("mechanism", "username", "password"), ACCOUNTS)
 def test_the_right_password_lets_both_clients_in(
     kafka_acl: DevCluster, connect: Connect, mechanism: str, username: str, password: str
@@ -60,10 +59,10 @@ def test_the_right_password_lets_both_clients_in(
     assert connect(given, TIMEOUT_S) == kafka_acl.cluster_id
 
 
-@pytest.mark.parametrize("connect", [through_librdkafka, through_kafka_python])
+@pytest.mark.parametrize("connect", [through_librdkafka, through_the_transport])
 def test_a_wrong_password_lets_nobody_in_and_is_not_in_the_error(
     kafka_acl: DevCluster, connect: Connect
 ) -> None:
-    with pytest.raises((KafkaException, KafkaError)) as caught:
+    with pytest.raises((KafkaException, AuthenticationFailed)) as caught:
         connect(resolved(kafka_acl, "SCRAM-SHA-512", "scram-user", "wrong-hunter2"), 2.0)
     assert "wrong-hunter2" not in str(caught.value)

@@ -16,13 +16,31 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.topic_sources import WireReader
+from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
+    INT8,
+    INT16,
+    INT32,
+    NULLABLE_STRING,
+    STRING,
+    array,
+    message,
+    struct,
+)
 from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, RequestRejected
 from kafkaform.core.model import Desired, Observation, ResourceRef
 from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planner import plan_from
-from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+from tests.support.kafka_fixtures import (
+    TIMEOUT_S,
+    Account,
+    admin_client,
+    connect,
+    connected,
+    eventually,
+)
 
 
 def topic(name: str) -> ResourceRef:
@@ -443,25 +461,38 @@ def test_a_default_that_was_set_for_the_whole_cluster_is_the_default(
     eventually(real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") != "2000000")
 
 
+INCREMENTAL_ALTER_CONFIGS = message(
+    44,
+    "IncrementalAlterConfigs",
+    (0, 1),
+    1,
+    struct(
+        resources=array(
+            struct(
+                type=INT8,
+                name=STRING,
+                configs=array(struct(name=STRING, operation=INT8, value=NULLABLE_STRING)),
+            )
+        ),
+        validate_only=BOOLEAN,
+    ),
+    struct(
+        throttle_ms=INT32,
+        responses=array(
+            struct(error_code=INT16, error_message=NULLABLE_STRING, type=INT8, name=STRING),
+        ),
+    ),
+    changes=True,
+)
+
+
 def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None:
     """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
-    from kafka.admin import KafkaAdminClient
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
-
-    resource = Request.AlterConfigsResource(
-        resource_type=4,
-        resource_name="",
-        configs=[
-            Request.AlterConfigsResource.AlterableConfig(
-                name=name, config_operation=int(value is None), value=value
-            )
-        ],
-    )
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-    request = Request(resources=[resource], validate_only=False)
-    answer = admin._manager.run(admin._send_request_to_controller, request)
-    admin.close()
-    assert [response.error_code for response in answer.responses] == [0]
+    config = {"name": name, "operation": int(value is None), "value": value}
+    request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
+    with connected(kafka.bootstrap_servers) as connection:
+        answer = connection.ask_controller(INCREMENTAL_ALTER_CONFIGS, request, TIMEOUT_S)
+    assert [response["error_code"] for response in answer["responses"]] == [0]
 
 
 def test_a_stopped_broker_is_no_change_of_the_replication_factor(

@@ -38,7 +38,7 @@ def connection(kafka: DevCluster) -> Iterator[Connection]:
 def test_many_requests_are_answered_in_order(
     connection: Connection, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One request asks for CHUNK topics; kafka-python finds no broker ready with too many under way."""
+    """One request asks for CHUNK topics; more than IN_FLIGHT of them wait for their turn."""
     names = [f"{prefix}{number:02}" for number in range(24)]
     values = dict(zip(names, map(str, range(24)), strict=True))
     topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]

@@ -188,14 +188,18 @@ class Heartbeats:
 
     def coordinator(self) -> int:
         """The broker that coordinates the group."""
+        return coordinator(self.connection, self.group)
 
-        def ask() -> Mapping[str, Any]:
-            request = {"key_type": 0, "keys": [self.group]}
-            (answer,) = self.connection.ask(FIND_COORDINATORS, [request])
-            told: Mapping[str, Any] = answer["coordinators"][0]
-            return told
 
-        return int(eventually(ask, lambda told: told["error_code"] == 0)["node_id"])
+def coordinator(connection: Connection, group: str) -> int:
+    """The broker that coordinates a group."""
+
+    def ask() -> Mapping[str, Any]:
+        (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": 0, "keys": [group]}])
+        found: Mapping[str, Any] = answer["coordinators"][0]
+        return found
+
+    return int(eventually(ask, lambda told: told["error_code"] == 0)["node_id"])
 
 
 class ShareMember(Heartbeats):
@@ -345,7 +349,7 @@ _JOIN = message(
         members=array(struct(id=STRING, instance=since(5, NULLABLE_STRING), metadata=OCTETS)),
     ),
 )
-_LEAVE = message(
+LEAVE_GROUP = message(
     13,
     "LeaveGroup",
     (3, 5),
@@ -385,7 +389,7 @@ class ConnectWorker(Heartbeats):
         """Leave the group."""
         members = [{"member_id": self.id, "instance": None}]
         (answer,) = self.connection.ask(
-            _LEAVE, [{"group": self.group, "members": members}], node=self.coordinator()
+            LEAVE_GROUP, [{"group": self.group, "members": members}], node=self.coordinator()
         )
         assert answer["error_code"] == 0
         self.connection.close()

@@ -32,6 +32,7 @@ from confluent_kafka.admin import (
 )
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.vendor_proxy import VendorProxy, advertised, blocks_of_ports
@@ -207,6 +208,17 @@ def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
     """A cluster by its address and further client properties."""
     given = {"bootstrap.servers": bootstrap_servers, **properties}
     return KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
+
+
+@contextmanager
+def connected(bootstrap_servers: str) -> Iterator[Connection]:
+    """Connections of kafkaform's own, for requests that no client sends."""
+    given = {"bootstrap.servers": bootstrap_servers}
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def admin_client(bootstrap_servers: str) -> AdminClient:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from threading import Timer
-from typing import Any, Self
+from typing import Self
 
 from kafkaform.apply import executor
 from kafkaform.cluster.kafka.cluster import KafkaCluster
@@ -21,7 +21,8 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import KafkaformError, LockLost
 from kafkaform.core.lock import NAME, Guard, Holder
 from kafkaform.core.operations import CreateTopic
-from tests.support.kafka_fixtures import connect
+from tests.support.group_clients import LEAVE_GROUP, coordinator
+from tests.support.kafka_fixtures import connect, connected
 from tests.support.scenes import declared, plan_for, topic
 
 ALICE = Holder("alice@ci-3", "apply of plan 12ab", 4711)
@@ -99,16 +100,10 @@ class LockProcess:
 
 def remove_holder(servers: str) -> None:
     """Take the lock from its holder, as a coordinator does at the end of a session, but at once."""
-    from kafka.admin import KafkaAdminClient
-    from kafka.protocol.consumer.group import LeaveGroupRequest
-
-    admin: Any = KafkaAdminClient(bootstrap_servers=servers)
-    try:
-        member = LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id=INSTANCE_ID)
-        (answer,) = admin.remove_group_members(NAME, [member]).values()
-        assert answer.errno == 0
-    finally:
-        admin.close()
+    request = {"group": NAME, "members": [{"member_id": "", "instance": INSTANCE_ID}]}
+    with connected(servers) as connection:
+        (answer,) = connection.ask(LEAVE_GROUP, [request], node=coordinator(connection, NAME))
+    assert [answer["error_code"], *(member["error_code"] for member in answer["members"])] == [0, 0]
 
 
 def main() -> None:

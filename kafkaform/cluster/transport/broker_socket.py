@@ -286,7 +286,7 @@ def _left(deadline: float) -> float:
 
 
 def _connected(address: tuple[str, int], settings: TransportSettings, deadline: float) -> Any:
-    plain = _dialled(address, deadline)
+    plain = _dialled(address, settings.address_family, deadline)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option in settings.socket_options:
@@ -300,14 +300,14 @@ def _connected(address: tuple[str, int], settings: TransportSettings, deadline: 
         raise
 
 
-def _dialled(address: tuple[str, int], deadline: float) -> socket.socket:
+def _dialled(address: tuple[str, int], family: socket.AddressFamily, deadline: float) -> socket.socket:
     """Connect to the first of a host's addresses where somebody is."""
     host, port = address
     # Python takes the name as bytes too; of a str it imports the tables of all alphabets first (0.01 s).
     named: Any = host.encode() if host.isascii() else host
-    found = socket.getaddrinfo(named, port, type=socket.SOCK_STREAM)
-    for number, (family, kind, protocol, _, place) in enumerate(found, 1):
-        plain = socket.socket(family, kind, protocol)
+    found = socket.getaddrinfo(named, port, family, socket.SOCK_STREAM)
+    for number, (version, kind, protocol, _, place) in enumerate(found, 1):
+        plain = socket.socket(version, kind, protocol)
         try:
             # Where nobody is, all may stay silent: the other addresses are to have their turn.
             plain.settimeout(_left(deadline) / (len(found) - number + 1))

@@ -143,7 +143,11 @@ class Connection:
         return token_source(sasl)
 
     def _token_options(self) -> dict[str, Any]:
-        """Have librdkafka take its tokens from our source, but where only librdkafka can get them."""
+        """Have librdkafka take its tokens from our source, but where only librdkafka can get them.
+
+        Raises:
+            KafkaformError: Nobody can.
+        """
         if self._properties.get("sasl.mechanism") != "OAUTHBEARER":
             return {}
         try:
@@ -151,6 +155,8 @@ class Connection:
         except AuthenticationFailed:
             raise
         except KafkaformError:
+            if "sasl.oauthbearer.method" not in self._properties:
+                raise
             return {}
         if tokens is None:
             return {}

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from kafkaform.cluster.transport.translation import one_line
 from kafkaform.config.client_properties import HIDDEN
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from kafkaform.config.client_properties.transport import SaslSettings
 
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -67,13 +69,16 @@ class TokenSource:
 
     Args:
         fetch: Gets a new token; raises AuthenticationFailed.
+
+    Attributes:
+        failure: Why there is no token just now; None while there is one.
     """
 
     def __init__(self, fetch: Callable[[], Token]) -> None:
         self._fetch = fetch
         self._token: Token | None = None
         self._renew_at = 0.0
-        self._failure: KafkaformError | None = None
+        self.failure: KafkaformError | None = None
         self._fetches = 0
         self._fetching = Lock()
 
@@ -89,8 +94,8 @@ class TokenSource:
             now = time.time()
             if self._token is not None and now < self._renew_at:
                 return self._token
-            if fetches != self._fetches and self._failure is not None:
-                raise self._failure  # it came while this thread waited: another attempt would take as long
+            if fetches != self._fetches and self.failure is not None:
+                raise self.failure  # it came while this thread waited: another attempt would take as long
             try:
                 token = self._fetch()
                 if token.expires_at <= time.time():
@@ -104,10 +109,10 @@ class TokenSource:
                     _log.warning("the OAUTHBEARER token was not renewed, and is used as it is: %s", error)
                     self._renew_at = min(now + _RETRY_S, self._token.expires_at)
                     return self._token
-                self._failure = error
+                self.failure = error
                 raise
             self._fetches += 1
-            self._failure = None
+            self.failure = None
             self._token = token
             self._renew_at = now + _RENEWED_AFTER * (token.expires_at - now)
             return token
@@ -154,14 +159,18 @@ def librdkafka_options(tokens: TokenSource) -> dict[str, Any]:
     tokens.token()
 
     def current(_: str) -> tuple[str, float, str, dict[str, str]]:
-        token = tokens.token()
+        try:
+            token = tokens.token()
+        except KafkaformError as error:  # which confluent-kafka keeps to itself
+            _log.warning("librdkafka gets no OAUTHBEARER token: %s", error)
+            raise
         return token.value, token.expires_at, token.principal, dict(token.extensions)
 
     return {"oauth_cb": current}
 
 
 def _opener(settings: OidcSettings) -> OpenerDirector:
-    """Speaks http and https only, and follows no redirect: the secret goes nowhere but to the endpoint."""
+    """Speaks http and https only, and follows no redirect: the secret goes to the endpoint only."""
     from urllib import request
 
     opener = request.OpenerDirector()
@@ -170,8 +179,6 @@ def _opener(settings: OidcSettings) -> OpenerDirector:
         request.UnknownHandler(),
         request.HTTPHandler(),
         request.HTTPSHandler(context=settings.tls),
-        request.HTTPDefaultErrorHandler(),
-        request.HTTPErrorProcessor(),
     ):
         opener.add_handler(handler)
     return opener
@@ -181,17 +188,25 @@ def _from_endpoint(settings: OidcSettings, opener: OpenerDirector, extensions: M
     where = f"the token endpoint {settings.endpoint}"
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            body = _within(_TIMEOUT_S, lambda: _posted(settings, opener))
+            status, body = _within(_TIMEOUT_S, lambda: _posted(settings, opener))
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: a host that no name can be
+            reason = getattr(error, "reason", None) or error
+            text = one_line(str(getattr(reason, "strerror", None) or reason)) or "timed out"
+            raise AuthenticationFailed(
+                f"{where} cannot be used: {text}",
+                hint="check sasl.oauthbearer.token.endpoint.url, the network, and https.ca.location for TLS",
+            ) from None  # its traceback has the request, with the secret
+        if status not in _TRANSIENT or attempt == _ATTEMPTS:
             break
-        except (OSError, HTTPException) as error:
-            if attempt < _ATTEMPTS and getattr(error, "code", None) in _TRANSIENT:
-                time.sleep(_PAUSE_S)
-                continue
-            raise _endpoint_failed(settings, where, error) from None  # what was sent is in the request
+        time.sleep(_PAUSE_S)
     try:
-        value = json.loads(body)["access_token"]
-    except (ValueError, TypeError, KeyError):
-        value = None
+        said = json.loads(body)
+    except ValueError:
+        said = None
+    answer: dict[str, object] = said if isinstance(said, dict) else {}
+    if status != 200:
+        raise _no_token(settings, where, status, answer)
+    value = answer.get("access_token")
     if not isinstance(value, str):
         raise AuthenticationFailed(
             f"{where} gave no access token", hint="check sasl.oauthbearer.token.endpoint.url"
@@ -199,7 +214,21 @@ def _from_endpoint(settings: OidcSettings, opener: OpenerDirector, extensions: M
     return _jwt(value, where, extensions)
 
 
-def _posted(settings: OidcSettings, opener: OpenerDirector) -> bytes:
+def _no_token(
+    settings: OidcSettings, where: str, status: int, answer: Mapping[str, object]
+) -> AuthenticationFailed:
+    """The error for a status of HTTP, with the endpoint's words (RFC 6749, section 5.2)."""
+    words = [f"HTTP {status}", *(str(answer[key]) for key in ("error", "error_description") if key in answer)]
+    if 300 <= status < 400:
+        words.append("redirects are not followed")
+    text = one_line(": ".join(words).replace(settings.client_secret, HIDDEN))
+    return AuthenticationFailed(
+        f"{where} gave no token to the client {settings.client_id}: {text[:_LONGEST]}",
+        hint="check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
+    )
+
+
+def _posted(settings: OidcSettings, opener: OpenerDirector) -> tuple[int, bytes]:
     from urllib.parse import urlencode
     from urllib.request import Request
 
@@ -213,15 +242,16 @@ def _posted(settings: OidcSettings, opener: OpenerDirector) -> bytes:
         {"Accept": "application/json", "Authorization": f"Basic {login}"},
     )
     with opener.open(request, timeout=_TIMEOUT_S) as response:
+        status: int = response.status
         body: bytes = response.read(_LARGEST + 1)
     if len(body) > _LARGEST:
         raise OSError(f"the answer is larger than {_LARGEST:,} bytes")
-    return body
+    return status, body
 
 
-def _within(timeout_s: float, work: Callable[[], bytes]) -> bytes:
+def _within(timeout_s: float, work: Callable[[], T]) -> T:
     """Return what some work returns, or raise TimeoutError: that of a socket starts anew with every byte."""
-    result: Future[bytes] = Future()
+    result: Future[T] = Future()
 
     def settle() -> None:
         try:
@@ -231,32 +261,6 @@ def _within(timeout_s: float, work: Callable[[], bytes]) -> bytes:
 
     Thread(target=settle, daemon=True).start()
     return result.result(timeout_s)
-
-
-def _endpoint_failed(settings: OidcSettings, where: str, error: Exception) -> AuthenticationFailed:
-    from urllib.error import HTTPError
-
-    if not isinstance(error, HTTPError):
-        reason = getattr(error, "reason", None) or error
-        text = one_line(str(getattr(reason, "strerror", None) or reason)) or "timed out"
-        return AuthenticationFailed(
-            f"{where} cannot be used: {text}",
-            hint="check sasl.oauthbearer.token.endpoint.url, the network, and https.ca.location for TLS",
-        )
-    with error:
-        body = error.read(_LARGEST)
-    try:
-        said = json.loads(body)
-        reasons = [str(said[key]) for key in ("error", "error_description") if said.get(key)]
-    except (ValueError, AttributeError):
-        reasons = []
-    if 300 <= error.code < 400:
-        reasons = ["redirects are not followed"]
-    told = ": ".join((f"HTTP {error.code}", *reasons)).replace(settings.client_secret, HIDDEN)
-    return AuthenticationFailed(
-        f"{where} gave no token to the client {settings.client_id}: {one_line(told)[:_LONGEST]}",
-        hint="check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
-    )
 
 
 def _from_file(path: Path, extensions: Mapping[str, str]) -> Token:

@@ -6,7 +6,6 @@ Kafka's own tools take as `--command-config`.
 """
 
 from kafkaform.config.client_properties.catalogue import SENSITIVE
-from kafkaform.config.client_properties.kafka_python import to_kafka_python
 from kafkaform.config.client_properties.properties import HIDDEN, ClientProperties, parse
 from kafkaform.config.client_properties.resolution import (
     Resolved,
@@ -26,7 +25,6 @@ __all__ = [
     "read_secret_file",
     "redact",
     "resolve",
-    "to_kafka_python",
     "to_librdkafka",
     "to_transport",
 ]

@@ -30,8 +30,9 @@ _KEY = ("ssl.key.location", "ssl.key.pem")
 def to_java(resolved: Mapping[str, str]) -> dict[str, str]:
     """Properties for Kafka's Java clients, secrets included: never log them.
 
-    Since Kafka 4.0 a JVM asks for OAuth tokens only at the URLs in its system property
-    `org.apache.kafka.sasl.oauthbearer.allowed.urls`; that is for whoever starts the JVM to set.
+    Since Kafka 4.0 a JVM takes OAuth tokens only from the URLs in its system property
+    `org.apache.kafka.sasl.oauthbearer.allowed.urls`, those of files too (tried with 3.8.1 to 4.3.1); that is
+    for whoever starts the JVM to set.
 
     Args:
         resolved: Properties under librdkafka's names.

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from kafkaform.config.client_properties.catalogue import PROPERTIES
 from kafkaform.config.client_properties.jaas import quoted
@@ -164,9 +163,9 @@ def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | 
 
 
 def token_file(resolved: Mapping[str, str]) -> Path | None:
-    """The file that the token endpoint is, where its URL is `file:///…`, as for Java's client."""
+    """The file that is the token endpoint: `file:///…`; like Java, without decoding `%20` in it."""
     endpoint = resolved.get("sasl.oauthbearer.token.endpoint.url", "")
-    return Path(unquote(endpoint.removeprefix("file://"))) if endpoint.startswith("file://") else None
+    return Path(endpoint.removeprefix("file://")) if endpoint.startswith("file://") else None
 
 
 def extensions(resolved: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import socket
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -68,6 +72,39 @@ def test_an_error_of_nobody_is_one_line_too(
         r"Error: unexpected RuntimeError: boom \x1b[31m\nsecond line",
         "hint: kafkaform --debug, then the command, shows the traceback",
     ]
+
+
+SIGNS = """
+import logging
+from kafkaform.cli.error_handler import Complaints
+from kafkaform.cluster.transport.tokens import token_source
+from kafkaform.config.client_properties.transport import MskIamSettings, SaslSettings
+
+Complaints().debug()
+logging.getLogger("a.client").debug("is shown")
+print(token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-west-1"))).token().value)
+"""
+
+
+def test_debug_shows_no_credentials_of_aws() -> None:
+    credentials = {
+        "AWS_ACCESS_KEY_ID": "a-public-name",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_SESSION_TOKEN": "a-session-4711",
+    }
+    signed = subprocess.run(
+        [sys.executable, "-c", SIGNS],
+        env={**os.environ, **credentials},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    token = base64.urlsafe_b64decode(f"{signed.stdout.strip()}==").decode()
+    assert "a-session-4711" in token
+    signature = token.partition("X-Amz-Signature=")[2].partition("&")[0]
+    assert "is shown" in signed.stderr
+    for secret in ("hunter2", "a-session-4711", signature):
+        assert secret not in signed.stderr
 
 
 def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from kafkaform.config.client_properties.transport import SaslSettings, Transport
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
+    KafkaformError,
     MalformedAnswer,
     NotOffered,
     OutcomeUnknown,
@@ -257,6 +258,14 @@ def test_a_tls_handshake_that_drips() -> None:
             )
 
 
+def test_only_addresses_of_the_asked_family_are_used() -> None:
+    with broker(lambda *_: b"") as server:
+        place = ("localhost", server.address[1])
+        BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET)).close()
+        with pytest.raises(ClusterError):
+            BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET6))
+
+
 def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
     with broker(lambda *_: Raw(pack(">ii", ECHO.largest, 1) + bytes(100_000))) as server:
         one = opened(server)
@@ -332,6 +341,18 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
         f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",
         f"{server.name}: not connected after N ms: [Errno 111] Connection refused",
     ]
+
+
+def test_tokens_that_only_librdkafka_can_get_are_left_to_it() -> None:
+    def refuse() -> TransportSettings:
+        raise KafkaformError("our own connections cannot do this")
+
+    login = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
+    options = Connection(login, refuse).options
+    assert options["sasl.oauthbearer.method"] == "oidc"
+    assert "oauth_cb" not in options
+    with pytest.raises(KafkaformError, match="our own connections cannot do this"):
+        Connection({"sasl.mechanism": "OAUTHBEARER"}, refuse).options  # noqa: B018 - reads the settings
 
 
 def test_what_librdkafka_is_asked_and_never_answers_is_logged(

@@ -193,10 +193,10 @@ def test_an_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
 
 def test_a_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
     raw = {name: value for name, value in OAUTH.items() if ".client." not in name}
-    url = (tmp_path / "a token").as_uri()
+    url = f"file://{tmp_path}/a%20token"
     for written, environ in ((url, {}), ("${env:URL}", {"URL": url})):
         values = resolved({**raw, TOKEN_URL: written}, **environ)
-        assert sasl_of(values).tokens == TokenFileSettings(tmp_path / "a token")
+        assert sasl_of(values).tokens == TokenFileSettings(tmp_path / "a%20token")
         assert cp.to_librdkafka(values) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
         java = to_java(values)
         assert java[TOKEN_URL] == url

@@ -1,0 +1,371 @@
+"""Tokens for OAUTHBEARER: where they come from, when they are renewed, and what is said without any."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from kafkaform.cluster.transport import tokens as module
+from kafkaform.cluster.transport.tokens import Token, TokenSource, librdkafka_options, token_source
+from kafkaform.config.client_properties.transport import (
+    MskIamSettings,
+    OidcSettings,
+    SaslSettings,
+    TokenFileSettings,
+)
+from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+from tests.support.certificates import self_signed
+from tests.support.scenes import logged
+from tests.support.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
+
+
+@pytest.fixture
+def endpoint() -> Iterator[TokenEndpoint]:
+    with token_endpoint() as running:
+        yield running
+
+
+def source(
+    of: OidcSettings | TokenFileSettings | MskIamSettings, extensions: dict[str, str] | None = None
+) -> TokenSource:
+    made = token_source(SaslSettings("OAUTHBEARER", tokens=of, extensions=extensions or {}))
+    assert made is not None
+    return made
+
+
+def oidc(endpoint: TokenEndpoint, secret: str = SECRET, scope: str | None = None) -> OidcSettings:
+    return OidcSettings(endpoint.url, CLIENT, secret, scope)
+
+
+def failure(tokens: TokenSource) -> str:
+    """What is said when there is no token."""
+    with pytest.raises(AuthenticationFailed) as caught:
+        tokens.token()
+    message = caught.value.message
+    assert SECRET not in message
+    assert "\n" not in message
+    assert caught.value.hint
+    assert tokens.failure is caught.value
+    return message
+
+
+# The endpoint
+
+
+def test_an_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> None:
+    tokens = source(oidc(endpoint, scope="kafka read/all"), {"logicalCluster": "lkc-1"})
+    token = tokens.token()
+    assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka read/all"}]
+    assert (token.principal, token.extensions) == (CLIENT, {"logicalCluster": "lkc-1"})
+    assert token.expires_at == pytest.approx(time.time() + 60, abs=5)
+    assert tokens.token() is token
+    assert len(endpoint.asked) == 1
+    assert token.value not in repr(token)
+
+
+def test_no_scope_is_sent_where_none_is_set(endpoint: TokenEndpoint) -> None:
+    source(oidc(endpoint)).token()
+    assert endpoint.asked == [{"grant_type": "client_credentials"}]
+
+
+def test_a_wrong_secret_is_refused_with_the_words_of_the_endpoint(endpoint: TokenEndpoint) -> None:
+    message = failure(source(oidc(endpoint, "hunter2-4711")))
+    assert message == (
+        f"the token endpoint {endpoint.url} gave no token to the client ada: HTTP 401: invalid_client: "
+        "no such client, or another secret"
+    )
+    assert endpoint.refused == 1
+
+
+def test_an_endpoint_that_repeats_the_secret_is_not_quoted_with_it(endpoint: TokenEndpoint) -> None:
+    endpoint.answer = lambda: (400, b'{"error": "' + SECRET.encode() + b'"}')
+    assert failure(source(oidc(endpoint))).endswith("HTTP 400: <hidden>")
+
+
+def test_an_endpoint_that_is_down_is_named() -> None:
+    with token_endpoint() as gone:
+        pass
+    message = failure(source(oidc(gone)))
+    assert message == f"the token endpoint {gone.url} cannot be used: Connection refused"
+
+
+def test_the_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
+    with token_endpoint() as other:
+        endpoint.headers["Location"] = other.url
+        endpoint.answer = lambda: (302, b"")
+        assert failure(source(oidc(endpoint))).endswith("HTTP 302: redirects are not followed")
+        assert (other.asked, other.refused) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://127.0.0.1/token", "http://a..b/", "http://127.0.0.1:x/", "http://"]
+)
+def test_only_http_to_a_host_is_spoken(url: str) -> None:
+    assert f"the token endpoint {url} cannot be used: " in failure(source(OidcSettings(url, CLIENT, SECRET)))
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "gave no access token"),
+        (b"[]", "gave no access token"),
+        (b'{"access_token": 1}', "gave no access token"),
+        (b"<html>", "gave no access token"),
+        (b'{"access_token": "opaque"}', "it is not a JWT"),
+        (b'{"access_token": "a.b.c"}', "it is not a JWT"),
+        (b'{"access_token": "a.MTI.c"}', "it is not a JWT"),
+        (b'{"access_token": "a.e30.c"}', "does not say when it expires"),
+        (b'{"access_token": "a.e30.\\u0001"}', "it is not a JWT"),
+        (b" " * ((1 << 20) + 1), "larger than 1,048,576 bytes"),
+    ],
+)
+def test_an_answer_without_a_usable_token_is_an_error(endpoint: TokenEndpoint, body: bytes, why: str) -> None:
+    endpoint.answer = lambda: (200, body)
+    assert why in failure(source(oidc(endpoint)))
+
+
+def test_an_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
+    endpoint.issue(lambda: jwt(-1))
+    assert failure(source(oidc(endpoint))) == "the token for ada has expired"
+
+
+def test_an_endpoint_that_is_busy_is_asked_again(
+    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PAUSE_S", 0.0)
+    issue, answers = endpoint.answer, [(503, b"")]
+    endpoint.answer = lambda: answers.pop() if answers else issue()
+    assert source(oidc(endpoint)).token().principal == CLIENT
+    endpoint.answer = lambda: (503, b"")
+    assert failure(source(oidc(endpoint))).endswith("HTTP 503")
+
+
+def test_an_endpoint_may_not_take_longer_however_it_trickles(
+    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TIMEOUT_S", 0.2)
+    ended = Event()
+
+    def silent() -> tuple[int, bytes]:
+        ended.wait(5)
+        return 200, b""
+
+    endpoint.answer = silent
+    begun = time.monotonic()
+    assert failure(source(oidc(endpoint))).endswith("cannot be used: timed out")
+    ended.set()
+    assert time.monotonic() - begun < 2
+
+
+def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+    with token_endpoint(self_signed(tmp_path)) as endpoint:
+        assert "certificate verify failed" in failure(source(oidc(endpoint)))
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
+        settings = OidcSettings(endpoint.url, CLIENT, SECRET, None, trusting)
+        assert source(settings).token().principal == CLIENT
+
+
+# A file
+
+
+def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(jwt(0.5) + "\n")
+    tokens = source(TokenFileSettings(path))
+    first = tokens.token()
+    path.write_text(jwt(60, "grace"))
+    assert tokens.token() is first
+    time.sleep(0.45)
+    assert tokens.token().principal == "grace"
+
+
+def test_a_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    assert failure(source(TokenFileSettings(path))) == (
+        f"the token file {path} cannot be read: No such file or directory"
+    )
+    path.write_bytes(b"\xff" * 10)
+    assert failure(source(TokenFileSettings(path))) == (
+        f"the token of the token file {path} cannot be used: it is not a JWT"
+    )
+    path.write_bytes(b"a" * ((1 << 20) + 1))
+    assert "larger than" in failure(source(TokenFileSettings(path)))
+
+
+# AWS
+
+
+@pytest.fixture
+def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An environment without credentials, where nobody is asked for any."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+
+@pytest.mark.usefixtures("no_aws")
+def test_msk_iam_signs_with_the_credentials_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-real-one")
+    token = source(MskIamSettings("eu-west-1")).token()
+    signed = base64.urlsafe_b64decode(token.value + "=" * (-len(token.value) % 4)).decode()
+    assert signed.startswith("https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect&")
+    assert "X-Amz-Credential=AKIDEXAMPLE%2F" in signed
+    assert "not-a-real-one" not in signed
+    assert token.expires_at == pytest.approx(time.time() + 900, abs=5)
+
+
+@pytest.mark.usefixtures("no_aws")
+def test_msk_iam_without_credentials_says_so() -> None:
+    assert (
+        failure(source(MskIamSettings("eu-west-1"))) == "no token for MSK IAM: there are no AWS credentials"
+    )
+
+
+def test_msk_iam_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(KafkaformError, match="aws-msk-iam-sasl-signer-python") as caught:
+        source(MskIamSettings("eu-west-1")).token()
+    assert caught.value.hint == "install kafkaform[msk-iam]"
+
+
+# Renewal
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(time, "time", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
+    made: list[Token] = []
+
+    def fetch() -> Token:
+        made.append(Token(f"token {len(made) + 1}", clock.now + lifetime_s))
+        return made[-1]
+
+    return fetch
+
+
+def test_a_token_is_renewed_when_four_fifths_of_its_lifetime_are_over(clock: Clock) -> None:
+    tokens = TokenSource(numbered(clock))
+    assert tokens.token().value == "token 1"
+    clock.now += 79.9
+    assert tokens.token().value == "token 1"
+    clock.now += 0.2
+    assert tokens.token().value == "token 2"
+
+
+def test_a_token_is_used_to_its_end_where_it_cannot_be_renewed(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetches: list[Token | None] = [Token("first", 1_100.0), None, None, None, Token("last", 1_300.0)]
+    asked: list[float] = []
+
+    def fetch() -> Token:
+        asked.append(clock.now)
+        token = fetches.pop(0)
+        if token is None:
+            raise AuthenticationFailed("the endpoint is down")
+        return token
+
+    tokens = TokenSource(fetch)
+    tokens.token()
+    with caplog.at_level(logging.WARNING):
+        for clock.now in (1_080.0, 1_085.0, 1_090.0, 1_099.0):
+            assert tokens.token().value == "first"
+    assert asked == [1_000.0, 1_080.0, 1_090.0]
+    assert "not renewed" in logged(caplog, "kafkaform.cluster.transport.tokens")[0]
+    clock.now = 1_100.0
+    with pytest.raises(AuthenticationFailed, match="the endpoint is down"):
+        tokens.token()
+    assert tokens.failure
+    assert tokens.token().value == "last"
+    assert not tokens.failure
+
+
+def test_threads_that_wait_share_one_fetch_and_its_failure() -> None:
+    begun, go = Event(), Event()
+    fetched: list[int] = []
+
+    def fetch() -> Token:
+        fetched.append(1)
+        begun.set()
+        go.wait(5)
+        raise AuthenticationFailed("the endpoint is down")
+
+    tokens = TokenSource(fetch)
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(tokens.token) for _ in range(4)]
+        begun.wait(5)
+        time.sleep(0.05)
+        go.set()
+        errors = [future.exception() for future in waiting]
+    assert fetched == [1]
+    assert {str(error) for error in errors} == {"the endpoint is down"}
+
+
+# What goes to the clients
+
+
+@pytest.mark.parametrize(
+    "extensions", [{"auth": "x"}, {"": "x"}, {"a b": "x"}, {"name": "a\x01auth=Bearer b"}]
+)
+def test_an_extension_that_would_be_read_as_something_else_is_refused(extensions: dict[str, str]) -> None:
+    with pytest.raises(KafkaformError, match=r"client property sasl\.oauthbearer\.extensions"):
+        source(MskIamSettings("eu-west-1"), extensions)
+
+
+def test_there_is_no_source_where_librdkafka_gets_its_own() -> None:
+    assert token_source(SaslSettings("OAUTHBEARER")) is None
+    assert token_source(SaslSettings("PLAIN", "alice", "x")) is None
+
+
+def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
+    tokens = source(oidc(endpoint), {"name": "value"})
+    given = librdkafka_options(tokens)["oauth_cb"]("")
+    token = tokens.token()
+    assert given == (token.value, token.expires_at, CLIENT, {"name": "value"})
+    assert len(endpoint.asked) == 1
+
+
+def test_no_librdkafka_client_is_made_without_a_token(endpoint: TokenEndpoint) -> None:
+    with pytest.raises(AuthenticationFailed, match="invalid_client"):
+        librdkafka_options(source(oidc(endpoint, "wrong")))
+
+
+def test_a_token_that_librdkafka_does_not_get_is_logged(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = numbered(clock)
+    fetches = [made]
+
+    def fetch() -> Token:
+        if not fetches:
+            raise AuthenticationFailed("the endpoint is down")
+        return fetches.pop()()
+
+    current = librdkafka_options(TokenSource(fetch))["oauth_cb"]
+    clock.now += 200
+    with caplog.at_level(logging.WARNING), pytest.raises(AuthenticationFailed):
+        current("")
+    assert logged(caplog, "kafkaform.cluster.transport.tokens") == [
+        "librdkafka gets no OAUTHBEARER token: the endpoint is down"
+    ]

@@ -333,7 +333,6 @@ def _newer_groups(site: Site) -> None:
 def _connect_groups(site: Site) -> None:
     group = site.name("connect-cluster")
     with closing(ConnectWorker(site.direct, group, "")) as worker:
-        eventually(worker.coordinator, lambda node: node is not None)
         worker.join()
         found = site.project.run("status", group, "--format", "json").needs(0).json
         assert [(shown["name"], shown["protocol"]) for shown in found["groups"]] == [(group, "classic")]

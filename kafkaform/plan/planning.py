@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform import rules
 from kafkaform.core.errors import ClusterError, KafkaformError, RequestRejected
+from kafkaform.core.layout import Strategy
 from kafkaform.core.model import (
     Desired,
     Diagnostic,
@@ -21,8 +22,9 @@ from kafkaform.core.model import (
     ResourceRef,
     Severity,
     Status,
+    Update,
 )
-from kafkaform.core.operations import Phase, Reassign, batches
+from kafkaform.core.operations import AddPartitions, Phase, Reassign, batches
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
 from kafkaform.plan.planner import (
@@ -41,11 +43,13 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.resources.topic.live import topic_facts
+from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.topic.placement import strategy_of
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.notes import idle_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader, GroupReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
@@ -147,7 +151,8 @@ def build_plan(
         subset=request.subset,
     )
     # 7. Let the brokers validate what is left.
-    return plan if request.reading else validated(plan, cluster)
+    fixed = {d.ref for d in desired if KINDS[d.ref.kind].placed and strategy_of(d.intent) is Strategy.STATIC}
+    return plan if request.reading else validated(plan, cluster, fixed)
 
 
 def judged_again(
@@ -373,11 +378,17 @@ def _idle_waivers(context: RuleContext, findings: Findings, settings: Settings) 
 # --- validate ----------------------------------------------------------------------------------------
 
 
-def validated(plan: Plan, cluster: ResourceReader) -> Plan:
+def validated(plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef] = ()) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
     An account that may not alter may not have it checked either, and a check can go unanswered: the plan
-    then says so, and stands.
+    then says so, and stands. Where brokers take new partitions, but not the places for them (Redpanda), they
+    choose these themselves, unless a manifest says where all replicas are.
+
+    Args:
+        plan: The plan.
+        cluster: The cluster.
+        fixed: The resources whose manifests say where all replicas are.
     """
     asked = [
         operation
@@ -386,21 +397,35 @@ def validated(plan: Plan, cluster: ResourceReader) -> Plan:
         for operation in KINDS[change.ref.kind].operations(change.change)
         if not isinstance(operation, Reassign)  # which brokers cannot check
     ]
-    objections: dict[ResourceRef, RequestRejected] = {}
+    objections: dict[ResourceRef, list[tuple[Operation, RequestRejected]]] = {}
     unanswered: list[ClusterError] = []
     for batch in _requests(asked):
         for operation, objection in zip(batch, cluster.validate(batch), strict=True):
             if isinstance(objection, RequestRejected):
-                objections.setdefault(operation.ref, objection)
+                objections.setdefault(operation.ref, []).append((operation, objection))
             elif objection is not None:
                 unanswered.append(objection)
-    changes = tuple(_refuse(change, objections.get(change.ref)) for change in plan.changes)
+    changes = []
     notes = plan.diagnostics
+    for change in plan.changes:
+        if change.ref not in objections:
+            changes.append(change)
+            continue
+        refused = [operation for operation, _ in objections[change.ref]]
+        _, objection = objections[change.ref][0]
+        if change.ref not in fixed and (unplaced := _without_places(change, refused, cluster)) is not None:
+            text = (
+                f"the brokers place the new partitions of {change.ref.name} themselves: {objection.message}"
+            )
+            notes = (*notes, Diagnostic("KF441", Severity.INFO, text, ref=change.ref))
+            changes.append(unplaced)
+        else:
+            changes.append(_refused(change, objection))
     if unanswered:
         count = f"{len(unanswered)} of {len(asked)} operations"
         message = f"the brokers did not validate {count}: {unanswered[0].message}"
         notes = (*notes, Diagnostic("KF414", Severity.INFO, message))
-    return replace(plan, changes=changes, broker_validated=not unanswered, diagnostics=notes)
+    return replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
 
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
@@ -410,8 +435,25 @@ def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
     yield from batches(late)
 
 
-def _refuse(change: PlannedChange, objection: RequestRejected | None) -> PlannedChange:
-    if objection is None:
-        return change
+def _without_places(
+    change: PlannedChange, refused: Collection[Operation], cluster: ResourceReader
+) -> PlannedChange | None:
+    """The change without places for new partitions, if the brokers refuse these and nothing else of it."""
+    update = change.change
+    if not isinstance(update, Update) or not all(
+        isinstance(o, AddPartitions) and o.assignment for o in refused
+    ):
+        return None
+    unplaced = replace(update, fields=tuple(field for field in update.fields if field.path != PLACEMENT))
+    kind = KINDS[change.ref.kind]
+    if any(isinstance(operation, Reassign) for operation in kind.operations(update)):
+        return None
+    added = [o for o in kind.operations(unplaced) if isinstance(o, AddPartitions)]
+    if any(objection is not None for objection in cluster.validate(added)):
+        return None
+    return replace(change, change=unplaced)
+
+
+def _refused(change: PlannedChange, objection: RequestRejected) -> PlannedChange:
     reason = f"refused by the brokers: {objection.message}"
     return replace(change, status=Status.REFUSED, reason=reason, remedy=objection.hint)

@@ -372,7 +372,8 @@ class ConnectWorker(Heartbeats):
     def join(self) -> None:
         """Ask for an id, and join with it."""
         self.id = ""
-        for _ in range(2):
+
+        def ask() -> Mapping[str, Any]:
             request = {
                 "group": self.group,
                 "session_timeout_ms": 30_000,
@@ -381,9 +382,13 @@ class ConnectWorker(Heartbeats):
                 "protocol_type": "connect",
                 "protocols": [{"name": "compatible", "metadata": b""}],
             }
+            answer: Mapping[str, Any]
             (answer,) = self.connection.ask(_JOIN, [request], node=self.coordinator())
             self.id = answer["member_id"]
-        assert answer["error_code"] == 0
+            return answer
+
+        # The first answer has the id; coordinators of a cluster that has just started have to load before.
+        eventually(ask, lambda answer: answer["error_code"] == 0)
 
     def close(self) -> None:
         """Leave the group."""

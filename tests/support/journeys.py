@@ -17,7 +17,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafkaform.core.files import locked, replace
 from tests.support.cli_helpers import Call, Project
-from tests.support.group_clients import Running, commit, produce, running
+from tests.support.group_clients import ConnectWorker, Running, commit, produce, running
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 
 
@@ -304,7 +304,7 @@ def _classic_groups(site: Site) -> None:
     _groups(site, "classic")
 
 
-@journey("consumer groups (KIP-848)")
+@journey("consumer groups (KIP-848)", daily=True)
 def _consumer_groups(site: Site) -> None:
     _groups(site, "consumer")
 
@@ -312,12 +312,34 @@ def _consumer_groups(site: Site) -> None:
 @journey("group configs", daily=True)
 def _group_configs(site: Site) -> None:
     name = site.filled("orders", replicationFactor=3)
-    config = {"consumer.session.timeout.ms": "50s"}
-    site.group("readers", topics=[name], protocol="consumer", config=config)
+    site.group("readers", topics=[name], config={"consumer.session.timeout.ms": "50s"})
     if site.works("apply", site.project.apply("topics")):
-        site.group("readers", topics=[name], protocol="consumer")
+        site.group("readers", topics=[name])
         call = site.project.run("plan", "topics").needs(0)
         assert "consumer.session.timeout.ms = 50s" in call.out
+
+
+@journey("share and streams groups")
+def _newer_groups(site: Site) -> None:
+    name = site.filled("orders", replicationFactor=3)
+    for protocol, config in (("share", "share.auto.offset.reset"), ("streams", "streams.session.timeout.ms")):
+        value = "earliest" if protocol == "share" else "50s"
+        site.group("readers", topics=[name], protocol=protocol, config={config: value})
+        site.works(protocol, site.project.apply("topics"))
+        (site.project.folder / "topics" / "group-readers.yaml").unlink()
+
+
+@journey("groups of Kafka Connect")
+def _connect_groups(site: Site) -> None:
+    group = site.name("connect-cluster")
+    with closing(ConnectWorker(site.direct, group, "")) as worker:
+        worker.join()
+        found = site.project.run("status", group, "--format", "json").needs(0).json
+        assert [(shown["name"], shown["protocol"]) for shown in found["groups"]] == [(group, "classic")]
+        assert found["unread"] == []
+        site.project.config(rules={"KF310": "off"})
+        site.works("doctor", site.project.run("doctor"))
+        site.works("import", site.project.run("import", "--match", f"{site.project.prefix}*"))
 
 
 @journey("offset reset")

@@ -38,9 +38,24 @@ def limits(version: str, name: str) -> dict[str, Limit]:
 
 # By the journey, its step, and the version from which on it works.
 LIMITS = {
+    ("consumer groups (KIP-848)", "apply", "4.0"): Limit(
+        cell="from 4.0 on",
+        line="refused: KF216: this cluster does not offer the consumer protocol: it came with Kafka 4.0",
+        code=1,
+    ),
     ("group configs", "apply", "4.0"): Limit(
         cell="from 4.0 on",
-        line="create refused: refused by the brokers: Unknown resource type 32 (INVALID_REQUEST)",
+        line="refused: KF216: this cluster does not offer configs of groups: they came with Kafka 4.0",
+        code=1,
+    ),
+    ("share and streams groups", "share", "4.1"): Limit(
+        cell="share from 4.1 on",
+        line="refused: KF216: this cluster does not offer the share protocol: it came with Kafka 4.1",
+        code=1,
+    ),
+    ("share and streams groups", "streams", "4.2"): Limit(
+        cell="streams from 4.2 on",
+        line="refused: KF216: this cluster does not offer the streams protocol: it came with Kafka 4.2",
         code=1,
     ),
 }

@@ -81,7 +81,7 @@ def between(kafka: DevCluster, key: int, lie: Callable[[socket.socket, bytes], N
         with suppress(OSError), client, socket.create_connection((host, int(port))) as broker:
             while message := spoken(client):
                 asked, version = unpack(">hh", message[:4])
-                ours = (asked, version) == (API_VERSIONS, 0) if ours is None else ours
+                ours = (asked, version) == (API_VERSIONS, 2) if ours is None else ours
                 if ours and asked == key:
                     lie(client, message[4:8])
                     continue

@@ -10,15 +10,32 @@ from __future__ import annotations
 
 import asyncio
 import random
-import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from struct import iter_unpack, pack, unpack, unpack_from
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypeAlias
 
+from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
+    INT8,
+    INT16,
+    INT32,
+    NULLABLE_STRING,
+    STRING,
+    UUID,
+    Codec,
+    FieldType,
+    array,
+    length,
+    since,
+    skip_tags,
+    struct,
+    uvarint,
+)
 from kafkaform.devcluster.state import is_free
 
 HOST = "127.0.0.1"
@@ -29,321 +46,167 @@ LIFETIME_S = 3_600.0
 
 # --- messages ----------------------------------------------------------------------------------------
 
-Fields: TypeAlias = "Sequence[tuple[str, str | Fields, int]]"
-"""The fields of a structure in order: name, type (a nested one is an array of structures), first version."""
-
-_NUMBERS = {"i8": ">b", "i16": ">h", "i32": ">i", "i64": ">q", "bool": ">?"}
-_TAGS = "_tags"
-
-
-class Message(NamedTuple):
-    """A request or a response, in the versions from `flexible` on with compact fields and tags (KIP-482)."""
-
-    flexible: int
-    fields: Fields
-
-    def decode(self, data: bytes, version: int) -> dict[str, Any]:
-        """The fields of a message, tags included."""
-        return _read_fields(self.fields, data, 0, version, version >= self.flexible)[0]
-
-    def encode(self, value: Mapping[str, Any], version: int) -> bytes:
-        """The bytes of a message; fields that it does not name are zero, empty or null."""
-        return _write_fields(self.fields, value, version, version >= self.flexible)
-
-
-def _read_fields(
-    fields: Fields, data: bytes, at: int, version: int, flexible: bool
-) -> tuple[dict[str, Any], int]:
-    value: dict[str, Any] = {}
-    for name, kind, since in fields:
-        if version >= since:
-            value[name], at = _read(kind, data, at, version, flexible)
-    if flexible:
-        value[_TAGS], at = read_tags(data, at)
-    return value, at
-
-
-def _read(kind: str | Fields, data: bytes, at: int, version: int, flexible: bool) -> tuple[Any, int]:
-    if kind == "uuid":
-        return data[at : at + 16], at + 16
-    if isinstance(kind, str) and kind in _NUMBERS:
-        layout = struct.Struct(_NUMBERS[kind])
-        return layout.unpack_from(data, at)[0], at + layout.size
-    if kind == "str":
-        if flexible:
-            length, at = _read_varint(data, at)
-            length -= 1
-        else:
-            (length,) = struct.unpack_from(">h", data, at)
-            at += 2
-        if length < 0:
-            return None, at
-        return data[at : at + length].decode(), at + length
-    if flexible:
-        count, at = _read_varint(data, at)
-        count -= 1
-    else:
-        (count,) = struct.unpack_from(">i", data, at)
-        at += 4
-    if count < 0:
-        return None, at
-    values = []
-    for _ in range(count):
-        if isinstance(kind, str):
-            value, at = _read(kind.removeprefix("*"), data, at, version, flexible)
-        else:
-            value, at = _read_fields(kind, data, at, version, flexible)
-        values.append(value)
-    return values, at
-
-
-def _write_fields(fields: Fields, value: Mapping[str, Any], version: int, flexible: bool) -> bytes:
-    parts = [
-        _write(kind, value.get(name), version, flexible) for name, kind, since in fields if version >= since
-    ]
-    if flexible:
-        tags: Sequence[tuple[int, bytes]] = value.get(_TAGS, ())
-        parts.append(_varint(len(tags)))
-        parts += [_varint(tag) + _varint(len(content)) + content for tag, content in tags]
-    return b"".join(parts)
-
-
-def _write(kind: str | Fields, value: Any, version: int, flexible: bool) -> bytes:
-    if kind == "uuid":
-        return value or bytes(16)
-    if isinstance(kind, str) and kind in _NUMBERS:
-        return struct.pack(_NUMBERS[kind], value or 0)
-    if kind == "str":
-        content = None if value is None else str(value).encode()
-        length = -1 if content is None else len(content)
-        prefix = _varint(length + 1) if flexible else struct.pack(">h", length)
-        return prefix + (content or b"")
-    count = -1 if value is None else len(value)
-    parts = [_varint(count + 1) if flexible else struct.pack(">i", count)]
-    for item in value or ():
-        if isinstance(kind, str):
-            parts.append(_write(kind.removeprefix("*"), item, version, flexible))
-        else:
-            parts.append(_write_fields(kind, item, version, flexible))
-    return b"".join(parts)
-
-
-def read_tags(data: bytes, at: int) -> tuple[list[tuple[int, bytes]], int]:
-    """The tagged fields that begin somewhere, and where they end."""
-    count, at = _read_varint(data, at)
-    tags = []
-    for _ in range(count):
-        tag, at = _read_varint(data, at)
-        length, at = _read_varint(data, at)
-        tags.append((tag, data[at : at + length]))
-        at += length
-    return tags, at
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
-
-
 CREATE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 19, 32, 37, 44
 DESCRIBE_LOG_DIRS, ALTER_REASSIGNMENTS, API_VERSIONS = 35, 45, 18
 
-_API_VERSIONS_RESPONSE = Message(
-    3,
-    [
-        ("error_code", "i16", 0),
-        ("api_keys", [("key", "i16", 0), ("least", "i16", 0), ("most", "i16", 0)], 0),
-        ("throttle", "i32", 1),
-    ],
-)
+_API_VERSIONS_FLEXIBLE = 3
+_UNSUPPORTED_VERSION = 35
 
 
 class Api(NamedTuple):
     """A request whose items can be refused one by one.
 
     Attributes:
+        flexible: The first version with tagged fields.
         request: Its layout.
         response: The layout of the answer.
         items: The field with what is asked for.
         results: The field with what is answered.
     """
 
-    request: Message
-    response: Message
+    flexible: int
+    request: FieldType
+    response: FieldType
     items: str
     results: str
 
 
-_ASSIGNMENT: Fields = [("index", "i32", 0), ("brokers", "*i32", 0)]
-_CONFIG: Fields = [("name", "str", 0), ("value", "str", 0)]
-_CREATED: Fields = [
-    ("name", "str", 0),
-    ("topic_id", "uuid", 7),
-    ("error_code", "i16", 0),
-    ("error_message", "str", 1),
-    ("partitions", "i32", 5),
-    ("replicas", "i16", 5),
-    ("configs", [*_CONFIG, ("read_only", "bool", 5), ("source", "i8", 5), ("sensitive", "bool", 5)], 5),
-]
-_DESCRIBED: Fields = [
-    *_CONFIG,
-    ("read_only", "bool", 0),
-    ("source", "i8", 1),
-    ("sensitive", "bool", 0),
-    ("synonyms", [*_CONFIG, ("source", "i8", 1)], 1),
-    ("type", "i8", 3),
-    ("documentation", "str", 3),
-]
-_RESOURCE: Fields = [
-    ("error_code", "i16", 0),
-    ("error_message", "str", 0),
-    ("type", "i8", 0),
-    ("name", "str", 0),
-]
+_CONFIG = {"name": STRING, "value": NULLABLE_STRING}
+_ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
+_RESOURCE = {**_ERROR, "type": INT8, "name": STRING}
+_NO_ID = bytes(16)
 
 APIS = {
     CREATE_TOPICS: Api(
-        Message(
-            5,
-            [
-                (
-                    "topics",
-                    [
-                        ("name", "str", 0),
-                        ("partitions", "i32", 0),
-                        ("replicas", "i16", 0),
-                        ("assignments", _ASSIGNMENT, 0),
-                        ("configs", _CONFIG, 0),
-                    ],
-                    0,
-                ),
-                ("timeout", "i32", 0),
-                ("validate_only", "bool", 1),
-            ],
+        5,
+        struct(
+            topics=array(
+                struct(
+                    name=STRING,
+                    partitions=INT32,
+                    replicas=INT16,
+                    assignments=array(struct(index=INT32, brokers=array(INT32))),
+                    configs=array(struct(**_CONFIG)),
+                )
+            ),
+            timeout_ms=INT32,
+            validate_only=BOOLEAN,
         ),
-        Message(5, [("throttle", "i32", 2), ("topics", _CREATED, 0)]),
+        struct(
+            throttle_ms=INT32,
+            topics=array(
+                struct(
+                    name=STRING,
+                    topic_id=since(7, UUID, _NO_ID),
+                    **_ERROR,
+                    partitions=since(5, INT32, -1),
+                    replicas=since(5, INT16, -1),
+                    configs=since(
+                        5,
+                        array(struct(**_CONFIG, read_only=BOOLEAN, source=INT8, sensitive=BOOLEAN)),
+                        (),
+                    ),
+                )
+            ),
+        ),
         "topics",
         "topics",
     ),
     DESCRIBE_CONFIGS: Api(
-        Message(
-            4,
-            [
-                ("resources", [("type", "i8", 0), ("name", "str", 0), ("keys", "*str", 0)], 0),
-                ("synonyms", "bool", 1),
-                ("documentation", "bool", 3),
-            ],
+        4,
+        struct(
+            resources=array(struct(type=INT8, name=STRING, keys=array(STRING, nullable=True))),
+            synonyms=BOOLEAN,
+            documentation=since(3, BOOLEAN, False),
         ),
-        Message(4, [("throttle", "i32", 0), ("results", [*_RESOURCE, ("configs", _DESCRIBED, 0)], 0)]),
+        struct(
+            throttle_ms=INT32,
+            results=array(
+                struct(
+                    **_RESOURCE,
+                    configs=array(
+                        struct(
+                            **_CONFIG,
+                            read_only=BOOLEAN,
+                            source=INT8,
+                            sensitive=BOOLEAN,
+                            synonyms=array(struct(**_CONFIG, source=INT8)),
+                            type=since(3, INT8, 0),
+                            documentation=since(3, NULLABLE_STRING),
+                        )
+                    ),
+                )
+            ),
+        ),
         "resources",
         "results",
     ),
     CREATE_PARTITIONS: Api(
-        Message(
-            2,
-            [
-                (
-                    "topics",
-                    [("name", "str", 0), ("count", "i32", 0), ("assignments", [("brokers", "*i32", 0)], 0)],
-                    0,
-                ),
-                ("timeout", "i32", 0),
-                ("validate_only", "bool", 0),
-            ],
+        2,
+        struct(
+            topics=array(
+                struct(
+                    name=STRING,
+                    count=INT32,
+                    assignments=array(struct(brokers=array(INT32)), nullable=True),
+                )
+            ),
+            timeout_ms=INT32,
+            validate_only=BOOLEAN,
         ),
-        Message(
-            2,
-            [
-                ("throttle", "i32", 0),
-                ("results", [("name", "str", 0), ("error_code", "i16", 0), ("error_message", "str", 0)], 0),
-            ],
-        ),
+        struct(throttle_ms=INT32, results=array(struct(name=STRING, **_ERROR))),
         "topics",
         "results",
     ),
     INCREMENTAL_ALTER_CONFIGS: Api(
-        Message(
-            1,
-            [
-                (
-                    "resources",
-                    [
-                        ("type", "i8", 0),
-                        ("name", "str", 0),
-                        ("configs", [("name", "str", 0), ("operation", "i8", 0), ("value", "str", 0)], 0),
-                    ],
-                    0,
-                ),
-                ("validate_only", "bool", 0),
-            ],
+        1,
+        struct(
+            resources=array(
+                struct(
+                    type=INT8,
+                    name=STRING,
+                    configs=array(struct(name=STRING, operation=INT8, value=NULLABLE_STRING)),
+                )
+            ),
+            validate_only=BOOLEAN,
         ),
-        Message(1, [("throttle", "i32", 0), ("responses", _RESOURCE, 0)]),
+        struct(throttle_ms=INT32, responses=array(struct(**_RESOURCE))),
         "resources",
         "responses",
     ),
     DESCRIBE_LOG_DIRS: Api(
-        Message(2, []),
+        2,
+        struct(),
         # What a cluster that denies it answers: from version 3 on with the code, before with no directory.
-        Message(
-            2, [("throttle", "i32", 0), ("error_code", "i16", 3), ("results", [("error_code", "i16", 0)], 0)]
-        ),
+        struct(throttle_ms=INT32, error_code=since(3, INT16), results=array(struct())),
         "",
-        "",
+        "results",
     ),
     ALTER_REASSIGNMENTS: Api(
-        Message(
-            0,
-            [
-                ("timeout", "i32", 0),
-                (
-                    "topics",
-                    [
-                        ("name", "str", 0),
-                        ("partitions", [("index", "i32", 0), ("replicas", "*i32", 0)], 0),
-                    ],
-                    0,
-                ),
-            ],
+        0,
+        struct(
+            timeout_ms=INT32,
+            topics=array(
+                struct(
+                    name=STRING,
+                    partitions=array(struct(index=INT32, replicas=array(INT32, nullable=True))),
+                )
+            ),
         ),
-        Message(
-            0,
-            [
-                ("throttle", "i32", 0),
-                ("error_code", "i16", 0),
-                ("error_message", "str", 0),
-                (
-                    "responses",
-                    [
-                        ("name", "str", 0),
-                        (
-                            "partitions",
-                            [("index", "i32", 0), ("error_code", "i16", 0), ("error_message", "str", 0)],
-                            0,
-                        ),
-                    ],
-                    0,
-                ),
-            ],
+        struct(
+            throttle_ms=INT32,
+            **_ERROR,
+            responses=array(struct(name=STRING, partitions=array(struct(index=INT32, **_ERROR)))),
         ),
         "topics",
         "responses",
     ),
 }
+
+
+def _codec(of: FieldType, api: Api, version: int) -> Codec:
+    return of(version, version >= api.flexible)
+
 
 # --- profiles ----------------------------------------------------------------------------------------
 
@@ -544,7 +407,7 @@ class _Exchange:
 
     async def _each(self, reader: asyncio.StreamReader, handle: Callable[[bytes], None]) -> None:
         while True:
-            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            (size,) = unpack(">i", await reader.readexactly(4))
             if not 0 < size <= LARGEST:
                 raise _HungUp(f"a message of {size} bytes")
             handle(await reader.readexactly(size))
@@ -552,16 +415,14 @@ class _Exchange:
             await self._broker.drain()
 
     def _on_request(self, message: bytes) -> None:
-        key, version, correlation = struct.unpack_from(">hhi", message)
+        key, version, correlation = unpack_from(">hhi", message)
         profile, proxy = self._profile, self._proxy
         allowed = profile.versions(key, 0, 0x7FFF)
         if allowed is None or not allowed[0] <= version <= allowed[1]:
             if key == API_VERSIONS and allowed and not profile.hangs_up_on_newer:
-                answer = {
-                    "error_code": 35,
-                    "api_keys": [{"key": key, "least": allowed[0], "most": allowed[1]}],
-                }
-                self._queue_own(correlation, _API_VERSIONS_RESPONSE.encode(answer, 0))
+                # As brokers do: version 0, with the versions of this request alone.
+                answer = pack(">hihhh", _UNSUPPORTED_VERSION, 1, key, *allowed)
+                self._queue_own(correlation, answer)
                 return
             proxy.closed[key, version] += 1
             raise _HungUp
@@ -577,40 +438,38 @@ class _Exchange:
     def _judge(self, message: bytes, key: int, version: int, correlation: int) -> bytes:
         """What is left of a request to be passed on; nothing if all of it was answered."""
         api = APIS[key]
-        flexible = version >= api.request.flexible
-        (name_length,) = struct.unpack_from(">h", message, 8)
+        flexible = version >= api.flexible
+        (name_length,) = unpack_from(">h", message, 8)
         at = 10 + max(0, name_length)
         if flexible:
-            _, at = read_tags(message, at)
-        header = message[:at]
+            at = skip_tags(message, at)
+        request_codec, response_codec = (_codec(of, api, version) for of in (api.request, api.response))
+        request = request_codec.read(message, at)[0] if api.items else {}
         if (denied := self._profile.denied.get(key)) is not None:
             self._proxy.refused[key] += 1
-            request = api.request.decode(message[at:], version) if api.items else {}
-            self._queue_own(correlation, _denial(key, request, denied, version), flexible=flexible)
+            self._queue_own(correlation, response_codec.write(_denial(key, request, denied)), flexible)
             return b""
-        request = api.request.decode(message[at:], version)
         policy, passed, results = self._profile.policies[key], [], []
         for item in request[api.items]:
             had = bool(item.get("configs"))
             refusal = policy(item)
-            if refusal is None and key == INCREMENTAL_ALTER_CONFIGS and had and not item["configs"]:
-                results.append({**item, "error_code": 0})  # all of it is ignored
-            elif refusal is None:
-                passed.append(item)
-            else:
+            if refusal is not None:
                 self._proxy.refused[key] += 1
-                refused = {"error_code": refusal.code, "error_message": refusal.message, "configs": ()}
-                results.append({**item, **refused})
+                results.append(_result(item, *refusal))
+            elif key == INCREMENTAL_ALTER_CONFIGS and had and not item["configs"]:
+                results.append(_result(item, 0, None))  # all of it is ignored
+            else:
+                passed.append(item)
         if not passed and results:
-            answer = api.response.encode({api.results: results}, version)
-            self._queue_own(correlation, answer, flexible=flexible)
+            answer = response_codec.write({"throttle_ms": 0, api.results: results})
+            self._queue_own(correlation, answer, flexible)
             return b""
         self._pending[correlation] = _Pending(key, version, results)
-        return header + api.request.encode({**request, api.items: passed}, version)
+        return message[:at] + request_codec.write({**request, api.items: passed})
 
-    def _queue_own(self, correlation: int, body: bytes, *, flexible: bool = False) -> None:
+    def _queue_own(self, correlation: int, body: bytes, flexible: bool = False) -> None:
         """Answer in the broker's place, after what was asked before: clients count on the order."""
-        self._own[correlation] = struct.pack(">i", correlation) + (b"\0" if flexible else b"") + body
+        self._own[correlation] = pack(">i", correlation) + (b"\0" if flexible else b"") + body
         self._order.append(correlation)
         self._flush_own()
 
@@ -619,49 +478,60 @@ class _Exchange:
             _send(self._client, self._own.pop(self._order.pop(0)))
 
     def _on_response(self, message: bytes) -> None:
-        (correlation,) = struct.unpack_from(">i", message)
+        (correlation,) = unpack_from(">i", message)
         with suppress(ValueError):  # answers to Produce without acks never come
             self._order.remove(correlation)
         pending = self._pending.pop(correlation, None)
         if pending is not None and pending.key == API_VERSIONS:
             message = message[:4] + self._rewritten(message[4:], pending.version)
         elif pending is not None and pending.results:
-            response = APIS[pending.key].response
-            at = 4
-            if pending.version >= response.flexible:
-                _, at = read_tags(message, at)
-            answer = response.decode(message[at:], pending.version)
-            answer[APIS[pending.key].results] += pending.results
-            message = message[:at] + response.encode(answer, pending.version)
+            api = APIS[pending.key]
+            codec = _codec(api.response, api, pending.version)
+            at = skip_tags(message, 4) if pending.version >= api.flexible else 4
+            answer, _ = codec.read(message, at)
+            message = message[:at] + codec.write(
+                {**answer, api.results: answer[api.results] + pending.results}
+            )
         _send(self._client, message)
         self._flush_own()
 
     def _rewritten(self, body: bytes, version: int) -> bytes:
-        (error,) = struct.unpack_from(">h", body)
+        """An answer to ApiVersions without what is hidden; what stands behind the list stays."""
+        (error,) = unpack_from(">h", body)
         if error:
             return body
-        answer = _API_VERSIONS_RESPONSE.decode(body, version)
-        kept = []
-        for entry in answer["api_keys"]:
-            versions = self._profile.versions(entry["key"], entry["least"], entry["most"])
-            if versions is not None:
-                kept.append({**entry, "least": versions[0], "most": versions[1]})
-        return _API_VERSIONS_RESPONSE.encode({**answer, "api_keys": kept}, version)
-
-
-def _denial(key: int, request: Mapping[str, Any], denied: Refusal, version: int) -> bytes:
-    error = {"error_code": denied.code, "error_message": denied.message}
-    answer: dict[str, Any] = {**error, "results": (), "responses": ()}
-    if key == ALTER_REASSIGNMENTS:
-        answer["responses"] = [
-            {**topic, "partitions": [{**partition, **error} for partition in topic["partitions"]]}
-            for topic in request["topics"]
+        flexible = version >= _API_VERSIONS_FLEXIBLE
+        count, at = uvarint(body, 2) if flexible else (unpack_from(">i", body, 2)[0], 6)
+        size, tags = (7, b"\0") if flexible else (6, b"")  # brokers put no tags into the list
+        end = at + (count - flexible) * size
+        kept = [
+            pack(">hhh", key, *versions) + tags
+            for key, least, most in iter_unpack(f">hhh{len(tags)}x", body[at:end])
+            if (versions := self._profile.versions(key, least, most)) is not None
         ]
-    return APIS[key].response.encode(answer, version)
+        head = length(len(kept) + 1) if flexible else pack(">i", len(kept))
+        return body[:2] + head + b"".join(kept) + body[end:]
+
+
+def _result(item: Mapping[str, Any], code: int, message: str | None) -> dict[str, Any]:
+    """The answer to an item of a request, with all fields that it may have."""
+    error = {"error_code": code, "error_message": message}
+    return {"topic_id": _NO_ID, **item, **error, "configs": (), "partitions": -1, "replicas": -1}
+
+
+def _denial(key: int, request: Mapping[str, Any], denied: Refusal) -> dict[str, Any]:
+    error = {"error_code": denied.code, "error_message": denied.message}
+    if key == DESCRIBE_LOG_DIRS:
+        return {"throttle_ms": 0, **error, "results": ()}
+    topics = [
+        {**topic, "partitions": [{**partition, **error} for partition in topic["partitions"]]}
+        for topic in request["topics"]
+    ]
+    return {"throttle_ms": 0, **error, "responses": topics}
 
 
 def _send(writer: asyncio.StreamWriter, message: bytes) -> None:
-    writer.write(struct.pack(">i", len(message)) + message)
+    writer.write(pack(">i", len(message)) + message)
 
 
 # --- brokers behind it ---------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class BrokerSocket:
     def _versions(self) -> Offered:
         (answer,) = self.ask(API_VERSIONS, [{}], CONNECT_TIMEOUT_S)
         if answer["error_code"]:
-            raise malformed(self._name, f"{API_VERSIONS.name} v0", f"error {answer['error_code']}")
+            raise malformed(self._name, f"{API_VERSIONS.name} v2", f"error {answer['error_code']}")
         return {api["key"]: (api["least"], api["most"]) for api in answer["api_keys"]}
 
     def _log_in(self) -> None:

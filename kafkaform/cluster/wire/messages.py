@@ -27,10 +27,11 @@ _ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
 API_VERSIONS = message(
     18,
     "ApiVersions",
-    (0, 0),  # every broker answers it; later versions say nothing more that is needed here
+    # Every broker answers this one: MSK Serverless has no earlier one, and Azure Event Hubs hangs up on 4.
+    (2, 2),
     3,
     struct(),
-    struct(error_code=INT16, api_keys=array(struct(key=INT16, least=INT16, most=INT16))),
+    struct(error_code=INT16, api_keys=array(struct(key=INT16, least=INT16, most=INT16)), throttle_ms=INT32),
 )
 
 SASL_HANDSHAKE = message(

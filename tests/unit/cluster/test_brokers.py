@@ -54,7 +54,7 @@ VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3), 1_001: (0, 1), 1_
 
 def told_versions(offered: Mapping[int, tuple[int, int]] = VERSIONS) -> bytes:
     each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in offered.items())
-    return pack(">hi", 0, len(offered)) + each
+    return pack(">hi", 0, len(offered)) + each + bytes(4)
 
 
 class Broker:
@@ -220,7 +220,7 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
 
 def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 0.2)
-    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v0 timed out after 0\.2 s")
+    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
     with broker(lambda *_: b"", versions=Drip) as server, told:
         opened(server)
 
@@ -230,13 +230,13 @@ def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: p
     [
         Raw(pack(">ii", 1 << 30, 0)),
         b"",
-        pack(">hi", 35, 0),
-        pack(">hihhh", 0, 2, 18, 0, 4),
+        pack(">hii", 35, 0, 0),
+        pack(">hihhhi", 0, 2, 18, 0, 4, 0),
         told_versions()[:-1],
     ],
 )
 def test_versions_that_cannot_be(told: object) -> None:
-    refused = pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v0")
+    refused = pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v2")
     with broker(lambda *_: b"", versions=lambda: told) as server, refused:
         opened(server)
 
@@ -334,7 +334,7 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
     told = [re.sub(r"[\d.]+ ms", "N ms", line) for line in logged(caplog, "kafkaform.cluster")]
     assert told == [
         f"{server.name}: connected in N ms",
-        f"{server.name}: ApiVersions v0, sent 23 bytes, received 50 bytes, N ms",
+        f"{server.name}: ApiVersions v2, sent 23 bytes, received 54 bytes, N ms",
         f"{server.name}: Echo v3, sent 35 bytes, received 16 bytes, N ms",
         f"{server.name}: Echo v3, sent 23 bytes, received 15 bytes, N ms",
         f"{server.name}: Echo v3, sent 29 bytes, no answer: timed out, N ms",

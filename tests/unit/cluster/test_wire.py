@@ -45,7 +45,7 @@ def string(text: str) -> bytes:
 
 def versions() -> bytes:
     each = [(18, 0, 4), (3, 0, 13), (32, 1, 4)]
-    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *one) for one in each)
+    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *one) for one in each) + bytes(4)
 
 
 def metadata() -> bytes:
@@ -144,7 +144,7 @@ def share_offsets() -> bytes:
 
 def samples() -> list[tuple[RequestType[Any], int, bytes]]:
     return [
-        (messages.API_VERSIONS, 0, versions()),
+        (messages.API_VERSIONS, 2, versions()),
         (large_answers.METADATA, 12, metadata()),
         (large_answers.TOPIC_CONFIGS, 1, configs()),
         (messages.QUORUM, 1, told_quorum()),

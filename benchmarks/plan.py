@@ -78,9 +78,8 @@ def main() -> int:
         ):
             build(kafka.bootstrap_servers, count)
             manifests = write_manifests(Path(folder) / "topics", count)
-            login = write_login(Path(folder))
-            addresses = kafka.bootstrap_servers, kafka.sasl_bootstrap_servers
-            rows.append(measure(*addresses, login, manifests, count, options.rounds))
+            config = write_config(Path(folder), kafka)
+            rows.append(measure(kafka.bootstrap_servers, config, manifests, count, options.rounds))
     tell("plan", HEADINGS, *rows)
     print(f"kafkaform --help: {_median([*KAFKAFORM, '--help'], options.rounds):.3f} s")
     # What says how fast the machine is: seconds of another one are to be seen beside it.
@@ -108,32 +107,31 @@ def secured_listener(folder: Path) -> dict[str, str]:
     }
 
 
-def write_login(folder: Path) -> Path:
-    """A file of client properties for `--command-config`, in the words of Kafka's own tools."""
-    path = folder / "client.properties"
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+def write_config(folder: Path, kafka: DevCluster) -> Path:
+    """A kafkaform.yaml with both listeners of the broker as clusters, so that both plans read the same."""
+    path = folder / "kafkaform.yaml"
     path.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
-        f'sasl.jaas.config={module} required username="{USER}" password="{PASSWORD}";\n'
-        f"ssl.truststore.type=PEM\nssl.truststore.location={folder / 'certificate.pem'}\n"
+        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n"
+        f"  plain:\n    client: {{bootstrap.servers: '{kafka.bootstrap_servers}'}}\n"
+        "  secured:\n    client:\n"
+        f"      bootstrap.servers: {kafka.sasl_bootstrap_servers}\n"
+        "      security.protocol: SASL_SSL\n      sasl.mechanism: SCRAM-SHA-512\n"
+        f"      sasl.username: {USER}\n      sasl.password: {PASSWORD}\n"
+        f"      ssl.ca.location: {folder / 'certificate.pem'}\n"
     )
     return path
 
 
-def measure(
-    address: str, secured_address: str, login: Path, manifests: Path, count: int, rounds: int
-) -> dict[str, float]:
+def measure(address: str, config: Path, manifests: Path, count: int, rounds: int) -> dict[str, float]:
     """A row of the table."""
-    plan = [*KAFKAFORM, "plan", str(manifests), "--bootstrap-server", address]
-    plan += ["--format", "json", "--detailed-exitcode", "--no-strict"]
-    secured = [*plan, "--command-config", str(login)]
-    secured[secured.index(address)] = secured_address
+    plan = [*KAFKAFORM, "plan", str(manifests), "--config", str(config)]
+    plan += ["--format", "json", "--detailed-exitcode", "--no-strict", "--cluster"]
     calls = [*RAW, CALLS, address, "bench.", str(count)]
     validate = [*KAFKAFORM, "validate", str(manifests)]
     taken = compared(
         {
-            "plan": lambda _: timed(plan, expect=2),
-            "secured": lambda _: timed(secured, expect=2),
+            "plan": lambda _: timed([*plan, "plain"], expect=2),
+            "secured": lambda _: timed([*plan, "secured"], expect=2),
             "raw": lambda _: timed(calls),
             "validate": lambda _: timed(validate),
         },

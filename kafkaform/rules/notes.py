@@ -65,8 +65,8 @@ NOTES: dict[str, Note] = {
             Severity.INFO,
             "The brokers' configs could not be read.\n\n"
             "The value that takes effect when a config is removed is then unknown, and the removal is\n"
-            "judged as if it lost data. Grant DescribeConfigs on the cluster; some services keep the configs\n"
-            "of their brokers to themselves.",
+            "judged as if it lost data. Grant DescribeConfigs on the cluster; some services keep them\n"
+            "to themselves.",
         ),
         Note(
             "KF413",

@@ -26,7 +26,7 @@ from tests.support.kafka_fixtures import eventually, guarded
 from tests.support.scenes import VARIED
 
 
-def test_a_plan_imports_no_other_client(kafka: DevCluster, tmp_path: Path) -> None:
+def test_a_plan_without_a_login_imports_nothing_for_logins(kafka: DevCluster, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: a}\n"
         "spec: {partitions: 1, replicationFactor: 1}\n"
@@ -34,17 +34,18 @@ def test_a_plan_imports_no_other_client(kafka: DevCluster, tmp_path: Path) -> No
     script = (
         "import sys; from kafkaform.cli.main import run\n"
         f"code = run(['plan', '.', '--bootstrap-server', '{kafka.bootstrap_servers}'])\n"
-        "print('kafka' in sys.modules, 'confluent_kafka' in sys.modules)\n"
+        "names = ('confluent_kafka', 'scramp', 'botocore', 'gssapi', 'cryptography', 'http.client')\n"
+        "print(*(name for name in names if name in sys.modules))\n"
         "sys.exit(code)"
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "False True"
+    assert done.stdout.splitlines()[-1] == "confluent_kafka"
 
 
 @pytest.fixture
-def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
+def trusting(tmp_path: Path) -> Iterator[Callable[..., Connection]]:
     """Connects to a broker that takes nothing but TLS with a client's certificate, which is in `tmp_path`."""
     self_signed(tmp_path)
     chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
@@ -68,8 +69,9 @@ def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
             "ssl.key.location": str(key),
         }
 
-        def connect(without: Sequence[str]) -> Connection:
+        def connect(without: Sequence[str] = (), **more: str) -> Connection:
             kept = {name: value for name, value in given.items() if name not in without}
+            kept |= {name.replace("_", "."): value for name, value in more.items()}
             made.append(Connection(to_librdkafka(kept), lambda: to_transport(kept)))
             return made[-1]
 
@@ -79,9 +81,9 @@ def trusting(tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Connection]]:
 
 
 def test_tls_with_a_certificate_says_what_librdkafka_says(
-    trusting: Callable[[Sequence[str]], Connection],
+    trusting: Callable[..., Connection], tmp_path: Path
 ) -> None:
-    connection = trusting(())
+    connection = trusting()
     names = [f"topic.{n}" for n in range(len(VARIED))]
     creates = [
         CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
@@ -94,6 +96,12 @@ def test_tls_with_a_certificate_says_what_librdkafka_says(
     ((broker_id, metadata),) = connection.ask_each(METADATA, (), 5).items()
     assert isinstance(metadata, Metadata)
     assert metadata.brokers.keys() == {broker_id} == {1}
+    # Both clients read the same from a PKCS#12 file.
+    pkcs12 = "pkcs12 -export -in certificate.pem -inkey key.pem -out client.p12 -passout pass:secret"
+    subprocess.run(["openssl", *pkcs12.split()], cwd=tmp_path, check=True, capture_output=True)
+    store = {"ssl_keystore_location": str(tmp_path / "client.p12"), "ssl_keystore_password": "secret"}
+    stored = trusting(("ssl.certificate.location", "ssl.key.location"), **store)
+    assert stored.cluster.cluster_id == stored.ask(METADATA, [()])[0].cluster_id
     # The certificate is the login, and the broker's own is checked.
     for missing, said in (
         (("ssl.certificate.location", "ssl.key.location"), "certificate required|hung up|alert|EOF"),

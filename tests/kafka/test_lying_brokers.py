@@ -159,16 +159,16 @@ def test_requests_are_logged_that_were_answered_and_that_were_not(
     assert call.code == 1
     logged = [line for line in call.err.splitlines() if line.startswith("DEBUG kafkaform.")]
     told = [re.sub(r"[\d.]+ ms$|\b\d+ bytes", "N", line.partition(": ")[2]) for line in logged]
-    assert told == [
+    assert [line for line in told if line.startswith("librdkafka: ")] == [
         "librdkafka: describe_cluster, answered, N",
         "librdkafka: describe_configs of 1, answered, N",
-        f"{address}: connected in N",
-        f"{address}: ApiVersions v2, sent N, received N, N",
-        f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N",
-        f"{address}: connected in N",
-        f"{address}: ApiVersions v2, sent N, received N, N",
-        f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N",
     ]
+    tries = 6  # on the connection that was begun beside librdkafka's, and on five new ones
+    assert [line for line in told if not line.startswith("librdkafka: ")] == [
+        f"{address}: connected in N",
+        f"{address}: ApiVersions v2, sent N, received N, N",
+        f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N",
+    ] * tries
 
 
 @pytest.mark.usefixtures("soon")

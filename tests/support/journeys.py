@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kafkaform.core.files import locked, replace
@@ -110,6 +110,21 @@ class Site:
             eventually(members[0].firsts, lambda seen: len(seen) == 3, 60)
             yield members[0]
 
+    def commit(self, short: str, offsets: Mapping[tuple[str, int], int]) -> str:
+        """Commit offsets as a consumer does, so that there is a group; returns its full name."""
+
+        def done() -> bool:
+            try:
+                commit(self.direct, self.name(short), offsets)
+            except KafkaException as error:
+                if error.args[0].code() not in _LOADING:
+                    raise
+                return False
+            return True
+
+        assert eventually(done, bool)
+        return self.name(short)
+
     def committed(self, group: str) -> list[int]:
         """The offsets of a group, by partition, as kafkaform shows them."""
         (found,) = self.project.run("status", group, "--format", "json").needs(0).json["groups"]
@@ -120,6 +135,13 @@ class Site:
         found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         return [list(found[number].replicas) for number in sorted(found)]
 
+
+# Right after a start, coordinators still load what they have to know.
+_LOADING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 Journey = Callable[[Site], None]
 JOURNEYS: dict[str, Journey] = {}
@@ -229,7 +251,7 @@ def _drift(site: Site) -> None:
 def _import(site: Site) -> None:
     name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
     site.project.apply("topics").needs(0)
-    commit(site.direct, group := site.name("readers"), {(name, 0): 0})
+    group = site.commit("readers", {(name, 0): 0})
     elsewhere = dataclasses.replace(site.project, folder=site.project.folder / "elsewhere")
     elsewhere.folder.mkdir()
     if site.works("import", elsewhere.run("import", "--match", f"{site.project.prefix}*")):
@@ -241,7 +263,7 @@ def _import(site: Site) -> None:
 @journey("status", daily=True)
 def _status(site: Site) -> None:
     name = site.filled("orders", replicationFactor=3)
-    commit(site.direct, group := site.name("readers"), dict.fromkeys([(name, n) for n in range(3)], 4))
+    group = site.commit("readers", {(name, number): 4 for number in range(3)})
     call = site.project.run("status", f"{site.project.prefix}*")
     if site.works("status", call):
         assert (name in call.out, group in call.out) == (True, True)

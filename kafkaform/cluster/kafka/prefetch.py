@@ -69,6 +69,7 @@ class Prefetch:
         self._expected.put(None)
 
     def _read(self) -> None:
+        self._connection.begin()
         if settle(self._facts, lambda: read_facts(self._connection)):
             settle(self._source, self._topics)
         else:

@@ -64,7 +64,9 @@ class BrokerSocket:
         connect_s: How long connecting may take, the TLS handshake included.
 
     Attributes:
+        address: Its host and port.
         offered: The versions of each request that the broker offers.
+        closed: Whether it was closed on this side.
 
     Raises:
         AuthenticationFailed: The broker does not accept the login.
@@ -81,7 +83,8 @@ class BrokerSocket:
         connect_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         self._name = f"{address[0]}:{address[1]}"
-        self._address = address
+        self.address = address
+        self.closed = False
         self._settings = settings
         self._tokens = tokens
         self._client = settings.client_id.encode()
@@ -153,6 +156,7 @@ class BrokerSocket:
 
     def close(self) -> None:
         """Hang up."""
+        self.closed = True
         self._socket.close()
 
     def _versions(self) -> Offered:
@@ -171,7 +175,7 @@ class BrokerSocket:
         begun, self._renew_at = time.monotonic(), None
         (handshake,) = self.ask(SASL_HANDSHAKE, [{"mechanism": sasl.mechanism}], CONNECT_TIMEOUT_S)
         if handshake["error_code"]:
-            raise mechanism_refused(sasl, self._address, handshake["mechanisms"])
+            raise mechanism_refused(sasl, self.address, handshake["mechanisms"])
 
         def send(message: bytes) -> bytes:
             (answer,) = self.ask(SASL_AUTHENTICATE, [{"auth_bytes": message}], CONNECT_TIMEOUT_S)
@@ -184,7 +188,7 @@ class BrokerSocket:
             words: bytes = answer["auth_bytes"]
             return words
 
-        log_in(sasl, self._address, self._tokens, send)
+        log_in(sasl, self.address, self._tokens, send)
 
     def _exchanged(
         self, request_type: RequestType[Any], version: int, bodies: Sequence[bytes], timeout_s: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
@@ -79,6 +80,7 @@ class Brokers:
         self._tokens = tokens
         self._open: dict[int | None, BrokerSocket] = {}
         self._known: Mapping[int, tuple[str, int]] = {}
+        self._opening = Lock()
         self._closed = False
 
     def offered(self, node: int | None = None) -> Offered:
@@ -160,7 +162,7 @@ class Brokers:
     def _asked(
         self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float
     ) -> list[T]:
-        used = self._open.get(node)
+        used = self._current(node)
         if used is not None:
             try:
                 return self._asked_of(used, node, request_type, requests, timeout_s)
@@ -172,7 +174,7 @@ class Brokers:
         self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float
     ) -> list[T]:
         """Ask on a connection that is known to be open: after it broke, nobody knows what was done."""
-        used = self._open.get(node)
+        used = self._current(node)
         if used is not None and not used.is_open():
             self._open.pop(node, None)
             used.close()
@@ -201,9 +203,22 @@ class Brokers:
             opened.close()
             raise
 
-    def _socket(self, node: int | None, timeout_s: float = READ_TIMEOUT_S) -> BrokerSocket:
+    def _current(self, node: int | None) -> BrokerSocket | None:
+        """The connection in use; None if there is none, or it was closed under another name."""
         found = self._open.get(node)
-        if found is None:
+        if found is not None and found.closed:
+            self._open.pop(node, None)
+            return None
+        return found
+
+    def _socket(self, node: int | None, timeout_s: float = READ_TIMEOUT_S) -> BrokerSocket:
+        found = self._current(node)
+        if found is None and node is None:
+            with self._opening:  # one connection is enough for threads that begin at a time
+                found = self._current(None)
+                if found is None:
+                    found = self._open[None] = self._opened(None, timeout_s)
+        elif found is None:
             opened = self._opened(node, timeout_s)
             found = self._open.setdefault(node, opened)
             if found is not opened:  # another thread was first
@@ -218,6 +233,9 @@ class Brokers:
             nodes = self._nodes(timeout_s)
             if node not in nodes:
                 raise Unreachable(f"broker {node} is down")
+            shared = self._current(None)
+            if shared is not None and shared.address == nodes[node]:
+                return shared  # the connection that any broker is asked on: a login less
             return self._connected(nodes[node])
         failures = []
         servers = [*dict.fromkeys([*self._settings.bootstrap, *self._known.values()])]

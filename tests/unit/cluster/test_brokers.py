@@ -721,3 +721,16 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request() -> None:
         assert [key for key, *_ in server.heard[5:]] == [17, 36, 1_000]
         assert server.connections == 1
         cluster.close()
+
+
+def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> None:
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
+        cluster = brokers(server)
+        assert cluster.ask(ECHO, [b""]) == [b"one"]
+        assert cluster.ask_each(ECHO, b"", 1.0) == {1: b"one"}
+        assert server.connections == 1
+        with pytest.raises(MalformedAnswer):
+            cluster.ask(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
+        assert cluster.ask(ECHO, [b""]) == [b"one"]
+        assert server.connections == 2, "the connection that was given up was used again"
+        cluster.close()

@@ -14,6 +14,7 @@ from kafkaform.core.errors import (
     AuthenticationFailed,
     LockLost,
     MovesUnfinished,
+    NotOffered,
     PermissionDenied,
     RequestRejected,
 )
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation, Reassign
 
 
-NOT_CARRIED_OUT = (RequestRejected, PermissionDenied, AuthenticationFailed, LockLost, MovesUnfinished)
+NOT_CARRIED_OUT = (
+    RequestRejected,
+    NotOffered,
+    PermissionDenied,
+    AuthenticationFailed,
+    LockLost,
+    MovesUnfinished,
+)
 """After any other error, such as no answer, an operation may have been carried out all the same."""
 
 _MADEAGAIN = Moved(

@@ -21,6 +21,7 @@ from kafkaform.core.errors import (
     ClusterError,
     LockLost,
     MovesUnfinished,
+    NotOffered,
     OutcomeUnknown,
     PermissionDenied,
     RequestRejected,
@@ -317,7 +318,7 @@ class _Run:
                 self._clock.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
 
 
-_ANSWERS = (RequestRejected, PermissionDenied, MovesUnfinished)
+_ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
 
 
 def _end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:

@@ -305,7 +305,7 @@ class DeleteGroup(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic(Operation):
-    """Delete the topic that has this id, and no other of the same name."""
+    """Delete the topic that has this id, and no other of its name; without an id, whatever has the name."""
 
     uid: str | None
 

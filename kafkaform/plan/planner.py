@@ -310,7 +310,7 @@ def _judged(change: Change, intent: Intent, observation: Observation, facts: Fac
         case Create(ref, state):
             return Create(ref, state, kind.judge_create(ref, state, facts))
         case Delete(ref, uid, state):
-            return Delete(ref, uid, state, kind.judge_delete(ref, observation.resources[ref].state, facts))
+            return Delete(ref, uid, state, kind.judge_delete(observation.resources[ref], facts))
         case Update(ref, uid, fields):
             context = context_of(change, intent, observation, facts)
             judged = (

@@ -138,7 +138,8 @@ def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
     needed: dict[str, list[Binding | None]] = {}
     for assessment, place in sorted(places, key=lambda place: place[0].hazard):
         if assessment.risk is Risk.DESTRUCTIVE:
-            needed.setdefault(assessment.hazard, []).append(kind.binding(change, place))
+            for hazard in kind.hazards_of(assessment):
+                needed.setdefault(hazard, []).append(kind.binding(change, place))
     return needed
 
 
@@ -168,8 +169,9 @@ def refusal(
         if assessment.risk is Risk.IMPOSSIBLE:
             return assessment.reason, assessment.remedy
     for assessment in at_stake:
-        if assessment.hazard and matches(assessment.hazard, policy.forbid):
-            return f"{assessment.hazard} is forbidden on this cluster", _FORBIDDEN
+        for hazard in KINDS[change.ref.kind].hazards_of(assessment):
+            if hazard and matches(hazard, policy.forbid):
+                return f"{hazard} is forbidden on this cluster", _FORBIDDEN
     match change:
         case Delete():
             return protection(desired, observed, policy)
@@ -230,14 +232,7 @@ def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceR
         UsageError: One names a resource that the plan does not cover.
     """
     names = sorted({*map(str, known), *(str(change.ref) for change in plan.changes)})
-    at_stake = {
-        change.ref: {
-            assessment.hazard
-            for assessment in effective_judgements(change.change)
-            if assessment.risk is Risk.DESTRUCTIVE
-        }
-        for change in plan.changes
-    }
+    at_stake = {change.ref: {*bindings(change.change)} for change in plan.changes}
     for grant in grants:
         if grant == Grant("*", "*"):
             continue
@@ -260,6 +255,7 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
         return  # a tombstone keeps its consent: what comes back by that id is to go again
     hazards = {assessment.hazard for assessment in assessments(change)} if change is not None else set()
     needed = bindings(change) if change is not None else {}
+    hazards.update(needed)
     annotated = desired.intent.allow
     used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
     for head in sorted(set(annotated) - used):

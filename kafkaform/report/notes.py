@@ -20,7 +20,7 @@ from kafkaform.plan.policy import bindings
 from kafkaform.plan.summary import concerned
 from kafkaform.report.findings import More, abridged, of_plan
 from kafkaform.report.page import FIELD_INDENT, PROSE
-from kafkaform.resources import consent
+from kafkaform.resources import KINDS, consent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +183,8 @@ class ConsentLedger:
         else:
             due = list(assessments(planned.change))
         given = {one.hazard for one in self.given(planned)}
-        needed = (j.hazard for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard)
+        kind = KINDS[planned.ref.kind]
+        needed = (h for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard for h in kind.hazards_of(j))
         return tuple(dict.fromkeys(hazard for hazard in needed if hazard not in given))
 
 

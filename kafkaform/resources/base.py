@@ -135,6 +135,7 @@ class Kind(Protocol):
         shape: How one is drawn in a graph.
         nowhere: A spec with values that no manifest can have.
         hazards: The names by which its changes can be consented to or forbidden.
+        includes: Hazards that include another one: whoever consents to one has to consent to the other, too.
         config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
             where Kafka has no configs of the kind.
         prunable: Whether `--prune` may delete one that nobody declares.
@@ -155,12 +156,18 @@ class Kind(Protocol):
     shape: Shape
     nowhere: Layer
     hazards: frozenset[str]
+    includes: Mapping[str, str] = MappingProxyType({})
     config_resource: str = ""
     prunable: bool = False
     placed: bool = False
     counts: frozenset[str] = frozenset()
     shorthands: Mapping[str, Shorthand] = MappingProxyType({})
     verbatim: frozenset[str] = frozenset()
+
+    def hazards_of(self, assessment: RiskAssessment) -> tuple[str, ...]:
+        """The hazard of a judgement, behind the one that it includes."""
+        included = self.includes.get(assessment.hazard)
+        return (assessment.hazard,) if included is None else (included, assessment.hazard)
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""
@@ -228,7 +235,7 @@ class Kind(Protocol):
         """How risky the creation of a resource is."""
         return SAFE
 
-    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
+    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
         """How risky the deletion of a resource is."""
 
     def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:

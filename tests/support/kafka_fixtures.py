@@ -46,8 +46,6 @@ T = TypeVar("T")
 
 _ROOT = Path(__file__).parents[2]
 _PASSWORD = "an-open-secret-4711"  # no word of it stands in what is printed by itself
-ODD_PASSWORD = "p'w\\d;$x="
-"""Of `plain-user`: what properties files, JAAS and shells give a meaning to."""
 _ACCOUNTS = [f"account-{number}" for number in range(1, 91)]
 
 
@@ -135,8 +133,7 @@ def kafka_acl() -> DevCluster:
     return group_clusters.running(
         "kafka_acl",
         1,
-        sasl_users={**dict.fromkeys(_ACCOUNTS, _PASSWORD), "plain-user": ODD_PASSWORD},
-        format_args=("--add-scram", "SCRAM-SHA-512=[name=scram-user,password=simple-pw]"),
+        sasl_users=dict.fromkeys(_ACCOUNTS, _PASSWORD),
     )
 
 

@@ -7,7 +7,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -60,26 +60,31 @@ class TokenEndpoint:
 
 @contextmanager
 def token_endpoint(tls: ssl.SSLContext | None = None) -> Iterator[TokenEndpoint]:
-    """An endpoint that issues tokens to CLIENT."""
+    """An endpoint that issues tokens to CLIENT, and for any assertion (RFC 7523)."""
     endpoint = TokenEndpoint(0, lambda: (500, b""), scheme="http" if tls is None else "https")
     endpoint.issue(jwt)
     login = "Basic " + base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers["Authorization"] != login:
+            form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            if self.headers["Authorization"] != login and "assertion" not in form:
                 endpoint.refused += 1
                 said = {"error": "invalid_client", "error_description": "no such client,\nor another secret"}
                 status, answer = 401, json.dumps(said).encode()
             else:
-                endpoint.asked.append(dict(parse_qsl(body.decode())))
+                endpoint.asked.append(form)
                 status, answer = endpoint.answer()
             self.send_response(status)
-            for name, value in {"Content-Length": str(len(answer)), **endpoint.headers}.items():
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(answer)),
+                **endpoint.headers,
+            }.items():
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer)
+            with suppress(ConnectionError):  # a client that has given up
+                self.end_headers()
+                self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -14,6 +14,7 @@ from kafkaform.core.errors import (
     ClusterError,
     LockLost,
     MovesUnfinished,
+    NotOffered,
     PermissionDenied,
     RequestRejected,
 )
@@ -43,7 +44,7 @@ READING_SHARE = 10
 RAREST_S = 10.0
 
 NEW_PLAN = "make a new plan, and review it"
-_REFUSED = (RequestRejected, PermissionDenied, AuthenticationFailed)
+_REFUSED = (RequestRejected, NotOffered, PermissionDenied, AuthenticationFailed)
 
 
 class BatchRun:

@@ -12,6 +12,7 @@ from kafkaform.core.errors import (
     ClusterError,
     LockLost,
     MovesUnfinished,
+    NotOffered,
     PermissionDenied,
     RequestRejected,
 )
@@ -36,7 +37,7 @@ RETRY_S = 1.0
 REMIND_S = 15.0
 """The time after which it is said again what is waited for."""
 
-FINAL = (PermissionDenied, AuthenticationFailed, LockLost, RequestRejected)
+FINAL = (PermissionDenied, AuthenticationFailed, LockLost, NotOffered, RequestRejected)
 """Errors that do not pass by themselves."""
 
 T = TypeVar("T")

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 BROKER_TIMEOUT_S = 10.0
 """The time that a single broker may take to tell its configs; all are asked at once."""
-_REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST"})
-"""How services that keep their brokers' configs to themselves refuse them."""
+_REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST", "UNKNOWN_TOPIC_OR_PART"})
+"""How services that keep their brokers' configs to themselves refuse them; the last is Azure Event Hubs."""
 
 _HEARTBEATS = {"consumer": (68, 1), "share": (76, 1), "streams": (88, 0)}
 """By group protocol, the key of its heartbeats and their first version that is not a preview."""

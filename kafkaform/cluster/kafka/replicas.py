@@ -15,7 +15,7 @@ from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import translate
 from kafkaform.cluster.wire.large_answers import METADATA
-from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.errors import NotOffered, PermissionDenied
 from kafkaform.core.layout import Broker, Layout, PartitionState
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ def _running(connection: Connection) -> Mapping[TopicPartition, Reassignment] | 
         return read_running(connection, TIMEOUT_S)
     except PermissionDenied:
         return None
+    except NotOffered:
+        return {}  # nothing can be, of what Kafka's protocol starts
 
 
 def _with_racks(connection: Connection, brokers: tuple[Broker, ...]) -> tuple[Broker, ...]:

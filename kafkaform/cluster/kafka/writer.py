@@ -22,11 +22,12 @@ from confluent_kafka.admin import (
 from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.transport.translation import one_line, refusal, translate
-from kafkaform.cluster.wire.messages import DELETE_TOPICS
+from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, DELETE_TOPICS
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
     LockLost,
+    NotOffered,
     OutcomeUnknown,
     RequestRejected,
 )
@@ -39,6 +40,7 @@ from kafkaform.core.operations import (
     DeleteGroup,
     DeleteTopic,
     Operation,
+    Reassign,
     ResetOffsets,
 )
 from kafkaform.resources import KINDS
@@ -73,10 +75,21 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
     for sort, writer in WRITERS.items():
         if isinstance(writer, Checked):
             request = _fit(operations, sort, outcomes)
-            under_way += _asked(request, partial(writer.ask, connection, True), unguarded)
+            under_way += _asked(writer.name, request, partial(writer.ask, connection, True), unguarded)
     for sent in under_way:
         outcomes.update(sent.outcomes())
+    outcomes.update(_not_movable(connection, [o for o in operations if isinstance(o, Reassign)]))
     return [outcomes.get(id(operation)) for operation in operations]
+
+
+def _not_movable(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
+    """What is known beforehand of reassignments, which brokers cannot check: that a cluster has none."""
+    try:
+        if not moves or connection.offers(ALTER_REASSIGNMENTS):
+            return {}
+    except KafkaformError:
+        return {}  # only the apply can tell
+    return {id(operation): NotOffered(ALTER_REASSIGNMENTS.name) for operation in moves}
 
 
 def submit(connection: Connection, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
@@ -90,7 +103,7 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
         for sort, writer in WRITERS.items():
             request = _fit(operations, sort, outcomes)
             if isinstance(writer, Checked):
-                for sent in _asked(request, partial(writer.ask, connection, False), guard):
+                for sent in _asked(writer.name, request, partial(writer.ask, connection, False), guard):
                     outcomes.update(sent.outcomes())
             else:
                 outcomes.update(writer.carry_out(connection, request, guard))
@@ -113,19 +126,26 @@ class _Sent:
     """A request under way.
 
     Attributes:
+        name: Kafka's name of the request.
         request: What was asked for.
         answers: What will come of it, by resource; an outcome where librdkafka did not send it.
     """
 
+    name: str
     request: Sequence[Operation]
     answers: Mapping[ResourceRef, Future[Any] | ClusterError]
 
     def outcomes(self) -> dict[int, Outcome]:
         """Wait for the answers; returns them by the `id` of the operation."""
-        return {id(operation): _outcome(self.answers[operation.ref]) for operation in self.request}
+        return {id(o): self._named(_outcome(self.answers[o.ref])) for o in self.request}
+
+    def _named(self, outcome: Outcome) -> Outcome:
+        """An outcome with the name of the request, which librdkafka says in other words or not at all."""
+        return NotOffered(self.name) if isinstance(outcome, NotOffered) else outcome
 
 
 def _asked(
+    name: str,
     request: Sequence[Operation],
     ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any]]],
     guard: Guard,
@@ -135,14 +155,15 @@ def _asked(
         return
     guard()
     try:
-        yield _Sent(request, ask(request))
+        yield _Sent(name, request, ask(request))
     except ValueError as error:
         if len(request) == 1:
             text = f"{request[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
-            yield _Sent(request, {request[0].ref: RequestRejected(text, code="_INVALID_ARG")})
+            rejected = RequestRejected(text, code="_INVALID_ARG")
+            yield _Sent(name, request, {request[0].ref: rejected})
         else:
             for operation in request:
-                yield from _asked([operation], ask, guard)
+                yield from _asked(name, [operation], ask, guard)
 
 
 def _create(
@@ -214,14 +235,13 @@ def _outcome(answer: Future[Any] | ClusterError) -> Outcome:
 
 
 def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard) -> Mapping[int, Outcome]:
-    """Delete topics by id (KIP-516), so that a topic made again under the name survives."""
-    if not deletions:
-        return {}
-    outcomes: dict[int, Outcome] = {
-        id(o): RequestRejected(f"{o.ref} has no topic id to delete it by", code="UNKNOWN_TOPIC_ID")
-        for o in deletions
-    }
+    """Delete topics by id (KIP-516), so that a topic made again under the name survives; others by name."""
     ids = {id(o): topic_id for o in deletions if (topic_id := _topic_id(o.uid)) is not None}
+    nameless = RequestRejected("this is no topic id", code="UNKNOWN_TOPIC_ID")
+    outcomes: dict[int, Outcome] = {
+        id(o): nameless for o in deletions if o.uid is not None and id(o) not in ids
+    }
+    outcomes.update(_delete_by_name(connection, [o for o in deletions if o.uid is None], guard))
     if not ids:
         return outcomes
     guard()
@@ -239,6 +259,18 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
     }
     silent = OutcomeUnknown("the controller said nothing of this topic")
     return {**outcomes, **{key: answers.get(topic_id, silent) for key, topic_id in ids.items()}}
+
+
+def _delete_by_name(
+    connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard
+) -> Mapping[int, Outcome]:
+    """Delete topics of clusters that have no topic ids."""
+    if not deletions:
+        return {}
+    guard()
+    names = [operation.ref.name for operation in deletions]
+    answers = connection.reached.delete_topics(names, request_timeout=WRITE_TIMEOUT_S)
+    return {id(operation): _outcome(answers[operation.ref.name]) for operation in deletions}
 
 
 def _topic_id(text: str | None) -> bytes | None:
@@ -295,9 +327,11 @@ class Checked(NamedTuple):
     """Carries out operations of one type with one request, which brokers can check beforehand.
 
     Attributes:
+        name: Kafka's name of the request.
         ask: Sends it, given whether it is only to be checked.
     """
 
+    name: str
     ask: Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
 
 
@@ -312,9 +346,9 @@ class Unchecked(NamedTuple):
 
 
 WRITERS: dict[type[Operation], Checked | Unchecked] = {
-    CreateTopic: Checked(_create),
-    AlterConfigs: Checked(_alter),
-    AddPartitions: Checked(_add_partitions),
+    CreateTopic: Checked("CreateTopics", _create),
+    AlterConfigs: Checked("IncrementalAlterConfigs", _alter),
+    AddPartitions: Checked("CreatePartitions", _add_partitions),
     CommitInitialOffsets: Unchecked(_commit_initial_offsets),
     ResetOffsets: Unchecked(_reset_offsets),
     DeleteGroup: Unchecked(_delete_groups),

@@ -27,7 +27,7 @@ _ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
 API_VERSIONS = message(
     18,
     "ApiVersions",
-    # Every broker answers this one: MSK Serverless has no earlier one, and Azure Event Hubs hangs up on 4.
+    # Every service has it: MSK Serverless has no earlier version, and Azure Event Hubs hangs up on 4.
     (2, 2),
     3,
     struct(),

@@ -296,7 +296,12 @@ OAUTHBEARER = (
     _oauth("client.secret", None, Handled("in `sasl.jaas.config`"), sensitive=True),
     _oauth("scope", None, Handled("in `sasl.jaas.config`")),
     _oauth("extensions", None, Handled("in `sasl.jaas.config`")),
-    _oauth("sub.claim.name", None, Renamed("sasl.oauthbearer.sub.claim.name")),
+    Property(
+        "sasl.oauthbearer.sub.claim.name",
+        Text(),
+        Unused("brokers read the name in the token"),
+        Renamed("sasl.oauthbearer.sub.claim.name"),
+    ),
     _oauth("config", None, sensitive=True),
     _only("metadata.authentication.type", Choice(("none", "azure_imds")), "none"),
     _only(

@@ -136,9 +136,9 @@ class ConsumerGroupKind(Kind):
         """See `kafkaform.resources.consumer_group.risk`."""
         return risk.judge_create(ref, state, facts)
 
-    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
+    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
-        return risk.judge_delete(ref, state, facts)
+        return risk.judge_delete(observed.ref, observed.state, facts)
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """See `kafkaform.resources.consumer_group.operations`."""

@@ -64,6 +64,7 @@ class TopicKind(Kind):
     nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     config_resource = "TOPIC"
     hazards = risk.HAZARDS
+    includes: Mapping[str, str] = risk.INCLUDES
     prunable = True
     placed = True
     counts = frozenset(spec.COUNTS)
@@ -143,9 +144,9 @@ class TopicKind(Kind):
         """See `kafkaform.resources.topic.risk`."""
         return risk.judge(path, context)
 
-    def judge_delete(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
+    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
         """See `kafkaform.resources.topic.risk`."""
-        return risk.judge_delete(ref, state, facts)
+        return risk.judge_delete(observed, facts)
 
     def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
         """The id of a topic that is deleted, or the value in force that a change takes away."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import lcm
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import SAFE, Risk, RiskAssessment, State
+from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.units import rounded_size
 from kafkaform.resources.skew import policy_unit, predicted, worded
 from kafkaform.resources.topic import config_risk, live, placement
@@ -20,7 +21,7 @@ from kafkaform.resources.topic.config_risk import either_policy, integer, shown
 from kafkaform.resources.topic.live import topic_facts
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import Facts, ResourceRef
+    from kafkaform.core.model import Facts, Observed, ResourceRef
     from kafkaform.resources.base import UpdateContext
 
 HAZARDS = frozenset(
@@ -31,6 +32,7 @@ HAZARDS = frozenset(
         "compaction-sooner",
         "compaction-start",
         "delete",
+        "delete-by-name",
         "flush-interval",
         "local-retention-cut",
         "message-size-cut",
@@ -56,6 +58,9 @@ HAZARDS = frozenset(
 )
 """The names by which a change of a Topic can be consented to or forbidden."""
 
+INCLUDES = MappingProxyType({"delete-by-name": "delete"})
+"""See `Kind.includes`."""
+
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
     """Judge the change of one field."""
@@ -71,15 +76,23 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     return sized(assessment, context.ref, context.facts)
 
 
-def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-    """Judge the deletion of a topic: all of its records are destroyed."""
+def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
+    """Judge the deletion of a topic: all of its records are destroyed.
+
+    Brokers without topic ids (KIP-516) delete whatever has the name by then.
+    """
+    name, count = observed.ref.name, observed.state.get("partitions")
     assessment = RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",
-        f"all records in the {state.get('partitions')} partitions of {ref.name} are destroyed",
+        f"all records in the {count} partitions of {name} are destroyed",
         "stop its producers and consumers first, and copy what is still needed",
     )
-    return sized(assessment, ref, facts)
+    assessment = sized(assessment, observed.ref, facts)
+    if observed.uid is not None:
+        return assessment
+    by_name = "this cluster has no topic ids, so a topic made again under this name would be deleted, too"
+    return replace(assessment, hazard="delete-by-name", reason=f"{assessment.reason}; {by_name}")
 
 
 def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:

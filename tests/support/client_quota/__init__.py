@@ -146,8 +146,8 @@ class ClientQuotaKind(Kind):
         reason = f"clients above {after} are throttled"
         return RiskAssessment(Risk.DESTRUCTIVE, "quota-cut", reason, "look at their rates first")
 
-    def judge_delete(self, ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
-        return RiskAssessment(Risk.DESTRUCTIVE, "delete", f"nothing limits {ref.name} any more")
+    def judge_delete(self, observed: Observed, _facts: Facts) -> RiskAssessment:
+        return RiskAssessment(Risk.DESTRUCTIVE, "delete", f"nothing limits {observed.ref.name} any more")
 
     def binding(self, _change: Change, field: FieldChange | None) -> Binding | None:
         if field is None:

@@ -7,7 +7,17 @@ from math import lcm
 import pytest
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import SAFE, Facts, FieldValue, Intent, ResourceRef, Risk, RiskAssessment, State
+from kafkaform.core.model import (
+    SAFE,
+    Facts,
+    FieldValue,
+    Intent,
+    Observed,
+    ResourceRef,
+    Risk,
+    RiskAssessment,
+    State,
+)
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
@@ -510,7 +520,8 @@ def test_a_harmless_config_is_safe_whatever_is_known(name: str) -> None:
 
 def test_every_hazard_has_a_case_either_way() -> None:
     hazards = {hazard[1] for _, _, hazard in CASES if hazard}
-    of_others = {"delete", "partition-decrease", "partition-increase", "partition-increase-compacted"}
+    of_partitions = {"partition-decrease", "partition-increase", "partition-increase-compacted"}
+    of_others = {"delete", "delete-by-name"} | of_partitions
     of_replicas = {"replica-move", "replication-factor", "replication-factor-cut"}
     assert hazards == HAZARDS - of_others - of_replicas
 
@@ -523,9 +534,16 @@ def test_no_change_of_a_config_is_a_hazard_to_its_own_value() -> None:
 
 
 def test_deletion() -> None:
-    found = KINDS["Topic"].judge_delete(REF, {"partitions": 12}, Facts("c"))
+    found = KINDS["Topic"].judge_delete(Observed(REF, "id", {"partitions": 12}), Facts("c"))
     assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "delete")
     assert found.reason == "all records in the 12 partitions of orders.v1 are destroyed"
+
+
+def test_a_deletion_by_name_is_another_hazard() -> None:
+    found = KINDS["Topic"].judge_delete(Observed(REF, None, {"partitions": 12}), Facts("c"))
+    assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "delete-by-name")
+    assert "a topic made again under this name would be deleted, too" in found.reason
+    assert KINDS["Topic"].includes == {"delete-by-name": "delete"}
 
 
 # --- what is shown and not carried out ---------------------------------------------------------------

@@ -1,0 +1,501 @@
+"""Logins at real brokers: both of kafkaform's clients, every mechanism, and what is said where one fails."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from kafkaform.cluster.transport.broker_socket import BrokerSocket
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.tokens import token_source
+from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.config.client_properties import (
+    parse,
+    read_secret_file,
+    resolve,
+    to_librdkafka,
+    to_transport,
+)
+from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
+from kafkaform.core.errors import AuthenticationFailed
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.state import free_ports
+from tests.support.certificates import Authority
+from tests.support.cli_helpers import ROOT, Call, Project
+from tests.support.journeys import Site, take
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, group_clusters, remove_topics
+from tests.support.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
+
+PLAIN = {
+    "quotes": "p'w\\d;$x=",
+    "accents": "ä½\u00ad ✓",  # RFC 4013 would change it
+    "blanks": "a  b ",  # librdkafka cuts those at the start
+    "long": "x" * 2_000,
+}
+SCRAM = {"kafkaform": "simple-pw", "al=i,ce": "p'w\\d;$x=,", "accents": "ä½\u00ad ✓"}
+SESSION_S = 3.0
+"""How long a login with a token holds."""
+
+
+def oauth_properties() -> dict[str, str]:
+    """A broker's properties for OAUTHBEARER beside the other mechanisms.
+
+    It takes unsigned tokens with the scope `kafka`: what a broker thinks of signatures is not kafkaform's.
+    """
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    listener = "listener.name.sasl"
+    return {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"{listener}.oauthbearer.sasl.jaas.config": (
+            f'{module} required unsecuredLoginStringClaim_sub="broker" '
+            'unsecuredValidatorRequiredScope="kafka";'
+        ),
+        f"{listener}.oauthbearer.connections.max.reauth.ms": str(int(SESSION_S * 1000)),
+        "super.users": f"User:ANONYMOUS;User:{CLIENT};User:CN=client",
+    }
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A cluster with all sorts of logins.
+
+    Attributes:
+        cluster: The cluster; its listener without a login lets everybody do everything.
+        tls: The port of the listener that asks for a client certificate.
+        authority: Who vouches for it and its clients; the server's certificate is for `localhost` only.
+    """
+
+    cluster: DevCluster
+    tls: int
+    authority: Authority
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Gate:
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = Authority(folder)
+    for name in ("localhost", "client"):
+        authority.issue(name)
+    (folder / "store.pem").write_text(
+        (folder / "localhost.key").read_text() + (folder / "localhost.pem").read_text()
+    )
+    (port,) = free_ports(1)
+    mutual = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "store.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "ssl.client.auth": "required",
+    }
+    listeners = "PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl_port}," + f"TLS://localhost:{port}"
+    properties = {
+        **oauth_properties(),
+        "listeners": listeners + ",CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL"
+        ),
+        **{f"listener.name.tls.{name}": value for name, value in mutual.items()},
+    }
+    cluster = group_clusters.running("logins", 1, sasl_users=PLAIN, properties=properties)
+    add_scram_users(cluster)
+    return Gate(cluster, port, authority)
+
+
+def add_scram_users(cluster: DevCluster) -> None:
+    """Store the users of SCRAM, for both mechanisms."""
+    upsert: Any = UserScramCredentialUpsertion
+    admin = admin_client(cluster.bootstrap_servers)
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        stored = [
+            upsert(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+            for user, password in SCRAM.items()
+        ]
+        for future in admin.alter_user_scram_credentials(stored).values():
+            future.result(TIMEOUT_S)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[TokenEndpoint]:
+    with token_endpoint() as running:
+        yield running
+
+
+def password_login(cluster: DevCluster, mechanism: str, user: str, password: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": cluster.sasl_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": password,
+    }
+
+
+def token_login(cluster: DevCluster, endpoint: TokenEndpoint, secret: str = SECRET) -> dict[str, str]:
+    return {
+        "bootstrap.servers": cluster.sasl_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+        "sasl.oauthbearer.client.id": CLIENT,
+        "sasl.oauthbearer.client.secret": secret,
+    }
+
+
+def certificate_login(gate: Gate, host: str = "localhost", **more: str) -> dict[str, str]:
+    folder = gate.authority.folder
+    return {
+        "bootstrap.servers": f"{host}:{gate.tls}",
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(folder / "ca.pem"),
+        "ssl.certificate.location": str(folder / "client.pem"),
+        "ssl.key.location": str(folder / "client.key"),
+        **more,
+    }
+
+
+def by_librdkafka(properties: Mapping[str, str]) -> None:
+    connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
+    try:
+        assert connection.cluster.cluster_id
+    finally:
+        connection.close()
+
+
+def by_transport(properties: Mapping[str, str]) -> None:
+    connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
+    try:
+        assert connection.ask(METADATA, [()])[0].brokers
+    finally:
+        connection.close()
+
+
+CLIENTS = pytest.mark.parametrize("client", [by_librdkafka, by_transport])
+Client = Callable[[Mapping[str, str]], None]
+
+
+@CLIENTS
+@pytest.mark.parametrize(
+    ("mechanism", "users"),
+    [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)],
+)
+def test_a_password_is_taken_as_it_is(
+    gate: Gate, client: Client, mechanism: str, users: Mapping[str, str]
+) -> None:
+    for user, password in users.items():
+        client(password_login(gate.cluster, mechanism, user, password))
+
+
+@CLIENTS
+@pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "quotes"), ("SCRAM-SHA-512", "kafkaform")])
+def test_a_wrong_password_lets_nobody_in_and_is_not_in_the_error(
+    gate: Gate, client: Client, mechanism: str, user: str
+) -> None:
+    with pytest.raises(AuthenticationFailed) as caught:
+        client(password_login(gate.cluster, mechanism, user, "wrong-hunter2"))
+    assert "wrong-hunter2" not in str(caught.value)
+    if client is by_transport:
+        assert f"the {mechanism} login of {user} was refused: Authentication failed" in caught.value.message
+
+
+def test_a_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None:
+    host, port = gate.cluster.sasl_bootstrap_servers.split(":")
+    settings = TransportSettings(((host, int(port)),), sasl=SaslSettings("GSSAPI"))
+    with pytest.raises(AuthenticationFailed, match=r"does not offer GSSAPI, only: .*SCRAM-SHA-512"):
+        BrokerSocket((host, int(port)), settings)
+
+
+# --- certificates ----------------------------------------------------------------------------------
+
+
+@CLIENTS
+def test_a_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
+    client(certificate_login(gate))
+
+
+@CLIENTS
+def test_a_broker_with_another_name_in_its_certificate_is_not_trusted(gate: Gate, client: Client) -> None:
+    with pytest.raises(AuthenticationFailed):
+        client(certificate_login(gate, "127.0.0.1"))
+    client(certificate_login(gate, "127.0.0.1", **{"ssl.endpoint.identification.algorithm": "none"}))
+
+
+@CLIENTS
+def test_a_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Client, tmp_path: Path) -> None:
+    Authority(tmp_path)
+    with pytest.raises(AuthenticationFailed):
+        client(certificate_login(gate, **{"ssl.ca.location": str(tmp_path / "ca.pem")}))
+
+
+def test_without_a_client_certificate_nobody_gets_in(gate: Gate) -> None:
+    """By librdkafka too, which says so after 8 s only: for it, this is a connection that broke."""
+    given = certificate_login(gate)
+    anonymous = {name: given[name] for name in given if not name.startswith(("ssl.cert", "ssl.key"))}
+    with pytest.raises(AuthenticationFailed):
+        by_transport(anonymous)
+
+
+# --- tokens ----------------------------------------------------------------------------------------
+
+
+@CLIENTS
+def test_a_token_of_an_endpoint_is_a_login(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
+    client(token_login(gate.cluster, endpoint))
+    assert endpoint.asked == [{"grant_type": "client_credentials"}]
+
+
+@CLIENTS
+def test_a_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(jwt() + "\n")
+    client(
+        {
+            "bootstrap.servers": gate.cluster.sasl_bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": f"file://{tmp_path}/token",
+        }
+    )
+
+
+@CLIENTS
+def test_what_the_broker_does_not_accept_of_a_token_is_told(
+    gate: Gate, client: Client, endpoint: TokenEndpoint
+) -> None:
+    endpoint.issue(lambda: jwt(scope="of another broker"))
+    with pytest.raises(AuthenticationFailed) as caught:
+        client(token_login(gate.cluster, endpoint))
+    assert "insufficient_scope" in caught.value.message
+
+
+def test_one_source_feeds_both_clients_and_both_outlive_their_tokens(
+    gate: Gate, endpoint: TokenEndpoint
+) -> None:
+    """A broker closes a connection whose session is over, after SESSION_S or with its token.
+
+    Shorter ones prove nothing: librdkafka looks for expired tokens once a second, and brokers refuse who
+    authenticates anew within a second.
+    """
+    endpoint.issue(lambda: jwt(6.0))
+    given = token_login(gate.cluster, endpoint)
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+    try:
+        opened = connection.ask(METADATA, [()]), connection._brokers._open[None]
+        connection.cluster  # noqa: B018 - connects
+        assert len(endpoint.asked) == 1
+        end = time.monotonic() + 10.0
+        while time.monotonic() < end:
+            time.sleep(SESSION_S / 4)
+            assert connection.ask(METADATA, [()])[0].brokers
+            assert connection.admin.describe_cluster(request_timeout=5).result().cluster_id
+        assert connection._brokers._open[None] is opened[1], "the same connection, authenticated anew"
+        assert 2 <= len(endpoint.asked) <= 3
+    finally:
+        connection.close()
+
+
+# --- docs/clients.md -------------------------------------------------------------------------------
+
+
+def documented(number: int, **secrets: str) -> Mapping[str, str]:
+    """The client properties of an example, by its place on the page."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "clients.md").read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 4
+    raw = yaml.safe_load(blocks[number])["clusters"]["prod"]["client"]
+    properties, problems = parse(raw, lambda _: None)
+    assert problems == []
+    return resolve(properties, secrets, read_secret_file)
+
+
+def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str, str]:
+    """The same for a broker of this machine, without TLS."""
+    address = {"bootstrap.servers": cluster.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
+    return {name: value for name, value in given.items() if not name.startswith("ssl.")} | address | more
+
+
+@CLIENTS
+def test_the_examples_of_the_docs_log_in(
+    gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    client(here(gate.cluster, documented(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
+    url, name = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id"
+    oidc = here(gate.cluster, documented(1, OAUTH_SECRET=SECRET), **{url: endpoint.url, name: CLIENT})
+    client(oidc)
+    assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka"}]
+    assert documented(2)[url] == "file:///run/secrets/kafka-token"
+    (tmp_path / "kafka-token").write_text(jwt())
+    client(here(gate.cluster, documented(2), **{url: f"file://{tmp_path}/kafka-token"}))
+
+
+def test_the_example_of_the_docs_for_amazon_gets_a_token_for_its_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No broker here takes it."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-real-one")
+    sasl = to_transport(documented(3)).sasl
+    assert sasl is not None
+    tokens = token_source(sasl)
+    assert tokens is not None
+    url = base64.urlsafe_b64decode(tokens.token().value + "==").decode()
+    assert url.startswith("https://kafka.eu-west-1.amazonaws.com/")
+
+
+# --- the command line ------------------------------------------------------------------------------
+
+
+class LoggedIn(Project):
+    """A project whose cluster asks for a login; tests look at the cluster by a listener that does not."""
+
+    login: ClassVar[dict[str, str]] = {}
+
+    def config(self, **more: Any) -> Path:
+        return super().config(clusters={"dev": {"client": self.login}}, **more)
+
+    def aimed(self, arguments: Sequence[object]) -> list[object]:
+        if not (self.folder / "kafkaform.yaml").exists():
+            self.config()
+        return [*arguments]
+
+
+def logged_in(folder: Path, servers: str, prefix: str, login: dict[str, str]) -> LoggedIn:
+    class Mine(LoggedIn):
+        pass
+
+    Mine.login = login
+    return Mine(folder, servers, prefix)
+
+
+@pytest.fixture
+def names(gate: Gate) -> Iterator[str]:
+    """What the names of a test start with; they are removed afterwards."""
+    prefix = f"t{uuid.uuid4().hex[:10]}."
+    yield prefix
+    remove_topics(gate.cluster.bootstrap_servers, prefix)
+
+
+def test_an_apply_logs_in_anew_on_the_way(
+    gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
+) -> None:
+    """With the lock and the record, so that every client of librdkafka is at work."""
+    endpoint.issue(lambda: jwt(8.0))
+    project = logged_in(tmp_path, gate.cluster.bootstrap_servers, names, token_login(gate.cluster, endpoint))
+    for number in range(3):
+        project.topic(f"orders{number}", partitions=2)
+    kept = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
+    project.run("apply", "topics", "--auto-approve", env=kept).needs(0)
+    assert len(project.live()) == 3
+    assert "create" in project.run("history", env=kept).needs(0).out
+
+
+def assert_one_error(call: Call, said: str) -> None:
+    """Assert that a call has failed and says so in one line, below the lines that name the cluster."""
+    call.needs(1)
+    error, *hint = call.said.splitlines()
+    assert error.startswith("Error: ")
+    assert said in error
+    assert [line.partition(":")[0] for line in hint] == ["hint"]
+
+
+FAILURES: dict[str, tuple[dict[str, str], str]] = {
+    "a wrong secret": (
+        {"sasl.oauthbearer.client.secret": "hunter2-4711"},
+        "gave no token to the client ada: HTTP 401: invalid_client",
+    ),
+    "an endpoint that is down": (
+        {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token"},
+        "the token endpoint http://127.0.0.1:1/token cannot be used: Connection refused",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("command", [["plan"], ["apply", "--auto-approve"], ["drift"], ["status"]])
+def test_a_login_that_fails_is_one_line_before_anything_is_sent(
+    gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path, command: list[str], failure: str
+) -> None:
+    more, said = FAILURES[failure]
+    login = {**token_login(gate.cluster, endpoint), **more}
+    project = logged_in(tmp_path, gate.cluster.bootstrap_servers, names, login)
+    project.topic("orders")
+    begun = time.monotonic()
+    call = project.run(*command, *([] if command == ["status"] else ["topics"]))
+    assert_one_error(call, said)
+    assert "hunter2-4711" not in call.both
+    assert project.live() == {}
+    assert time.monotonic() - begun < 10
+
+
+def test_what_only_librdkafka_can_do_is_refused_before_anything_is_sent(
+    gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
+) -> None:
+    """By a grant that is librdkafka's, topics are made; they are not deleted, and then nothing is sent."""
+    (tmp_path / "assertion").write_text(jwt())
+    login = {
+        **token_login(gate.cluster, endpoint),
+        "sasl.oauthbearer.grant.type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "sasl.oauthbearer.assertion.file": str(tmp_path / "assertion"),
+    }
+    by_librdkafka(login)
+    project = logged_in(tmp_path, gate.cluster.bootstrap_servers, names, login)
+    project.topic("old")
+    project.apply("topics").needs(0)
+    assert project.live().keys() == {"old"}
+    project.topic("old", state="absent")
+    project.topic("new")
+    call = project.apply("topics", "--allow", "destructive")
+    assert_one_error(call, "client property sasl.oauthbearer.assertion.file: kafkaform's own connections")
+    assert project.live().keys() == {"old"}
+
+
+# --- journeys --------------------------------------------------------------------------------------
+
+WITH_TOKENS = (
+    "plan",
+    "apply",
+    "saved plan",
+    "partitions",
+    "delete",
+    "drift",
+    "import",
+    "status",
+    "doctor",
+    "classic groups",
+    "offset reset",
+    "replication factor",
+    "history",
+)
+
+
+@pytest.mark.nightly("thirteen journeys on two versions of Kafka take minutes")
+@pytest.mark.parametrize("version", ["3.9.1", None])
+@pytest.mark.parametrize("name", WITH_TOKENS)
+def test_a_journey_with_tokens(
+    version: str | None, name: str, endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    cluster = group_clusters.running(
+        f"tokens-{version}",
+        3,
+        kafka_version=version,
+        sasl_users={"unused": "unused"},
+        properties=oauth_properties(),
+    )
+    endpoint.issue(lambda: jwt(10.0))
+    prefix = f"t{uuid.uuid4().hex[:10]}."
+    servers = cluster.bootstrap_servers
+    project = logged_in(tmp_path, servers, prefix, token_login(cluster, endpoint))
+    try:
+        assert take(name, Site(project, servers)) == "yes"
+    finally:
+        remove_topics(servers, prefix)

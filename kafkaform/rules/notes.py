@@ -146,10 +146,10 @@ NOTES: dict[str, Note] = {
         Note(
             "KF423",
             Severity.INFO,
-            "The replica placement could not be read in full.\n\n"
+            "The replica placement could not be read in full, or the cluster does not take one.\n\n"
             "Without it, a different replication factor is shown but not applied, the controller places new\n"
             "partitions, and the racks of topics with `strategy: rack-aware` are not checked. Grant\n"
-            "Describe on the cluster.",
+            "Describe on the cluster. Some services place replicas themselves: what they refuse is quoted.",
         ),
         Note(
             "KF424",

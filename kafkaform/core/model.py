@@ -276,6 +276,7 @@ class Facts:
         diagnostics: What is odd, such as brokers whose defaults differ.
         sizes: Bytes of data of the resources that were asked for, one replica counted.
         of_kinds: What only one kind needs to know, by kind.
+        group_protocols: Those that brokers offer; None where that is not known.
     """
 
     cluster_id: str
@@ -284,6 +285,7 @@ class Facts:
     diagnostics: tuple[Diagnostic, ...] = ()
     sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
     of_kinds: Mapping[str, KindFacts] = field(default_factory=dict)
+    group_protocols: frozenset[str] | None = None
 
     def config_default(self, kind: str, name: str) -> str | None:
         """The cluster's default of a config; None if it has none, or is not known."""

@@ -206,6 +206,40 @@ def another_protocol(context: RuleContext) -> Iterator[Finding]:
         )
 
 
+_SINCE = {CONSUMER: "4.0", SHARE: "4.1", STREAMS: "4.2"}
+"""The version of Kafka from which on brokers offer a protocol."""
+
+
+@rule("KF216", Severity.ERROR, stage=Stage.LIVE)
+def protocol_not_offered(context: RuleContext) -> Iterator[Finding]:
+    """The brokers do not offer the group's protocol, or configs of groups.
+
+    The consumer protocol (KIP-848) and configs of groups came with Kafka 4.0, the share protocol with
+    4.1, and the streams protocol with 4.2. Before, clients that ask for the protocol fail, and brokers
+    refuse the configs. In the middle of a rolling upgrade, the broker that kafkaform asks may be an old
+    or a new one.
+    """
+    offered = context.facts.group_protocols if context.facts is not None else None
+    if offered is None:
+        return
+    for group in groups(context):
+        if group.protocol not in offered:
+            text = f"this cluster does not offer the {group.protocol} protocol"
+            yield Finding(
+                group.desired,
+                f"{text}: it came with Kafka {_SINCE[group.protocol]}",
+                f"write {setting('protocol', CLASSIC)}",
+                path="protocol",
+            )
+        elif group.declared_configs and CONSUMER not in offered:
+            yield Finding(
+                group.desired,
+                f"this cluster does not offer configs of groups: they came with Kafka {_SINCE[CONSUMER]}",
+                "leave `config` out",
+                path="config",
+            )
+
+
 def _start_anew(live: Group, pair: set[str]) -> str:
     """How a group comes to a protocol that it cannot be converted to."""
     first = "stop all of its members" if live.active else ""

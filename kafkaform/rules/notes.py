@@ -146,10 +146,10 @@ NOTES: dict[str, Note] = {
         Note(
             "KF423",
             Severity.INFO,
-            "The replica placement could not be read in full, or the cluster does not take one.\n\n"
+            "The replica placement could not be read in full.\n\n"
             "Without it, a different replication factor is shown but not applied, the controller places new\n"
             "partitions, and the racks of topics with `strategy: rack-aware` are not checked. Grant\n"
-            "Describe on the cluster. Some services place replicas themselves: what they refuse is quoted.",
+            "Describe on the cluster.",
         ),
         Note(
             "KF424",
@@ -216,6 +216,14 @@ NOTES: dict[str, Note] = {
             "A branch gives a resource to another team.\n\n"
             "Its label `team` (or `owner`) differs from that at the merge base. Nothing changes on the\n"
             "cluster, so no change of the plan shows it. Reported by `plan --changed-since`.",
+        ),
+        Note(
+            "KF441",
+            Severity.INFO,
+            "The brokers choose where new partitions are placed.\n\n"
+            "They refuse the places that the plan gives for the new partitions, and accept the partitions\n"
+            "without them, as Redpanda does. Where the manifest lists the brokers of every partition\n"
+            "(`placement: {strategy: static}`), the change is refused instead.",
         ),
         Note(
             "KF507",

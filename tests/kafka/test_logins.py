@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +12,26 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kafkaform.cluster.transport.broker_socket import BrokerSocket
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.transport.tokens import token_source
 from kafkaform.cluster.wire.large_answers import METADATA
-from kafkaform.config.client_properties import to_librdkafka, to_transport
+from kafkaform.config.client_properties import (
+    parse,
+    read_secret_file,
+    resolve,
+    to_librdkafka,
+    to_transport,
+)
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import AuthenticationFailed
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.state import free_ports
 from tests.support.certificates import Authority
-from tests.support.cli_helpers import Call, Project
+from tests.support.cli_helpers import ROOT, Call, Project
 from tests.support.journeys import Site, take
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, group_clusters, remove_topics
 from tests.support.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
@@ -32,7 +42,7 @@ PLAIN = {
     "blanks": "a  b ",  # librdkafka cuts those at the start
     "long": "x" * 2_000,
 }
-SCRAM = {"simple": "simple-pw", "al=i,ce": "p'w\\d;$x=,", "accents": "ä½\u00ad ✓"}
+SCRAM = {"kafkaform": "simple-pw", "al=i,ce": "p'w\\d;$x=,", "accents": "ä½\u00ad ✓"}
 SESSION_S = 3.0
 """How long a login with a token holds."""
 
@@ -51,7 +61,7 @@ def oauth_properties() -> dict[str, str]:
             'unsecuredValidatorRequiredScope="kafka";'
         ),
         f"{listener}.oauthbearer.connections.max.reauth.ms": str(int(SESSION_S * 1000)),
-        "super.users": f"User:ANONYMOUS;User:{CLIENT};User:quotes;User:simple;User:CN=client",
+        "super.users": f"User:ANONYMOUS;User:{CLIENT};User:CN=client",
     }
 
 
@@ -188,7 +198,7 @@ def test_a_password_is_taken_as_it_is(
 
 
 @CLIENTS
-@pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "quotes"), ("SCRAM-SHA-512", "simple")])
+@pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "quotes"), ("SCRAM-SHA-512", "kafkaform")])
 def test_a_wrong_password_lets_nobody_in_and_is_not_in_the_error(
     gate: Gate, client: Client, mechanism: str, user: str
 ) -> None:
@@ -293,6 +303,53 @@ def test_one_source_feeds_both_clients_and_both_outlive_their_tokens(
         assert 2 <= len(endpoint.asked) <= 3
     finally:
         connection.close()
+
+
+# --- docs/clients.md -------------------------------------------------------------------------------
+
+
+def documented(number: int, **secrets: str) -> Mapping[str, str]:
+    """The client properties of an example, by its place on the page."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "clients.md").read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 4
+    raw = yaml.safe_load(blocks[number])["clusters"]["prod"]["client"]
+    properties, problems = parse(raw, lambda _: None)
+    assert problems == []
+    return resolve(properties, secrets, read_secret_file)
+
+
+def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str, str]:
+    """The same for a broker of this machine, without TLS."""
+    address = {"bootstrap.servers": cluster.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
+    return {name: value for name, value in given.items() if not name.startswith("ssl.")} | address | more
+
+
+@CLIENTS
+def test_the_examples_of_the_docs_log_in(
+    gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    client(here(gate.cluster, documented(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
+    url, name = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id"
+    oidc = here(gate.cluster, documented(1, OAUTH_SECRET=SECRET), **{url: endpoint.url, name: CLIENT})
+    client(oidc)
+    assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka"}]
+    assert documented(2)[url] == "file:///run/secrets/kafka-token"
+    (tmp_path / "kafka-token").write_text(jwt())
+    client(here(gate.cluster, documented(2), **{url: f"file://{tmp_path}/kafka-token"}))
+
+
+def test_the_example_of_the_docs_for_amazon_gets_a_token_for_its_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No broker here takes it."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-real-one")
+    sasl = to_transport(documented(3)).sasl
+    assert sasl is not None
+    tokens = token_source(sasl)
+    assert tokens is not None
+    url = base64.urlsafe_b64decode(tokens.token().value + "==").decode()
+    assert url.startswith("https://kafka.eu-west-1.amazonaws.com/")
 
 
 # --- the command line ------------------------------------------------------------------------------

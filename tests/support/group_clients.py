@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
+from kafkaform.cluster.wire.group_messages import FIND_COORDINATOR, FIND_COORDINATORS
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -195,6 +195,10 @@ def coordinator(connection: Connection, group: str) -> int:
     """The broker that coordinates a group."""
 
     def ask() -> Mapping[str, Any]:
+        if not connection.offers(FIND_COORDINATORS):
+            old: Mapping[str, Any]
+            (old,) = connection.ask(FIND_COORDINATOR, [{"key": group, "key_type": 0}])
+            return old
         (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": 0, "keys": [group]}])
         found: Mapping[str, Any] = answer["coordinators"][0]
         return found
@@ -372,7 +376,8 @@ class ConnectWorker(Heartbeats):
     def join(self) -> None:
         """Ask for an id, and join with it."""
         self.id = ""
-        for _ in range(2):
+
+        def ask() -> Mapping[str, Any]:
             request = {
                 "group": self.group,
                 "session_timeout_ms": 30_000,
@@ -381,9 +386,13 @@ class ConnectWorker(Heartbeats):
                 "protocol_type": "connect",
                 "protocols": [{"name": "compatible", "metadata": b""}],
             }
+            answer: Mapping[str, Any]
             (answer,) = self.connection.ask(_JOIN, [request], node=self.coordinator())
             self.id = answer["member_id"]
-        assert answer["error_code"] == 0
+            return answer
+
+        # The first answer has the id; coordinators of a cluster that has just started have to load before.
+        eventually(ask, lambda answer: answer["error_code"] == 0)
 
     def close(self) -> None:
         """Leave the group."""

@@ -38,9 +38,24 @@ def limits(version: str, name: str) -> dict[str, Limit]:
 
 # By the journey, its step, and the version from which on it works.
 LIMITS = {
+    ("consumer groups (KIP-848)", "apply", "4.0"): Limit(
+        cell="from 4.0 on",
+        line="refused: KF216: this cluster does not offer the consumer protocol: it came with Kafka 4.0",
+        code=1,
+    ),
     ("group configs", "apply", "4.0"): Limit(
         cell="from 4.0 on",
-        line="create refused: refused by the brokers: Unknown resource type 32 (INVALID_REQUEST)",
+        line="refused: KF216: this cluster does not offer configs of groups: they came with Kafka 4.0",
+        code=1,
+    ),
+    ("share and streams groups", "share", "4.1"): Limit(
+        cell="share from 4.1 on",
+        line="refused: KF216: this cluster does not offer the share protocol: it came with Kafka 4.1",
+        code=1,
+    ),
+    ("share and streams groups", "streams", "4.2"): Limit(
+        cell="streams from 4.2 on",
+        line="refused: KF216: this cluster does not offer the streams protocol: it came with Kafka 4.2",
         code=1,
     ),
 }
@@ -48,20 +63,18 @@ LIMITS = {
 
 @pytest.fixture
 def brokers(request: pytest.FixtureRequest) -> DevCluster:
-    """Three brokers of a version, or of several for `3.9+4.0`."""
-    version: str = request.param
-    several = version.split("+")
-    given = several if len(several) > 1 else [version] * 3
-    return group_clusters.running(f"kafka-{version}", 3, kafka_version=given)
+    """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
+    first, last = (request.param.split("+") * 2)[:2]
+    return group_clusters.running(f"kafka-{request.param}", 3, kafka_version=(first, last, last))
 
 
 @pytest.fixture
 def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
     prefix = f"t{uuid.uuid4().hex[:10]}."
-    servers = brokers.bootstrap_servers
-    oldest = min((node.kafka_version for node in brokers.nodes), key=minor)
-    yield Site(Project(tmp_path, servers, prefix), servers, limits(oldest, name))
-    remove_topics(servers, prefix)
+    first = brokers.nodes[0]
+    project = Project(tmp_path, first.address, prefix)
+    yield Site(project, brokers.bootstrap_servers, limits(first.kafka_version, name))
+    remove_topics(brokers.bootstrap_servers, prefix)
 
 
 @pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"])

@@ -11,6 +11,7 @@ from confluent_kafka.admin import ConfigResource
 from kafkaform.cluster.transport.translation import translate
 from kafkaform.core.errors import (
     ClusterError,
+    KafkaformError,
     NotOffered,
     OutcomeUnknown,
     PermissionDenied,
@@ -31,6 +32,9 @@ BROKER_TIMEOUT_S = 10.0
 """The time that a single broker may take to tell its configs; all are asked at once."""
 _REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST", "UNKNOWN_TOPIC_OR_PART"})
 """How services that keep their brokers' configs to themselves refuse them; the last is Azure Event Hubs."""
+
+_HEARTBEATS = {"consumer": (68, 1), "share": (76, 1), "streams": (88, 0)}
+"""By group protocol, the key of its heartbeats and their first version that is not a preview."""
 
 
 def read_facts(connection: Connection) -> Facts:
@@ -60,14 +64,25 @@ def read_facts(connection: Connection) -> Facts:
             continue
         configs[broker_id] = {name: entry.value for name, entry in entries.items()}
     diagnostics = _missing(failures, answered=bool(configs))
+    protocols = _group_protocols(connection)
     if not configs:
-        return Facts(cluster.cluster_id, brokers, diagnostics=diagnostics)
+        return Facts(cluster.cluster_id, brokers, diagnostics=diagnostics, group_protocols=protocols)
     agreed: dict[str, Mapping[str, str | None]] = {}
     for name, kind in KINDS.items():
         inherited = {broker: kind.inherited(own) for broker, own in configs.items()}
         agreed[name], differing = _agree(inherited, kind.noun)
         diagnostics = (*diagnostics, *differing)
-    return Facts(cluster.cluster_id, brokers, agreed, diagnostics)
+    return Facts(cluster.cluster_id, brokers, agreed, diagnostics, group_protocols=protocols)
+
+
+def _group_protocols(connection: Connection) -> frozenset[str] | None:
+    """The protocols whose members a broker takes; None where it does not say what it offers."""
+    try:
+        offered = connection.offered()
+    except KafkaformError:  # librdkafka has connected: plans go on without what only we can ask
+        return None
+    newer = (name for name, (key, first) in _HEARTBEATS.items() if offered.get(key, (0, -1))[1] >= first)
+    return frozenset({"classic", *newer})
 
 
 def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:

@@ -61,14 +61,13 @@ _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 _OIDC = ("sasl.oauthbearer.", "https.ca.")
 """What librdkafka would get tokens by."""
 
-_LOCK = "_lock_of_locked_properties"
-
 
 class locked_property(Generic[T]):  # noqa: N801 - used as a decorator, like functools.cached_property
-    """Like `functools.cached_property`, with a lock for each object.
+    """Like `functools.cached_property`, with a lock for each property of each object.
 
     That of Python 3.11 has one for all objects of a class: a cluster that does not answer would keep the
-    others waiting. From 3.12 on it has none: two threads would make two clients.
+    others waiting. From 3.12 on it has none: two threads would make two clients. No two properties may need
+    each other.
     """
 
     def __init__(self, work: Callable[[Any], T]) -> None:
@@ -77,6 +76,7 @@ class locked_property(Generic[T]):  # noqa: N801 - used as a decorator, like fun
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
+        self._lock = f"_lock_of_{name}"
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -86,7 +86,7 @@ class locked_property(Generic[T]):  # noqa: N801 - used as a decorator, like fun
         if instance is None:
             return self
         kept = instance.__dict__
-        with kept.setdefault(_LOCK, RLock()):
+        with kept.setdefault(self._lock, RLock()):
             if self._name not in kept:
                 kept[self._name] = self._work(instance)
         value: T = kept[self._name]

@@ -72,7 +72,9 @@ def log_in(settings: SaslSettings, address: tuple[str, int], tokens: TokenSource
     except _LyingError as error:
         raise AuthenticationFailed(
             f"{_login(settings, address, token)} failed: {_words(error, settings, token)}",
-            hint="check that this is the address of your broker, and that nothing intercepts connections",
+            hint=_hint(mechanism)
+            if mechanism == "GSSAPI"
+            else "check that this is the address of your broker, and that nothing intercepts connections",
         ) from None
 
 
@@ -145,7 +147,9 @@ def _kerberos(service: str, host: str, send: Send) -> None:
             raise _LyingError("the broker insists on a security layer of Kerberos, and TLS is what Kafka has")
         send(context.wrap(b"\x01\0\0\0", False).message)
     except gssapi.exceptions.GSSError as error:
-        raise _LyingError(str(error)) from error
+        # The major code says "unspecified" wherever Kerberos has something to say.
+        code, is_major = (error.min_code, False) if error.min_code else (error.maj_code, True)
+        raise _LyingError("; ".join(error.get_all_statuses(code, is_major))) from error
 
 
 def _login(settings: SaslSettings, address: tuple[str, int], token: Token | None) -> str:

@@ -29,6 +29,10 @@ class Worker:
         return f"{self.slow} below"
 
     @locked_property
+    def quick(self) -> str:
+        return "quick"
+
+    @locked_property
     def failing(self) -> int:
         self.times += 1
         raise ValueError(self.times)
@@ -62,6 +66,18 @@ def test_one_object_does_not_wait_for_another() -> None:
     assert second.slow == 1
     assert first.times == 0
     first.allowed.set()
+    thread.join(10)
+
+
+def test_one_property_does_not_wait_for_another() -> None:
+    """A plan logs in on two clients at a time."""
+    worker = Worker()
+    thread = Thread(target=lambda: worker.slow, daemon=True)
+    thread.start()
+    assert worker.begun.wait(10)
+    assert worker.quick == "quick"
+    assert worker.times == 0
+    worker.allowed.set()
     thread.join(10)
 
 

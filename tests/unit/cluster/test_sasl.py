@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from scramp import ScramMechanism
@@ -172,6 +174,83 @@ def test_what_a_broker_says_of_a_token_is_told_and_the_token_is_not() -> None:
         '{"status":"invalid_token","scope":"<hidden>"}'
     )
     assert sent[1:] == [b"\x01"]
+
+
+class Kerberos:
+    """What is used of the package gssapi; tried with the real one and a real broker, with MIT's Kerberos."""
+
+    class GSSError(Exception):
+        maj_code, min_code = 851968, 2529638919
+
+        def get_all_statuses(self, code: int, is_major: bool) -> list[str]:
+            return ["Unspecified GSS failure."] if is_major else [f"status {code}"]
+
+    class SecurityContext:
+        complete = False
+
+        def __init__(self, name: str, mech: str, usage: str) -> None:
+            assert (mech, usage) == ("kerberos", "initiate")
+            self.name = name
+
+        def step(self, token: bytes | None = None) -> bytes | None:
+            if self.name == "stranger@broker-1.example":
+                raise Kerberos.GSSError
+            self.complete = token == b"the broker's"
+            return None if token else f"ticket for {self.name}".encode()
+
+        def unwrap(self, message: bytes) -> SimpleNamespace:
+            return SimpleNamespace(message=message.removeprefix(b"wrapped "))
+
+        def wrap(self, message: bytes, encrypted: bool) -> SimpleNamespace:
+            assert not encrypted
+            return SimpleNamespace(message=b"wrapped " + message)
+
+    exceptions = SimpleNamespace(GSSError=GSSError)
+    NameType = SimpleNamespace(hostbased_service="service")
+    MechType = SimpleNamespace(kerberos="kerberos")
+
+    @staticmethod
+    def Name(name: str, kind: str) -> str:  # noqa: N802 - its name
+        assert kind == "service"
+        return name
+
+
+@pytest.fixture
+def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", Kerberos)
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_kerberos_shows_a_ticket_and_asks_for_no_security_layer() -> None:
+    answers = {b"ticket for kafka@broker-1.example": b"the broker's", b"": b"wrapped \x07\0\x10\0"}
+    sent: list[bytes] = []
+
+    def send(message: bytes) -> bytes:
+        sent.append(message)
+        return answers.get(message, b"")
+
+    log_in(SaslSettings("GSSAPI"), BROKER, None, send)
+    assert sent == [*answers, b"wrapped \x01\0\0\0"]
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_kerberos_says_why_there_is_no_ticket() -> None:
+    message = failure(SaslSettings("GSSAPI", service="stranger"), lambda _: b"")
+    assert message == "broker-1.example:9093: the GSSAPI login failed: status 2529638919"
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_a_broker_that_insists_on_a_security_layer_of_kerberos_is_refused() -> None:
+    answers = [b"the broker's", b"wrapped \x06\0\x10\0"]
+    message = failure(SaslSettings("GSSAPI"), lambda _: answers.pop(0))
+    assert "insists on a security layer of Kerberos" in message
+
+
+def test_kerberos_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(KafkaformError, match="GSSAPI needs the Python package gssapi") as caught:
+        log_in(SaslSettings("GSSAPI"), BROKER, None, lambda _: b"")
+    assert caught.value.hint == "install kafkaform[gssapi]"
 
 
 @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "DIGEST-MD5"])

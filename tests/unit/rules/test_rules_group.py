@@ -52,7 +52,7 @@ def lives(live: Group | None) -> dict[ResourceRef, Observed]:
     return {ref(): Observed(ref(), None, {}, live=live)}
 
 
-GROUP_CODES = [f"KF2{n:02}" for n in range(1, 15)]
+GROUP_CODES = [f"KF2{n:02}" for n in range(1, 17)]
 
 
 @pytest.mark.parametrize("code", GROUP_CODES)
@@ -732,3 +732,34 @@ def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> 
         "KF211": (Location(str(file), 12, 5), Severity.ERROR, None),
         "KF212": (Location(str(file), 16, 5), Severity.WARNING, None),
     }
+
+
+# --- KF216 -----------------------------------------------------------------------------------------
+
+
+def on_brokers(*protocols: str) -> Facts:
+    return Facts("id", group_protocols=frozenset({"classic", *protocols}))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "offered", "since"),
+    [("consumer", (), "4.0"), ("share", ("consumer",), "4.1"), ("streams", ("consumer", "share"), "4.2")],
+)
+def test_a_protocol_that_the_brokers_do_not_offer(
+    protocol: str, offered: tuple[str, ...], since: str
+) -> None:
+    declared_group = group(protocol=protocol, config={"consumer.session.timeout.ms": "50000"})
+    finding = only("KF216", declared_group, facts=on_brokers(*offered))
+    text = f"this cluster does not offer the {protocol} protocol: it came with Kafka {since}"
+    assert (finding.message, finding.path) == (text, "protocol")
+    assert severity("KF216", finding) is Severity.ERROR
+    assert found("KF216", declared_group, facts=on_brokers(*offered, protocol, "consumer")) == []
+    assert found("KF216", declared_group) == []
+    assert found("KF216", declared_group, facts=Facts("id")) == [], "nobody said what they offer"
+
+
+def test_configs_of_groups_that_the_brokers_do_not_offer() -> None:
+    finding = only("KF216", group(config={"consumer.session.timeout.ms": "50000"}), facts=on_brokers())
+    assert finding.message == "this cluster does not offer configs of groups: they came with Kafka 4.0"
+    assert finding.path == "config"
+    assert found("KF216", group(), facts=on_brokers()) == []

@@ -343,6 +343,10 @@ SCENES: dict[str, list[RuleContext]] = {
         for protocol, there in (("consumer", "classic"), ("share", "consumer"), ("classic", "streams"))
         for members in (1,)
     ],
+    "KF216": [
+        offline(group(protocol=protocol), facts=Facts("id", group_protocols=frozenset({"classic"})))
+        for protocol in ("consumer", "share", "streams")
+    ],
     "KF214": [
         having(protocol, name, value)
         for protocol in ("classic", "consumer", "share")

@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST_ARGS ?= -n 2
 
 # Of Apache Kafka; TABLE=docs/brokers.json keeps the results, for the table of docs/brokers.md.
-VERSIONS ?= 2.8 3.3 3.6 3.9 4.0 4.1 4.3 3.9+4.0
+VERSIONS ?= 2.8 3.3 3.6 3.9 3.9+4.0 4.0+3.9 4.0 4.1 4.3
 TABLE ?=
 
 # Where the environment forbids Python to keep what it has compiled, each of a thousand processes compiles it all

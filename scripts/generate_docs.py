@@ -1,4 +1,7 @@
-"""Write docs/cli.md, docs/rules.md and the matrix of docs/clients.md; with --check, see if they are fresh.
+"""Write docs/cli.md, docs/rules.md, and the tables of docs/clients.md and docs/brokers.md.
+
+With --check, see if they are fresh. What brokers do is read from docs/brokers.json, which `make test-kafka
+TABLE=docs/brokers.json` writes.
 
 python scripts/generate_docs.py [--check]
 """
@@ -6,6 +9,7 @@ python scripts/generate_docs.py [--check]
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
@@ -29,7 +33,7 @@ from kafkaform.config.client_properties.treatment import (
 from kafkaform.rules import Note, Rule, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kafkaform.config.client_properties.treatment import Kind
 
@@ -176,15 +180,31 @@ def _cell(treatment: Treatment) -> str:
             assert_never(treatment)
 
 
-MATRIX_BEGIN, MATRIX_END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->"
-
-
 def clients_page() -> str:
     """docs/clients.md, which is written by hand but for its matrix."""
-    page = (DOCS / "clients.md").read_text("utf-8")
-    assert page.count(MATRIX_BEGIN) == page.count(MATRIX_END) == 1
-    before, _, rest = page.partition(MATRIX_BEGIN)
-    return f"{before}{MATRIX_BEGIN}{client_matrix()}{MATRIX_END}{rest.partition(MATRIX_END)[2]}"
+    return _with_table((DOCS / "clients.md").read_text("utf-8"), "matrix", client_matrix())
+
+
+def brokers_page() -> str:
+    """docs/brokers.md, which is written by hand but for its tables: a row a journey, a column a cluster."""
+    page = (DOCS / "brokers.md").read_text("utf-8")
+    for name, clusters in json.loads((DOCS / "brokers.json").read_text("utf-8")).items():
+        page = _with_table(page, name, "\n".join(_journey_lines(clusters)) + "\n")
+    return page
+
+
+def _journey_lines(clusters: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    yield f"| | {' | '.join(clusters)} |"
+    yield f"| --- |{' --- |' * len(clusters)}"
+    for journey in dict.fromkeys(name for cells in clusters.values() for name in cells):
+        yield f"| {journey} | {' | '.join(cells.get(journey, '') for cells in clusters.values())} |"
+
+
+def _with_table(page: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    assert page.count(begin) == page.count(end) == 1, name
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
 
 
 def main() -> int:
@@ -193,7 +213,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     check = parser.parse_args().check
     stale = []
-    pages = {"cli.md": cli_reference(), "rules.md": rule_catalogue(), "clients.md": clients_page()}
+    pages = {
+        "cli.md": cli_reference(),
+        "rules.md": rule_catalogue(),
+        "clients.md": clients_page(),
+        "brokers.md": brokers_page(),
+    }
     for name, text in pages.items():
         path = DOCS / name
         if not path.exists() or path.read_text("utf-8") != text:

@@ -218,6 +218,14 @@ NOTES: dict[str, Note] = {
             "cluster, so no change of the plan shows it. Reported by `plan --changed-since`.",
         ),
         Note(
+            "KF441",
+            Severity.INFO,
+            "The brokers choose where new partitions are placed.\n\n"
+            "They refuse the places that the plan gives for the new partitions, and accept the partitions\n"
+            "without them, as Redpanda does. Where the manifest lists the brokers of every partition\n"
+            "(`placement: {strategy: static}`), the change is refused instead.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not predict a planned partition increase.\n\n"

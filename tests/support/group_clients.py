@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
+from kafkaform.cluster.wire.group_messages import FIND_COORDINATOR, FIND_COORDINATORS
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -208,6 +208,10 @@ def coordinator(connection: Connection, group: str) -> int:
     """The broker that coordinates a group."""
 
     def ask() -> Mapping[str, Any]:
+        if not connection.offers(FIND_COORDINATORS):
+            old: Mapping[str, Any]
+            (old,) = connection.ask(FIND_COORDINATOR, [{"key": group, "key_type": 0}])
+            return old
         (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": 0, "keys": [group]}])
         found: Mapping[str, Any] = answer["coordinators"][0]
         return found

@@ -130,6 +130,18 @@ class Site:
         (found,) = self.project.run("status", group, "--format", "json").needs(0).json["groups"]
         return [part["committed"] for part in found["partitions"]]
 
+    def shows(self, short: str, **wanted: Any) -> None:
+        """Wait until a topic has these partitions and own configs: brokers hear of changes one by one."""
+        own = {name.replace("_", "."): value for name, value in wanted.items()}
+        eventually(self.project.live, lambda topics: topics.get(short) == own)
+
+    def settled(self) -> None:
+        """Wait until a plan has nothing to change, whichever broker answers it."""
+        call = eventually(
+            lambda: self.project.run("plan", "topics", "--detailed-exitcode"), lambda call: call.code != 2
+        )
+        call.needs(0)
+
     def replicas(self, topic: str) -> list[list[int]]:
         """The brokers of each partition."""
         found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
@@ -194,13 +206,12 @@ def _apply(site: Site) -> None:
     if not site.works("create", created := site.project.apply("topics")):
         return
     assert "Verified by reading the cluster again." in created.out
-    assert site.project.live()["orders"] == {"partitions": 3, "retention.ms": "604800000"}
-    config = {"max.message.bytes": "2MiB", "cleanup.policy": "delete"}
+    site.shows("orders", partitions=3, retention_ms="604800000")
+    config = {"max.message.bytes": "2MiB"}
     site.project.topic("orders", partitions=3, replicationFactor=3, retention="8d", config=config)
     if site.works("configs", site.project.apply("topics")):
-        live = site.project.live()["orders"]
-        assert (live["retention.ms"], live["max.message.bytes"]) == ("691200000", "2097152")
-        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+        site.shows("orders", partitions=3, retention_ms="691200000", max_message_bytes="2097152")
+        site.settled()
 
 
 @journey("saved plan")
@@ -211,7 +222,7 @@ def _saved_plan(site: Site) -> None:
     site.project.run("plan", "topics", "--out", "plan.json").needs(0)
     if site.works("apply", call := site.project.apply("plan.json")):
         assert "1 updated" in call.out
-        assert site.project.live()["orders"]["retention.ms"] == "691200000"
+        site.shows("orders", partitions=3, retention_ms="691200000")
         assert "already in place" in site.project.apply("plan.json").needs(0).out
 
 
@@ -221,8 +232,8 @@ def _partitions(site: Site) -> None:
     site.project.apply("topics").needs(0)
     site.project.topic("orders", partitions=6, replicationFactor=3, keyed=False)
     if site.works("apply", site.project.apply("topics")):
-        assert [len(brokers) for brokers in site.replicas(name)] == [3] * 6
-        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+        eventually(lambda: site.replicas(name), lambda found: [len(brokers) for brokers in found] == [3] * 6)
+        site.settled()
 
 
 @journey("delete", daily=True)
@@ -232,8 +243,8 @@ def _delete(site: Site) -> None:
     site.project.topic("orders", state="absent")
     assert "needs consent to delete" in site.project.apply("topics").needs(1).out
     if site.works("apply", site.project.apply("topics", "--allow", f"Topic/{name}:delete")):
-        assert site.project.live() == {}
-        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+        eventually(site.project.live, lambda topics: topics == {})
+        site.settled()
 
 
 @journey("drift", daily=True)
@@ -290,13 +301,13 @@ def _groups(site: Site, protocol: str) -> None:
     if not site.works("apply", site.project.apply("topics")):
         return
     assert site.committed(group) == [0, 0, 0]
-    site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+    site.settled()
     with site.joined(group, name, protocol) as member:
         assert set(member.firsts().values()) == {0}
         call = site.project.run("status", group, "--format", "json").needs(0)
         (shown,) = call.json["groups"]
         assert (shown["protocol"], shown["state"], len(shown["members"])) == (protocol, "Stable", 1)
-        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+        site.settled()
 
 
 @journey("classic groups", daily=True)
@@ -314,9 +325,9 @@ def _group_configs(site: Site) -> None:
     name = site.filled("orders", replicationFactor=3)
     site.group("readers", topics=[name], config={"consumer.session.timeout.ms": "50s"})
     if site.works("apply", site.project.apply("topics")):
+        site.settled()
         site.group("readers", topics=[name])
-        call = site.project.run("plan", "topics").needs(0)
-        assert "consumer.session.timeout.ms = 50s" in call.out
+        assert "consumer.session.timeout.ms = 50s" in site.project.run("plan", "topics").needs(0).out
 
 
 @journey("share and streams groups")
@@ -365,9 +376,9 @@ def _replication_factor(site: Site) -> None:
     name = site.filled("orders", replicationFactor=1)
     site.project.topic("orders", partitions=3, keyed=False, replicationFactor=3)
     if site.works("apply", site.project.apply("topics", "--throttle", "50MB/s")):
-        assert [len(brokers) for brokers in site.replicas(name)] == [3, 3, 3]
-        assert site.project.live()["orders"] == {"partitions": 3}, "the throttle is gone"
-        site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+        eventually(lambda: site.replicas(name), lambda found: [len(brokers) for brokers in found] == [3] * 3)
+        site.shows("orders", partitions=3)  # the throttle is gone
+        site.settled()
 
 
 @journey("rebalance")
@@ -375,7 +386,7 @@ def _rebalance(site: Site) -> None:
     places = [[1, 2], [1, 2], [2, 1]]
     static = {"strategy": "static", "replicas": places}
     name = site.filled("orders", replicationFactor=2, placement=static)
-    assert site.replicas(name) == places
+    eventually(lambda: site.replicas(name), lambda found: found == places)
     site.project.topic("orders", partitions=3, keyed=False, replicationFactor=2)
     some = ("--topics", name, "--remove-broker", 1, "--out", "drain.json")
     if not site.works("plan", call := site.project.run("rebalance", *some)):
@@ -411,7 +422,7 @@ def _revert(site: Site) -> None:
         change = call.json["changes"][0]["id"]
         site.project.run("revert", change, "topics").needs(0)
         site.project.run("apply", "topics", "--auto-approve", "--allow", "destructive", env=KEPT).needs(0)
-        assert site.project.live()["orders"]["retention.ms"] == "604800000"
+        site.shows("orders", partitions=3, retention_ms="604800000")
 
 
 @journey("lock")
@@ -419,7 +430,7 @@ def _lock(site: Site) -> None:
     site.project.topic("orders", partitions=3, replicationFactor=3)
     call = site.project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"})
     if site.works("apply", call):
-        assert site.project.live()["orders"] == {"partitions": 3}
+        site.shows("orders", partitions=3)
 
 
 # --- data ------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -236,7 +236,12 @@ def _remove_topics(admin: AdminClient, prefix: str) -> None:
     names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
     if names:
         for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
-            future.result(TIMEOUT_S)
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                # The test has deleted it, and the broker that lists topics has not heard of that.
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
 
 
 def _remove_groups(admin: AdminClient, prefix: str) -> None:

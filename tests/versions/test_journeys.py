@@ -63,20 +63,18 @@ LIMITS = {
 
 @pytest.fixture
 def brokers(request: pytest.FixtureRequest) -> DevCluster:
-    """Three brokers of a version, or of several for `3.9+4.0`."""
-    version: str = request.param
-    several = version.split("+")
-    given = several if len(several) > 1 else [version] * 3
-    return group_clusters.running(f"kafka-{version}", 3, kafka_version=given)
+    """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
+    first, last = (request.param.split("+") * 2)[:2]
+    return group_clusters.running(f"kafka-{request.param}", 3, kafka_version=(first, last, last))
 
 
 @pytest.fixture
 def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
     prefix = f"t{uuid.uuid4().hex[:10]}."
-    servers = brokers.bootstrap_servers
-    oldest = min((node.kafka_version for node in brokers.nodes), key=minor)
-    yield Site(Project(tmp_path, servers, prefix), servers, limits(oldest, name))
-    remove_topics(servers, prefix)
+    first = brokers.nodes[0]
+    project = Project(tmp_path, first.address, prefix)
+    yield Site(project, brokers.bootstrap_servers, limits(first.kafka_version, name))
+    remove_topics(brokers.bootstrap_servers, prefix)
 
 
 @pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"])

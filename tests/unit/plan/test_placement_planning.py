@@ -14,7 +14,7 @@ from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import PermissionDenied, Unreachable
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition, parse_assignment
 from kafkaform.core.model import Desired, FieldChange, Plan, Status, Update
 from kafkaform.core.moves import MoveOptions
@@ -123,6 +123,46 @@ def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster)
     assert found["placement"].assessment.hazard == ""
     assert carried_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, target(plan)[2:])]
     assert where(memory, "a") == target(plan)
+
+
+class Placing(MemoryCluster):
+    """A cluster that takes no places for new partitions, as Redpanda's brokers do not."""
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        answers = super().validate(operations)
+        refusal = RequestRejected("no custom assignment (INVALID_REQUEST)", code="INVALID_REQUEST")
+        return [
+            refusal if isinstance(operation, AddPartitions) and operation.assignment else answer
+            for operation, answer in zip(operations, answers, strict=True)
+        ]
+
+
+def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
+    cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
+    placed(cluster, "a", [1, 2], [2, 3])
+    plan = plan_for(cluster, declared("a", 4, 2))
+    (planned,) = plan.changes
+    assert (planned.status, list(fields_of(plan))) == (Status.PLANNED, ["partitions"])
+    assert carried_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
+    (note,) = [found for found in plan.diagnostics if found.code == "KF441"]
+    said = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
+    assert note.message == said
+
+
+def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
+    cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
+    placed(cluster, "a", [1, 2], [2, 3])
+    (planned,) = plan_for(cluster, strategic(declared("a", 3, 2), "static", "1:2,2:3,3:1")).changes
+    assert planned.status is Status.REFUSED
+    assert planned.reason == "refused by the brokers: no custom assignment (INVALID_REQUEST)"
+
+
+def test_what_brokers_refuse_without_places_too_stays_refused() -> None:
+    cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
+    placed(cluster, "a", [1, 2], [2, 3])
+    bad = declared("a", 4, 2, retention_ms="-7")
+    (planned,) = plan_for(cluster, bad).changes
+    assert planned.status is Status.REFUSED
 
 
 def carried_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:

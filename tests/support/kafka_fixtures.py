@@ -35,7 +35,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.vendor_proxy import VendorProxy, advertised, blocks_of_ports
+from tests.support.vendor_proxy import HOST, VendorProxy, advertised, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""
@@ -117,7 +117,8 @@ def behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
     first = own * 10 + 1
     properties = {**advertised(clients, internal), **options.pop("properties", {})}
     ports = {clients * 10 + broker: first + broker - 1 for broker in range(1, brokers + 1)}
-    with VendorProxy(ports) as proxy, guarded(brokers, port=first, properties=properties, **options):
+    direct = ",".join(f"{HOST}:{internal}{broker}" for broker in range(1, brokers + 1))
+    with VendorProxy(ports, direct) as proxy, guarded(brokers, port=first, properties=properties, **options):
         yield proxy
 
 

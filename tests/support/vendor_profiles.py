@@ -40,6 +40,10 @@ def _no_broker_configs(code: int, message: str) -> Policy:
     return lambda item: Refusal(code, message) if item["type"] == _BROKER else None
 
 
+def _only_topics(code: int, message: str) -> Policy:
+    return lambda item: Refusal(code, message) if item["type"] != _TOPIC and item["name"] else None
+
+
 def _only_configs(allowed: Collection[str], message: str) -> Policy:
     """Refuse topics with other configs than these; `{}` in the message stands for the first of them."""
 
@@ -157,7 +161,11 @@ REDPANDA = Profile(
                 "Replication factor must be an odd number - 1,3,5,7,9,11...",
             ),
         ),
-        INCREMENTAL_ALTER_CONFIGS: _ignoring(_REDPANDA_IGNORED),
+        INCREMENTAL_ALTER_CONFIGS: _first(
+            # alter_broker_configuration in incremental_alter_configs.cc, which gets all that is no topic.
+            _only_topics(_INVALID_CONFIG, "Setting broker properties on named brokers is unsupported"),
+            _ignoring(_REDPANDA_IGNORED),
+        ),
         # create_partitions.cc.
         CREATE_PARTITIONS: _no_assignments(
             _INVALID_REQUEST, "Redpanda does not yet support custom partitions assignment"

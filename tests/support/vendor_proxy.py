@@ -267,18 +267,21 @@ class VendorProxy:
 
     Attributes:
         profile: What new connections get.
+        direct: Where the brokers are reached without it.
         closed: How often each request, by key and version, closed its connection.
         refused: How often each request, by key, was answered with an error of the profile.
     """
 
-    def __init__(self, ports: Mapping[int, int], profile: Profile = EVERYTHING) -> None:
+    def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
         """Prepare a proxy.
 
         Args:
             ports: The port of a broker by the port to listen on.
+            direct: Where the brokers are reached without it.
             profile: What is offered.
         """
         self.profile = profile
+        self.direct = direct
         self.closed: Counter[tuple[int, int]] = Counter()
         self.refused: Counter[int] = Counter()
         self._ports = ports
@@ -447,7 +450,9 @@ class _Exchange:
         request = request_codec.read(message, at)[0] if api.items else {}
         if (denied := self._profile.denied.get(key)) is not None:
             self._proxy.refused[key] += 1
-            self._queue_own(correlation, response_codec.write(_denial(key, request, denied)), flexible)
+            self._queue_own(
+                correlation, response_codec.write(_denial(key, version, request, denied)), flexible
+            )
             return b""
         policy, passed, results = self._profile.policies[key], [], []
         for item in request[api.items]:
@@ -519,10 +524,11 @@ def _result(item: Mapping[str, Any], code: int, message: str | None) -> dict[str
     return {"topic_id": _NO_ID, **item, **error, "configs": (), "partitions": -1, "replicas": -1}
 
 
-def _denial(key: int, request: Mapping[str, Any], denied: Refusal) -> dict[str, Any]:
+def _denial(key: int, version: int, request: Mapping[str, Any], denied: Refusal) -> dict[str, Any]:
     error = {"error_code": denied.code, "error_message": denied.message}
     if key == DESCRIBE_LOG_DIRS:
-        return {"throttle_ms": 0, **error, "results": ()}
+        code = {"error_code": denied.code} if version >= 3 else {}
+        return {"throttle_ms": 0, **code, "results": ()}
     topics = [
         {**topic, "partitions": [{**partition, **error} for partition in topic["partitions"]]}
         for topic in request["topics"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.group_messages import (
@@ -36,6 +36,8 @@ from kafkaform.cluster.wire.message_schema import (
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
 
+_MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+"""What a broker says of a coordinator that is new, as the first one of a cluster is."""
 _STRINGS = array(STRING, nullable=True)
 _TASKS = array(struct(subtopology=STRING, partitions=array(INT32)), nullable=True)
 _TASK_OFFSETS = array(struct(subtopology=STRING, partition=INT32, offset=INT64), nullable=True)
@@ -147,7 +149,18 @@ def running(
 def commit(bootstrap_servers: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commit offsets as a consumer without a subscription does."""
     client = consumer(bootstrap_servers, group)
-    client.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
+    wanted = [TopicPartition(*at, offset) for at, offset in offsets.items()]
+
+    def committed() -> bool:
+        try:
+            client.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING:
+                raise
+            return False
+        return True
+
+    eventually(committed, bool)
     client.close()
 
 

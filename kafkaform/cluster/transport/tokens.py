@@ -34,6 +34,8 @@ _RENEWED_AFTER = 0.8
 """Of a token's lifetime, as in librdkafka and Kafka's Java client (sasl.login.refresh.window.factor)."""
 _RETRY_S = 10.0
 """The time between attempts to renew a token that is still valid, as in librdkafka."""
+_LEAST_S = 1.0
+"""The least lifetime left of a token that is used: a new client of librdkafka fails without a valid one."""
 _TIMEOUT_S = 5.0
 _ATTEMPTS = 2
 """An unreachable cluster is reported within 10 s, and an unreachable endpoint is no better."""
@@ -102,9 +104,9 @@ class TokenSource:
                     )
             except KafkaformError as error:
                 self._fetches += 1
-                if self._token is not None and now < self._token.expires_at:
+                if self._token is not None and time.time() < self._token.expires_at - _LEAST_S:
                     _log.warning("the OAUTHBEARER token was not renewed, and is used as it is: %s", error)
-                    self._renew_at = min(now + _RETRY_S, self._token.expires_at)
+                    self._renew_at = min(now + _RETRY_S, self._token.expires_at - _LEAST_S)
                     return self._token
                 self._failure = error
                 raise
@@ -221,7 +223,9 @@ def _no_token(
     text = one_line(": ".join(words).replace(settings.client_secret, HIDDEN))
     return AuthenticationFailed(
         f"{where} gave no token to the client {settings.client_id}: {text[:_LONGEST]}",
-        hint="check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
+        hint="ask who runs this endpoint, or try again later"
+        if status in _TRANSIENT
+        else "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import Offered
 
 
 BROKER_TIMEOUT_S = 10.0
@@ -78,9 +79,13 @@ def read_facts(connection: Connection) -> Facts:
 def _group_protocols(connection: Connection) -> frozenset[str] | None:
     """The protocols whose members a broker takes; None where it does not say what it offers."""
     try:
-        offered = connection.offered()
+        return group_protocols(connection.offered())
     except KafkaformError:  # librdkafka has connected: plans go on without what only we can ask
         return None
+
+
+def group_protocols(offered: Offered) -> frozenset[str]:
+    """The protocols whose members a broker takes. Configs of groups came with `consumer`."""
     newer = (name for name, (key, first) in _HEARTBEATS.items() if offered.get(key, (0, -1))[1] >= first)
     return frozenset({"classic", *newer})
 

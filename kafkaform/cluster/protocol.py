@@ -124,8 +124,8 @@ class ResourceReader(Protocol):
 
         Returns:
             For each operation None where the brokers would take it, or their objection;
-            `PermissionDenied` where the account may not even ask. Deletions and reassignments are never
-            objected to.
+            `PermissionDenied` where the account may not even ask, `NotOffered` where the cluster has no such
+            request. To deletions and reassignments there is no other objection.
         """
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform import rules
-from kafkaform.core.errors import ClusterError, KafkaformError, RequestRejected
-from kafkaform.core.layout import Strategy
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, RequestRejected
 from kafkaform.core.model import (
     Desired,
     Diagnostic,
@@ -22,9 +21,8 @@ from kafkaform.core.model import (
     ResourceRef,
     Severity,
     Status,
-    Update,
 )
-from kafkaform.core.operations import AddPartitions, Phase, Reassign, batches
+from kafkaform.core.operations import Phase, Reassign, batches
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
 from kafkaform.plan.planner import (
@@ -44,7 +42,6 @@ from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.copying import TOGETHER, together
 from kafkaform.resources.topic.live import topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement import strategy_of
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.notes import idle_waivers
 
@@ -151,8 +148,8 @@ def build_plan(
         subset=request.subset,
     )
     # 7. Let the brokers validate what is left.
-    fixed = {d.ref for d in desired if KINDS[d.ref.kind].placed and strategy_of(d.intent) is Strategy.STATIC}
-    return plan if request.reading else validated(plan, cluster, fixed)
+    static = frozenset(declared.ref for declared in desired if PLACEMENT in (declared.state or {}))
+    return plan if request.reading else validated(plan, cluster, static)
 
 
 def judged_again(
@@ -378,54 +375,81 @@ def _idle_waivers(context: RuleContext, findings: Findings, settings: Settings) 
 # --- validate ----------------------------------------------------------------------------------------
 
 
-def validated(plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef] = ()) -> Plan:
+def validated(plan: Plan, cluster: ResourceReader, static: Collection[ResourceRef] = ()) -> Plan:
     """Let the brokers check every change that is not refused yet; what they object to is refused.
 
     An account that may not alter may not have it checked either, and a check can go unanswered: the plan
-    then says so, and stands. Where brokers take new partitions, but not the places for them (Redpanda), they
-    choose these themselves, unless a manifest says where all replicas are.
+    then says so, and stands. Where brokers only object to where new partitions are to be, they place them.
 
     Args:
         plan: The plan.
         cluster: The cluster.
-        fixed: The resources whose manifests say where all replicas are.
+        static: The resources whose replicas a manifest places one by one.
     """
     asked = [
         operation
         for change in plan.changes
         if change.status is not Status.REFUSED
         for operation in KINDS[change.ref.kind].operations(change.change)
-        if not isinstance(operation, Reassign)  # which brokers cannot check
     ]
-    objections: dict[ResourceRef, list[tuple[Operation, RequestRejected]]] = {}
+    moves = [operation for operation in asked if isinstance(operation, Reassign)]
+    asked = [operation for operation in asked if not isinstance(operation, Reassign)]
+    objections: dict[ResourceRef, RequestRejected | NotOffered] = {}
     unanswered: list[ClusterError] = []
-    for batch in _requests(asked):
+    for batch in (*_requests(asked), *([moves] if moves else [])):
         for operation, objection in zip(batch, cluster.validate(batch), strict=True):
-            if isinstance(objection, RequestRejected):
-                objections.setdefault(operation.ref, []).append((operation, objection))
+            if isinstance(objection, RequestRejected | NotOffered):
+                objections.setdefault(operation.ref, objection)
             elif objection is not None:
                 unanswered.append(objection)
-    changes = []
-    notes = plan.diagnostics
-    for change in plan.changes:
-        if change.ref not in objections:
-            changes.append(change)
-            continue
-        refused = [operation for operation, _ in objections[change.ref]]
-        _, objection = objections[change.ref][0]
-        if change.ref not in fixed and (unplaced := _without_places(change, refused, cluster)) is not None:
-            text = (
-                f"the brokers place the new partitions of {change.ref.name} themselves: {objection.message}"
+    unplaced = _unplaced(plan, objections, cluster, static)
+    changes = tuple(
+        unplaced[change.ref] if change.ref in unplaced else _refuse(change, objections.get(change.ref))
+        for change in plan.changes
+    )
+    notes = (
+        *plan.diagnostics,
+        *(
+            Diagnostic(
+                "KF441",
+                Severity.INFO,
+                f"the brokers place the new partitions of {ref.name} themselves: {objections[ref].message}",
+                ref=ref,
             )
-            notes = (*notes, Diagnostic("KF441", Severity.INFO, text, ref=change.ref))
-            changes.append(unplaced)
-        else:
-            changes.append(_refused(change, objection))
+            for ref in unplaced
+        ),
+    )
     if unanswered:
         count = f"{len(unanswered)} of {len(asked)} operations"
         message = f"the brokers did not validate {count}: {unanswered[0].message}"
         notes = (*notes, Diagnostic("KF414", Severity.INFO, message))
-    return replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
+    return replace(plan, changes=changes, broker_validated=not unanswered, diagnostics=notes)
+
+
+_UNPLACEABLE = frozenset({"INVALID_REQUEST", "POLICY_VIOLATION"})
+"""How services that place replicas themselves refuse to be told where new partitions are to be."""
+
+
+def _unplaced(
+    plan: Plan,
+    objections: Mapping[ResourceRef, RequestRejected | NotOffered],
+    cluster: ResourceReader,
+    static: Collection[ResourceRef],
+) -> dict[ResourceRef, PlannedChange]:
+    """The changes to which the brokers object as planned, and not if they place new partitions themselves."""
+    candidates = {}
+    for planned in plan.changes:
+        objection = objections.get(planned.ref)
+        if isinstance(objection, RequestRejected) and objection.code in _UNPLACEABLE:
+            change = KINDS[planned.ref.kind].unplaced(planned.change)
+            if change is not None and planned.ref not in static:
+                candidates[planned.ref] = replace(planned, change=change)
+    asked = [o for ref, planned in candidates.items() for o in KINDS[ref.kind].operations(planned.change)]
+    for batch in _requests(asked):
+        for operation, answer in zip(batch, cluster.validate(batch), strict=True):
+            if answer is not None:
+                candidates.pop(operation.ref, None)
+    return candidates
 
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
@@ -435,25 +459,9 @@ def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
     yield from batches(late)
 
 
-def _without_places(
-    change: PlannedChange, refused: Collection[Operation], cluster: ResourceReader
-) -> PlannedChange | None:
-    """The change without places for new partitions, if the brokers refuse these and nothing else of it."""
-    update = change.change
-    if not isinstance(update, Update) or not all(
-        isinstance(o, AddPartitions) and o.assignment for o in refused
-    ):
-        return None
-    unplaced = replace(update, fields=tuple(field for field in update.fields if field.path != PLACEMENT))
-    kind = KINDS[change.ref.kind]
-    if any(isinstance(operation, Reassign) for operation in kind.operations(update)):
-        return None
-    added = [o for o in kind.operations(unplaced) if isinstance(o, AddPartitions)]
-    if any(objection is not None for objection in cluster.validate(added)):
-        return None
-    return replace(change, change=unplaced)
-
-
-def _refused(change: PlannedChange, objection: RequestRejected) -> PlannedChange:
-    reason = f"refused by the brokers: {objection.message}"
+def _refuse(change: PlannedChange, objection: RequestRejected | NotOffered | None) -> PlannedChange:
+    if objection is None:
+        return change
+    by_brokers = isinstance(objection, RequestRejected)
+    reason = f"refused by the brokers: {objection.message}" if by_brokers else objection.message
     return replace(change, status=Status.REFUSED, reason=reason, remedy=objection.hint)

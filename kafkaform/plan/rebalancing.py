@@ -11,7 +11,7 @@ from kafkaform.core.moves import MoveOptions
 from kafkaform.core.wording import listed
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planner import plan_from
-from kafkaform.plan.planning import check_identity
+from kafkaform.plan.planning import check_identity, validated
 from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.live import topic_facts
@@ -109,6 +109,7 @@ def make_rebalance(
         placed.assignments,
         replace(topic_facts(facts), layout=layout, partition_sizes=sizes).beside(facts),
     )
+    plan = replace(plan, changes=validated(plan, cluster).changes)  # moves are offered, or are not
     still_holding = {
         broker: held
         for broker in sorted(request.remove)

@@ -275,6 +275,10 @@ class Kind(Protocol):
         """
         return None
 
+    def unplaced(self, _change: Change) -> Change | None:
+        """The change with the brokers to place what it adds; None where it places nothing, or moves some."""
+        return None
+
     def concerns_readers(self, _change: Change) -> bool:
         """Whether the groups that read a resource must know of a change of it."""
         return False

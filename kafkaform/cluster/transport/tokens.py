@@ -69,16 +69,13 @@ class TokenSource:
 
     Args:
         fetch: Gets a new token; raises AuthenticationFailed.
-
-    Attributes:
-        failure: Why there is no token just now; None while there is one.
     """
 
     def __init__(self, fetch: Callable[[], Token]) -> None:
         self._fetch = fetch
         self._token: Token | None = None
         self._renew_at = 0.0
-        self.failure: KafkaformError | None = None
+        self._failure: KafkaformError | None = None
         self._fetches = 0
         self._fetching = Lock()
 
@@ -94,8 +91,8 @@ class TokenSource:
             now = time.time()
             if self._token is not None and now < self._renew_at:
                 return self._token
-            if fetches != self._fetches and self.failure is not None:
-                raise self.failure  # it came while this thread waited: another attempt would take as long
+            if fetches != self._fetches and self._failure is not None:
+                raise self._failure  # it came while this thread waited: another attempt would take as long
             try:
                 token = self._fetch()
                 if token.expires_at <= time.time():
@@ -109,10 +106,10 @@ class TokenSource:
                     _log.warning("the OAUTHBEARER token was not renewed, and is used as it is: %s", error)
                     self._renew_at = min(now + _RETRY_S, self._token.expires_at)
                     return self._token
-                self.failure = error
+                self._failure = error
                 raise
             self._fetches += 1
-            self.failure = None
+            self._failure = None
             self._token = token
             self._renew_at = now + _RENEWED_AFTER * (token.expires_at - now)
             return token

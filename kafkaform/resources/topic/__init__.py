@@ -194,6 +194,10 @@ class TopicKind(Kind):
         assignment = topic_facts(facts).placements.get(observed.ref)
         return state if assignment is None else {**state, PLACEMENT: format_assignment(assignment)}
 
+    def unplaced(self, change: Change) -> Change | None:
+        """See `Kind.unplaced`."""
+        return placement.unplaced(change)
+
     def concerns_readers(self, change: Change) -> bool:
         """More partitions, and a deletion."""
         match change:

@@ -6,18 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.layout import Strategy, assignment_changes, format_assignment, parse_assignment
-from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, Risk, RiskAssessment, Update
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.topic.copying import copied
 from kafkaform.resources.topic.live import topic_facts, topic_live
-from kafkaform.resources.topic.operations import begun
+from kafkaform.resources.topic.operations import PLACEMENT, begun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.core.layout import Assignment, Layout
     from kafkaform.core.model import (
+        Change,
         Facts,
         FieldChange,
         FieldValue,
@@ -90,6 +91,16 @@ def _fits(here: Assignment, start: Assignment, after: Assignment) -> bool:
     if not here or len(here) > len(after):
         return False
     return all(replicas in (start[n], after[n]) for n, replicas in enumerate(here))
+
+
+def unplaced(change: Change) -> Change | None:
+    """A change that adds partitions without where they are to be; None where others are moved, too."""
+    if not isinstance(change, Update):
+        return None
+    sides = next((_sides(field) for field in change.fields if field.path == PLACEMENT), None)
+    if sides is None or sides[0] != sides[1]:
+        return None
+    return replace(change, fields=tuple(field for field in change.fields if field.path != PLACEMENT))
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:

@@ -70,9 +70,9 @@ def brokers(request: pytest.FixtureRequest) -> DevCluster:
 @pytest.fixture
 def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
     prefix = f"t{uuid.uuid4().hex[:10]}."
-    first = brokers.nodes[0]
-    project = Project(tmp_path, first.address, prefix)
-    yield Site(project, brokers.bootstrap_servers, limits(first.kafka_version, name))
+    oldest = min((node.kafka_version for node in brokers.nodes), key=minor)
+    project = Project(tmp_path, brokers.nodes[0].address, prefix)
+    yield Site(project, brokers.bootstrap_servers, limits(oldest, name))
     remove_topics(brokers.bootstrap_servers, prefix)
 
 

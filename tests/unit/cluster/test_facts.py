@@ -53,4 +53,4 @@ def test_protocols_are_those_whose_heartbeats_a_broker_takes(
 
 @pytest.mark.parametrize("other", ["classic", None])
 def test_in_a_rolling_upgrade_old_brokers_count(other: str | None) -> None:
-    assert protocols(NEW, "classic,consumer", other) == {"classic"}
+    assert protocols(NEW, "classic,consumer", other) == frozenset({"classic"})

@@ -18,7 +18,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import minor
 from tests.support.cli_helpers import ROOT, Project
 from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
-from tests.support.kafka_fixtures import group_clusters, remove_topics
+from tests.support.kafka_fixtures import guarded, remove_topics
 
 TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VERSION = "3.9"
@@ -60,11 +60,12 @@ LIMITS = {
 }
 
 
-@pytest.fixture
-def brokers(request: pytest.FixtureRequest) -> DevCluster:
+@pytest.fixture(scope="module")
+def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
     first, last = (request.param.split("+") * 2)[:2]
-    return group_clusters.running(f"kafka-{request.param}", 3, kafka_version=(first, last, last))
+    with guarded(3, heap_mb=256, kafka_version=(first, last, last)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
     remove_topics(brokers.bootstrap_servers, prefix)
 
 
-@pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"])
+@pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"], scope="module")
 def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
     cell = take(name, site)
     column = "+".join(dict.fromkeys(node.kafka_version for node in brokers.nodes))

@@ -98,6 +98,7 @@ HEAVY = (
     "workflows/test_workflow_steps.py",
     "workflows/test_pull_request_attacks.py",
     "kafka_acl",
+    "versions/test_journeys.py",
     "kafka/test_lock.py",
     "kafka/test_devcluster.py",
 )

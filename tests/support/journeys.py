@@ -428,7 +428,7 @@ def _revert(site: Site) -> None:
         site.shows("orders", partitions=3, retention_ms="604800000")
 
 
-@journey("lock")
+@journey("lock", daily=True)
 def _lock(site: Site) -> None:
     site.project.topic("orders", partitions=3, replicationFactor=3)
     call = site.project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"})

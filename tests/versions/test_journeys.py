@@ -7,7 +7,9 @@ from which docs/brokers.md has its table. Without it, a result that is not the r
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.releases import minor
+from kafkaform.devcluster.releases import full_version, minor
 from tests.support.cli_helpers import ROOT, Project
 from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
 from tests.support.kafka_fixtures import guarded, remove_topics
@@ -86,3 +88,14 @@ def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
         record(ROOT / written, "versions", column, name, cell)
     elif TABLE.exists():
         assert cell == recorded(TABLE, "versions", column, name)
+
+
+def test_the_table_has_every_journey_on_every_version() -> None:
+    """Of those that `make test-kafka` and CI take."""
+    [versions] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    columns = {"+".join(map(full_version, version.split("+"))) for version in versions.split()}
+    table = json.loads(TABLE.read_text("utf-8"))["versions"]
+    assert table.keys() == columns
+    assert {column: [*cells] for column, cells in table.items()} == {
+        column: [*JOURNEYS] for column in columns
+    }

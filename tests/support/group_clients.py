@@ -12,7 +12,12 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.group_messages import FIND_COORDINATOR, FIND_COORDINATORS
+from kafkaform.cluster.wire.group_messages import (
+    FIND_COORDINATOR,
+    FIND_COORDINATORS,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+)
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -20,14 +25,12 @@ from kafkaform.cluster.wire.message_schema import (
     INT32,
     INT64,
     NULLABLE_STRING,
-    OCTETS,
     STRING,
     UUID,
     RequestType,
     array,
     message,
     nullable,
-    since,
     struct,
 )
 from kafkaform.config.client_properties import to_librdkafka, to_transport
@@ -339,50 +342,6 @@ class StreamsMember(Heartbeats):
         return {"epoch": 0, "subtopologies": [{"id": "0", "source_topics": [self.topic], **none}]}
 
 
-_JOIN = message(
-    11,
-    "JoinGroup",
-    (4, 9),
-    6,
-    struct(
-        group=STRING,
-        session_timeout_ms=INT32,
-        rebalance_timeout_ms=INT32,
-        member_id=STRING,
-        instance=since(5, NULLABLE_STRING),
-        protocol_type=STRING,
-        protocols=array(struct(name=STRING, metadata=OCTETS)),
-        reason=since(8, NULLABLE_STRING),
-    ),
-    struct(
-        throttle_ms=INT32,
-        error_code=INT16,
-        generation=INT32,
-        protocol_type=since(7, NULLABLE_STRING),
-        protocol=NULLABLE_STRING,
-        leader=STRING,
-        skip_assignment=since(9, BOOLEAN, default=False),
-        member_id=STRING,
-        members=array(struct(id=STRING, instance=since(5, NULLABLE_STRING), metadata=OCTETS)),
-    ),
-)
-LEAVE_GROUP = message(
-    13,
-    "LeaveGroup",
-    (3, 5),
-    4,
-    struct(
-        group=STRING,
-        members=array(struct(member_id=STRING, instance=NULLABLE_STRING, reason=since(5, NULLABLE_STRING))),
-    ),
-    struct(
-        throttle_ms=INT32,
-        error_code=INT16,
-        members=array(struct(member_id=STRING, instance=NULLABLE_STRING, error_code=INT16)),
-    ),
-)
-
-
 class ConnectWorker(Heartbeats):
     """A member of a classic group that is no consumer; it joins, and leaves by JoinGroup and LeaveGroup."""
 
@@ -392,15 +351,15 @@ class ConnectWorker(Heartbeats):
 
         def ask() -> Mapping[str, Any]:
             request = {
-                "group": self.group,
-                "session_timeout_ms": 30_000,
-                "rebalance_timeout_ms": 30_000,
+                "group_id": self.group,
+                "session_ms": 30_000,
+                "rebalance_ms": 30_000,
                 "member_id": self.id,
                 "protocol_type": "connect",
                 "protocols": [{"name": "compatible", "metadata": b""}],
             }
             answer: Mapping[str, Any]
-            (answer,) = self.connection.ask(_JOIN, [request], node=self.coordinator())
+            (answer,) = self.connection.ask(JOIN_GROUP, [request], node=self.coordinator())
             self.id = answer["member_id"]
             return answer
 
@@ -409,9 +368,7 @@ class ConnectWorker(Heartbeats):
 
     def close(self) -> None:
         """Leave the group."""
-        members = [{"member_id": self.id, "instance": None}]
-        (answer,) = self.connection.ask(
-            LEAVE_GROUP, [{"group": self.group, "members": members}], node=self.coordinator()
-        )
+        request = {"group_id": self.group, "members": [{"member_id": self.id}]}
+        (answer,) = self.connection.ask(LEAVE_GROUP, [request], node=self.coordinator())
         assert answer["error_code"] == 0
         self.connection.close()

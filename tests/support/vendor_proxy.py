@@ -403,10 +403,12 @@ class _Exchange:
             asyncio.ensure_future(self._each(client, self._on_request)),
             asyncio.ensure_future(self._each(broker, self._on_response)),
         }
-        _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _each(self, reader: asyncio.StreamReader, handle: Callable[[bytes], None]) -> None:
         while True:

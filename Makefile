@@ -74,8 +74,8 @@ lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a pa
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra github --extra dev $(PIN) \
 	  --output-file requirements.lock
-	@printf 'hatchling\n' | $(BIN)/uv pip compile pyproject.toml - --extra github --constraint requirements.lock $(PIN) \
-	  --output-file .github/actions/kafkaform/requirements.lock
+	@printf 'hatchling\n' | $(BIN)/uv pip compile pyproject.toml - --extra github --extra msk-iam \
+	  --constraint requirements.lock $(PIN) --output-file .github/actions/kafkaform/requirements.lock
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -93,10 +93,12 @@ HEAVY = (
     "kafka3",
     "docs/test_cli_docs.py",
     "nightly/test_moves_under_load.py",
+    "nightly/test_lock_under_faults.py",
     "nightly/test_demo.py",
     "workflows/test_workflow_steps.py",
     "workflows/test_pull_request_attacks.py",
     "kafka_acl",
+    "versions/test_journeys.py",
     "kafka/test_lock.py",
     "kafka/test_devcluster.py",
 )

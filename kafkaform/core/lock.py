@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "__kafkaform_lock"
 """The topic and the group that are the lock of a cluster."""
 SESSION_S = 45
-"""How long a holder may be silent before the lock is free; a broker's own setting, and this its default."""
+"""How long a holder may be silent before the lock is free: where that is a broker's setting, its default."""
 
 WITHOUT = "or go without: --no-lock, or `lock: false` of the cluster in kafkaform.yaml"
 """What to do where a cluster or an account cannot have the lock."""

@@ -216,8 +216,8 @@ def protocol_not_offered(context: RuleContext) -> Iterator[Finding]:
 
     The consumer protocol (KIP-848) and configs of groups came with Kafka 4.0, the share protocol with
     4.1, and the streams protocol with 4.2. Before, clients that ask for the protocol fail, and brokers
-    refuse the configs. In the middle of a rolling upgrade, the broker that kafkaform asks may be an old
-    or a new one.
+    refuse the configs. In a rolling upgrade, both work once all brokers are upgraded and the feature
+    `group.version` is. Brokers can also disable protocols: `group.coordinator.rebalance.protocols`.
     """
     offered = context.facts.group_protocols if context.facts is not None else None
     if offered is None:

@@ -1,6 +1,7 @@
 """The lock on a real Kafka: who is at the other end, who may have it, and holders that are frozen or killed.
 
-Most of it is on a broker of this file alone, which takes a silent holder for dead after a few seconds.
+Most of it is on brokers of this file alone, which take a silent holder for dead after a few seconds: one has
+the consumer protocol, and one, of Kafka 3.9, the classic one alone.
 """
 
 from __future__ import annotations
@@ -16,36 +17,59 @@ import pytest
 from confluent_kafka import Consumer
 
 from kafkaform.apply import executor
-from kafkaform.cluster.kafka import lock_membership
+from kafkaform.cluster.kafka import lock_classic, lock_membership
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.lock_classic import Coordinator
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID
+from kafkaform.core import lock
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, LockHeld, LockLost, PermissionDenied, RequestRejected
-from kafkaform.core.lock import NAME, Guard
+from kafkaform.core.errors import ClusterError, LockHeld, LockLost, PermissionDenied
+from kafkaform.core.lock import NAME, Guard, Holder
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
-from tests.support.lock_process import ALICE, BOB, LockProcess, hold, remove_holder
+from kafkaform.devcluster.releases import KAFKA_VERSION
+from tests.support.kafka_fixtures import (
+    TIMEOUT_S,
+    Account,
+    acl_cluster,
+    admin_client,
+    connect,
+    eventually,
+    guarded,
+)
+from tests.support.lock_process import ALICE, BOB, LockProcess, hold, member_count, remove_holder
 from tests.support.scenes import Watched, declared, plan_for, topic
 
-SESSION_S = 5
-"""How long a holder may be silent on the broker of this file."""
+SESSION_S = 6
+"""How long a holder may be silent on the brokers of this file; longer than a proof counts (FRESH_S)."""
 HEARTBEAT_S = 1
-"""How often it has members of a group tell that they are alive."""
+"""How often it tells that it is alive."""
 SESSION = "consumer.session.timeout.ms"
+CLASSIC = "3.9.1"
+"""A version of Kafka that has the classic protocol alone."""
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[DevCluster]:
+@pytest.fixture(scope="module", params=[KAFKA_VERSION, CLASSIC])
+def broker(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     properties = {
         "group.consumer.session.timeout.ms": f"{SESSION_S}000",
         "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
         "group.consumer.heartbeat.interval.ms": f"{HEARTBEAT_S}000",
         "group.consumer.min.heartbeat.interval.ms": f"{HEARTBEAT_S}000",
     }
-    with guarded(1, heap_mb=256, properties=properties) as cluster:
+    with guarded(1, heap_mb=256, properties=properties, kafka_version=request.param) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def short_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of the classic protocol say themselves how long they may be silent."""
+    monkeypatch.setattr(lock, "SESSION_S", SESSION_S)
+
+
+def is_classic(broker: DevCluster) -> bool:
+    return broker.nodes[0].kafka_version == CLASSIC
 
 
 @pytest.fixture
@@ -62,7 +86,7 @@ def test_what_an_earlier_holder_said_is_not_told_of_the_present_one(
 ) -> None:
     with hold(cluster, ALICE):
         pass
-    with stranger(broker.bootstrap_servers), pytest.raises(LockHeld) as caught, hold(cluster, BOB):
+    with stranger(broker), pytest.raises(LockHeld) as caught, hold(cluster, BOB):
         raise AssertionError
     assert "held by client other-tool at 127.0.0.1;" in f"{caught.value.message};"
     assert "alice" not in caught.value.message
@@ -71,14 +95,15 @@ def test_what_an_earlier_holder_said_is_not_told_of_the_present_one(
 class stranger:  # noqa: N801 - used as a context
     """Somebody else's consumer that has taken the place of the lock's holder, and says nothing of itself."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, broker: DevCluster) -> None:
         properties: dict[str, Any] = {
-            "bootstrap.servers": servers,
+            "bootstrap.servers": broker.bootstrap_servers,
             "client.id": "other-tool",
             "group.id": NAME,
-            "group.protocol": "consumer",
-            "group.instance.id": INSTANCE_ID,
+            "group.protocol": "classic" if is_classic(broker) else "consumer",
         }
+        if not is_classic(broker):
+            properties["group.instance.id"] = INSTANCE_ID
         self._consumer = Consumer(properties)
 
     def __enter__(self) -> None:
@@ -135,15 +160,17 @@ def test_nothing_is_written_to_the_terminal(cluster: KafkaCluster, capfd: pytest
 
 
 def test_the_topic_is_made_anew_and_its_deletion_loses_the_lock(
-    broker: DevCluster, cluster: KafkaCluster
+    broker: DevCluster, cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = admin_client(broker.bootstrap_servers)
     with hold(cluster, ALICE) as guard:
         guard()
         admin.delete_topics([NAME])[NAME].result(TIMEOUT_S)
+        monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.5)  # a broker may not know a new topic yet
         eventually(lambda: is_lost(guard), bool)
         with pytest.raises(LockLost):
             guard()
+    monkeypatch.undo()
     with hold(cluster, BOB, TIMEOUT_S) as guard:
         guard()
     partitions = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions
@@ -209,7 +236,8 @@ def test_a_broken_off_proof_is_none_and_so_are_those_after_it(
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(lock_membership.Membership, "_poll", interrupted)
+        monkeypatch.setattr(lock_membership.ConsumerMembership, "_poll", interrupted)
+        monkeypatch.setattr(lock_classic.ClassicMembership, "_committed", interrupted)
         with pytest.raises(KeyboardInterrupt):
             guard()
         monkeypatch.undo()
@@ -255,6 +283,14 @@ def test_a_frozen_holder_makes_no_further_change_and_a_killed_one_is_followed(
     assert topic(f"{prefix}after") not in seen
 
 
+@pytest.mark.parametrize(
+    "broker",
+    [
+        KAFKA_VERSION,
+        pytest.param(CLASSIC, marks=pytest.mark.nightly("nightly/ has the order of more writes")),
+    ],
+    indirect=True,
+)
 def test_of_a_holder_that_is_frozen_at_work_one_request_at_most_is_carried_out(
     broker: DevCluster, prefix: str
 ) -> None:
@@ -265,7 +301,7 @@ def test_of_a_holder_that_is_frozen_at_work_one_request_at_most_is_carried_out(
         return {name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)}
 
     def members() -> int:
-        return len(admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S).members)
+        return member_count(broker.bootstrap_servers)
 
     with LockProcess(broker.bootstrap_servers, "frozen") as frozen:
         frozen.waited()
@@ -283,6 +319,35 @@ def test_of_a_holder_that_is_frozen_at_work_one_request_at_most_is_carried_out(
             following.ended()
         after = eventually(names, lambda found: f"{prefix}sentinel" in found)
         assert len(after - before - {f"{prefix}sentinel"}) in {0, 1}
+
+
+# --- two protocols ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broker", [KAFKA_VERSION], indirect=True)
+def test_members_by_both_protocols_exclude_each_other(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a cluster is upgraded to Kafka 4: its coordinators accept the one, and later the other."""
+
+    def refused(holder: Holder, by: Holder) -> None:
+        with pytest.raises(LockHeld, match=f"held by {by.who} "), hold(cluster, holder):
+            raise AssertionError
+
+    accepts = [False]
+    monkeypatch.setattr(Coordinator, "has_consumer_protocol", lambda _: accepts[0])
+    # An earlier holder by the consumer protocol is a member until its session ends: its id was a static one.
+    with hold(cluster, ALICE, TIMEOUT_S) as guard:
+        refused(BOB, by=ALICE)
+        accepts[0] = True
+        refused(BOB, by=ALICE)
+        guard()
+    with hold(cluster, BOB) as guard:
+        guard()
+        refused(ALICE, by=BOB)
+        accepts[0] = False
+        refused(ALICE, by=BOB)
+        guard()
 
 
 # --- brokers that go and come ----------------------------------------------------------------------
@@ -306,8 +371,14 @@ def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> 
 
 
 @pytest.fixture
-def long_session(cluster: KafkaCluster) -> Iterator[None]:
+def long_session(
+    broker: DevCluster, cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """The lock's group has time for the restart of a broker, however busy the machine is."""
+    if is_classic(broker):
+        monkeypatch.setattr(lock, "SESSION_S", 45)
+        yield
+        return
     group = ResourceRef("ConsumerGroup", NAME)
     assert cluster.execute([AlterConfigs(group, {SESSION: "45000"})]) == [None]
     yield
@@ -339,19 +410,13 @@ def test_a_broker_that_restarts_does_not_lose_the_lock_and_one_that_is_silent_do
 # --- who may have it -------------------------------------------------------------------------------
 
 
-@pytest.mark.nightly("a broker of its own; test_lock_membership.py has what it answers")
-def test_brokers_without_the_protocol_are_told_of() -> None:
-    properties = {"group.coordinator.rebalance.protocols": "classic"}
-    with (
-        guarded(1, heap_mb=256, properties=properties) as old,
-        connect(old.bootstrap_servers) as real,
-        pytest.raises(RequestRejected) as caught,
-        hold(real, ALICE),
-    ):
-        raise AssertionError
-    assert caught.value.code == "UNSUPPORTED_VERSION"
-    assert "do not have the group protocol that the lock needs" in caught.value.message
-    helps(caught.value, "Kafka has it since 4.0", "group.coordinator.rebalance.protocols")
+@pytest.fixture(
+    scope="module",
+    params=[KAFKA_VERSION, pytest.param(CLASSIC, marks=pytest.mark.nightly("the rights are the same ones"))],
+)
+def kafka_acl(request: pytest.FixtureRequest) -> DevCluster:
+    version: str = request.param
+    return acl_cluster(version)
 
 
 @pytest.fixture

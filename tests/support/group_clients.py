@@ -9,10 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.group_messages import FIND_COORDINATOR, FIND_COORDINATORS
+from kafkaform.cluster.wire.group_messages import (
+    FIND_COORDINATOR,
+    FIND_COORDINATORS,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+)
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -20,19 +25,19 @@ from kafkaform.cluster.wire.message_schema import (
     INT32,
     INT64,
     NULLABLE_STRING,
-    OCTETS,
     STRING,
     UUID,
     RequestType,
     array,
     message,
     nullable,
-    since,
     struct,
 )
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
 
+_MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+"""What a broker says of a coordinator that is new, as the first one of a cluster is."""
 _STRINGS = array(STRING, nullable=True)
 _TASKS = array(struct(subtopology=STRING, partitions=array(INT32)), nullable=True)
 _TASK_OFFSETS = array(struct(subtopology=STRING, partition=INT32, offset=INT64), nullable=True)
@@ -144,7 +149,18 @@ def running(
 def commit(bootstrap_servers: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commit offsets as a consumer without a subscription does."""
     client = consumer(bootstrap_servers, group)
-    client.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
+    wanted = [TopicPartition(*at, offset) for at, offset in offsets.items()]
+
+    def committed() -> bool:
+        try:
+            client.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING:
+                raise
+            return False
+        return True
+
+    eventually(committed, bool)
     client.close()
 
 
@@ -326,50 +342,6 @@ class StreamsMember(Heartbeats):
         return {"epoch": 0, "subtopologies": [{"id": "0", "source_topics": [self.topic], **none}]}
 
 
-_JOIN = message(
-    11,
-    "JoinGroup",
-    (4, 9),
-    6,
-    struct(
-        group=STRING,
-        session_timeout_ms=INT32,
-        rebalance_timeout_ms=INT32,
-        member_id=STRING,
-        instance=since(5, NULLABLE_STRING),
-        protocol_type=STRING,
-        protocols=array(struct(name=STRING, metadata=OCTETS)),
-        reason=since(8, NULLABLE_STRING),
-    ),
-    struct(
-        throttle_ms=INT32,
-        error_code=INT16,
-        generation=INT32,
-        protocol_type=since(7, NULLABLE_STRING),
-        protocol=NULLABLE_STRING,
-        leader=STRING,
-        skip_assignment=since(9, BOOLEAN, default=False),
-        member_id=STRING,
-        members=array(struct(id=STRING, instance=since(5, NULLABLE_STRING), metadata=OCTETS)),
-    ),
-)
-LEAVE_GROUP = message(
-    13,
-    "LeaveGroup",
-    (3, 5),
-    4,
-    struct(
-        group=STRING,
-        members=array(struct(member_id=STRING, instance=NULLABLE_STRING, reason=since(5, NULLABLE_STRING))),
-    ),
-    struct(
-        throttle_ms=INT32,
-        error_code=INT16,
-        members=array(struct(member_id=STRING, instance=NULLABLE_STRING, error_code=INT16)),
-    ),
-)
-
-
 class ConnectWorker(Heartbeats):
     """A member of a classic group that is no consumer; it joins, and leaves by JoinGroup and LeaveGroup."""
 
@@ -379,15 +351,15 @@ class ConnectWorker(Heartbeats):
 
         def ask() -> Mapping[str, Any]:
             request = {
-                "group": self.group,
-                "session_timeout_ms": 30_000,
-                "rebalance_timeout_ms": 30_000,
+                "group_id": self.group,
+                "session_ms": 30_000,
+                "rebalance_ms": 30_000,
                 "member_id": self.id,
                 "protocol_type": "connect",
                 "protocols": [{"name": "compatible", "metadata": b""}],
             }
             answer: Mapping[str, Any]
-            (answer,) = self.connection.ask(_JOIN, [request], node=self.coordinator())
+            (answer,) = self.connection.ask(JOIN_GROUP, [request], node=self.coordinator())
             self.id = answer["member_id"]
             return answer
 
@@ -396,9 +368,7 @@ class ConnectWorker(Heartbeats):
 
     def close(self) -> None:
         """Leave the group."""
-        members = [{"member_id": self.id, "instance": None}]
-        (answer,) = self.connection.ask(
-            LEAVE_GROUP, [{"group": self.group, "members": members}], node=self.coordinator()
-        )
+        request = {"group_id": self.group, "members": [{"member_id": self.id}]}
+        (answer,) = self.connection.ask(LEAVE_GROUP, [request], node=self.coordinator())
         assert answer["error_code"] == 0
         self.connection.close()

@@ -285,6 +285,9 @@ def _status(site: Site) -> None:
     found = site.project.run("status", f"{site.project.prefix}*", "--format", "json").needs(0).json
     (shown,) = found["groups"]
     assert (shown["name"], shown["protocol"], shown["lag"]) == (group, "classic", 18)
+    assert found["unread"] == []
+    site.works("notes", call)
+    assert ("notes" in site.limits) == bool(found["notes"])
 
 
 @journey("doctor", daily=True)
@@ -295,7 +298,7 @@ def _doctor(site: Site) -> None:
         site.project.apply("topics").needs(0)
     site.project.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
     if site.works("doctor", call := site.project.run("doctor")):
-        assert "healthy" in call.out
+        assert call.out.endswith(": healthy\n")
 
 
 # --- groups ----------------------------------------------------------------------------------------

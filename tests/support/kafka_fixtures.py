@@ -35,6 +35,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.releases import KAFKA_VERSION
 from tests.support.vendor_proxy import HOST, VendorProxy, advertised, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
@@ -131,10 +132,16 @@ def kafka3() -> DevCluster:
 @pytest.fixture(scope="module")
 def kafka_acl() -> DevCluster:
     """One broker whose SASL listener grants only what ACLs grant; see the `account` fixture."""
+    return acl_cluster()
+
+
+def acl_cluster(version: str = KAFKA_VERSION) -> DevCluster:
+    """The same, of any version of Kafka."""
     return group_clusters.running(
-        "kafka_acl",
+        f"kafka_acl {version}",
         1,
         sasl_users=dict.fromkeys(_ACCOUNTS, _PASSWORD),
+        kafka_version=version,
     )
 
 

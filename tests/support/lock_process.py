@@ -16,12 +16,15 @@ from typing import Self
 
 from kafkaform.apply import executor
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.lock import consumers
+from kafkaform.cluster.kafka.lock_classic import Coordinator
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.wire.group_messages import LEAVE_GROUP
+from kafkaform.core import lock
 from kafkaform.core.errors import KafkaformError, LockLost
 from kafkaform.core.lock import NAME, Guard, Holder
 from kafkaform.core.operations import CreateTopic
-from tests.support.group_clients import LEAVE_GROUP, coordinator
 from tests.support.kafka_fixtures import connect, connected
 from tests.support.scenes import declared, plan_for, topic
 
@@ -48,7 +51,10 @@ class LockProcess:
 
     def __init__(self, servers: str, who: str, timeout_s: float = 0.0) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.lock_process", servers, who, str(timeout_s)],
+            [
+                *(sys.executable, "-m", "tests.support.lock_process"),
+                *(servers, who, str(timeout_s), str(lock.SESSION_S)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -100,14 +106,29 @@ class LockProcess:
 
 def remove_holder(servers: str) -> None:
     """Take the lock from its holder, as a coordinator does at the end of a session, but at once."""
-    request = {"group": NAME, "members": [{"member_id": "", "instance": INSTANCE_ID}]}
     with connected(servers) as connection:
-        (answer,) = connection.ask(LEAVE_GROUP, [request], node=coordinator(connection, NAME))
-    assert [answer["error_code"], *(member["error_code"] for member in answer["members"])] == [0, 0]
+        coordinator = Coordinator(connection.separate("test"))
+        classic = [{"member_id": member["member_id"]} for member in coordinator.members()]
+        members = classic or [{"member_id": "", "instance_id": INSTANCE_ID}]
+        answer = coordinator.settled(LEAVE_GROUP, {"group_id": NAME, "members": members})
+        coordinator.close()
+    assert [member["error_code"] for member in answer["members"]] == [0]
+
+
+def member_count(servers: str) -> int:
+    """The number of members of the lock's group, by either protocol."""
+    with connected(servers) as connection:
+        coordinator = Coordinator(connection.separate("test"))
+        members = coordinator.members()
+        if not members and coordinator.has_consumer_protocol():
+            members = consumers(connection)
+        coordinator.close()
+    return len(members)
 
 
 def main() -> None:
-    servers, who, timeout_s = sys.argv[1:]
+    servers, who, timeout_s, session_s = sys.argv[1:]
+    lock.SESSION_S = int(session_s)
     with connect(servers) as cluster:
         try:
             with cluster.lock(Holder(who, "a test"), timeout_s=float(timeout_s), tell=say) as guard:

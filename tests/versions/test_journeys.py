@@ -18,7 +18,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import minor
 from tests.support.cli_helpers import ROOT, Project
 from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
-from tests.support.kafka_fixtures import group_clusters, remove_topics
+from tests.support.kafka_fixtures import guarded, remove_topics
 from tests.support.vendor_profiles import PROFILES
 
 TABLE = ROOT / "docs" / "brokers.json"
@@ -36,53 +36,53 @@ def limits(version: str, name: str) -> dict[str, Limit]:
     """What brokers of this version do not do in a journey, by step."""
     return {
         step: limit
-        for (taken, step, since), limit in LIMITS.items()
-        if taken == name and minor(version) < minor(since)
+        for (taken, step), (first, before, limit) in LIMITS.items()
+        if taken == name and minor(first) <= minor(version) < minor(before)
     }
 
 
-# By the journey, its step, and the version from which on it works.
+def since(version: str, what: str, cell: str) -> tuple[str, str, Limit]:
+    """The limit of what brokers offer from a version on."""
+    line = f"refused: KF216: this cluster does not offer {what} with Kafka {version}"
+    return "2.8", version, Limit(f"{cell} {version} on", line, code=1)
+
+
+# By the journey and its step: the first version with the limit, and the first one after it.
 LIMITS = {
-    ("consumer groups (KIP-848)", "apply", "4.0"): Limit(
-        cell="from 4.0 on",
-        line="refused: KF216: this cluster does not offer the consumer protocol: it came with Kafka 4.0",
-        code=1,
-    ),
-    ("group configs", "apply", "4.0"): Limit(
-        cell="from 4.0 on",
-        line="refused: KF216: this cluster does not offer configs of groups: they came with Kafka 4.0",
-        code=1,
-    ),
-    ("share and streams groups", "share", "4.1"): Limit(
-        cell="share from 4.1 on",
-        line="refused: KF216: this cluster does not offer the share protocol: it came with Kafka 4.1",
-        code=1,
-    ),
-    ("share and streams groups", "streams", "4.2"): Limit(
-        cell="streams from 4.2 on",
-        line="refused: KF216: this cluster does not offer the streams protocol: it came with Kafka 4.2",
-        code=1,
+    ("consumer groups (KIP-848)", "apply"): since("4.0", "the consumer protocol: it came", "from"),
+    ("group configs", "apply"): since("4.0", "configs of groups: they came", "from"),
+    ("share and streams groups", "share"): since("4.1", "the share protocol: it came", "share from"),
+    ("share and streams groups", "streams"): since("4.2", "the streams protocol: it came", "streams from"),
+    ("status", "notes"): (
+        "4.0",
+        "4.1",
+        Limit(
+            "groups that have only configs are not listed",
+            "the brokers do not list groups that have only configs (Kafka 4.1 does)",
+            code=0,
+        ),
     ),
 }
 
 
-@pytest.fixture
-def brokers(request: pytest.FixtureRequest) -> DevCluster:
+@pytest.fixture(scope="module")
+def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
     first, last = (request.param.split("+") * 2)[:2]
-    return group_clusters.running(f"kafka-{request.param}", 3, kafka_version=(first, last, last))
+    with guarded(3, heap_mb=256, kafka_version=(first, last, last)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
     prefix = f"t{uuid.uuid4().hex[:10]}."
-    first = brokers.nodes[0]
-    project = Project(tmp_path, first.address, prefix)
-    yield Site(project, brokers.bootstrap_servers, limits(first.kafka_version, name))
+    oldest = min((node.kafka_version for node in brokers.nodes), key=minor)
+    project = Project(tmp_path, brokers.nodes[0].address, prefix)
+    yield Site(project, brokers.bootstrap_servers, limits(oldest, name))
     remove_topics(brokers.bootstrap_servers, prefix)
 
 
-@pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"])
+@pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"], scope="module")
 def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
     cell = take(name, site)
     column = "+".join(dict.fromkeys(node.kafka_version for node in brokers.nodes))

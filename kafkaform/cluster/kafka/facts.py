@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import Offered
 
 
 BROKER_TIMEOUT_S = 10.0
@@ -35,6 +36,8 @@ _REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST", "UNKNOWN_TOPIC_O
 
 _HEARTBEATS = {"consumer": (68, 1), "share": (76, 1), "streams": (88, 0)}
 """By group protocol, the key of its heartbeats and their first version that is not a preview."""
+_ENABLED = "group.coordinator.rebalance.protocols"
+"""Of brokers since 3.7, where it has `consumer` from 4.0 on."""
 
 
 def read_facts(connection: Connection) -> Facts:
@@ -64,7 +67,7 @@ def read_facts(connection: Connection) -> Facts:
             continue
         configs[broker_id] = {name: entry.value for name, entry in entries.items()}
     diagnostics = _missing(failures, answered=bool(configs))
-    protocols = _group_protocols(connection)
+    protocols = _group_protocols(connection, configs)
     if not configs:
         return Facts(cluster.cluster_id, brokers, diagnostics=diagnostics, group_protocols=protocols)
     agreed: dict[str, Mapping[str, str | None]] = {}
@@ -75,12 +78,24 @@ def read_facts(connection: Connection) -> Facts:
     return Facts(cluster.cluster_id, brokers, agreed, diagnostics, group_protocols=protocols)
 
 
-def _group_protocols(connection: Connection) -> frozenset[str] | None:
-    """The protocols whose members a broker takes; None where it does not say what it offers."""
+def _group_protocols(
+    connection: Connection, configs: Mapping[int, Mapping[str, str | None]]
+) -> frozenset[str] | None:
+    """The protocols whose members all brokers take; None where they do not say what they offer."""
+    enabled = {broker: (own.get(_ENABLED) or "").split(",") for broker, own in configs.items()}
+    # Only one broker is asked what it offers: in a rolling upgrade, the configs of the others tell.
+    if any(names != [""] for names in enabled.values()) and not all(
+        "consumer" in n for n in enabled.values()
+    ):
+        return frozenset({"classic"})
     try:
-        offered = connection.offered()
+        return group_protocols(connection.offered())
     except KafkaformError:  # librdkafka has connected: plans go on without what only we can ask
         return None
+
+
+def group_protocols(offered: Offered) -> frozenset[str]:
+    """The protocols whose members a broker takes. Configs of groups came with `consumer`."""
     newer = (name for name, (key, first) in _HEARTBEATS.items() if offered.get(key, (0, -1))[1] >= first)
     return frozenset({"classic", *newer})
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_moving
+from kafkaform.cluster.kafka.facts import group_protocols
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import refusal, translate
 from kafkaform.cluster.wire.group_messages import LIST_GROUPS
@@ -60,6 +61,8 @@ def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
     """The names of the groups that have configs, and why they may not be all (empty if they are)."""
     try:
         if not connection.offers(CONFIG_RESOURCES):
+            if "consumer" not in group_protocols(connection.offered()):
+                return (), ""  # no group has configs
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
         answer = _checked(*connection.ask(CONFIG_RESOURCES, [{"types": [_GROUPS]}]))
         return [resource["name"] for resource in answer["resources"]], ""

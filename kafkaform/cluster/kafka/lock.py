@@ -1,9 +1,7 @@
-"""The lock of a real cluster: to be the one static member of a group (KIP-848).
+"""The lock of a real cluster: to be the one member of a group that its coordinator lets in.
 
-A group of the consumer protocol refuses a second member of the same `group.instance.id`
-(UNRELEASED_INSTANCE_ID) for as long as the session of the first one lasts: tried, a real mutex. Other forms
-of membership let a newcomer take the place of a holder: the range assignor, and static ids of the classic
-protocol.
+Which protocol that takes is the coordinator's decision: the consumer protocol (lock_membership.py) or, where
+it is not accepted, the classic one (lock_classic.py).
 """
 
 from __future__ import annotations
@@ -14,14 +12,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import KafkaError
 
 from kafkaform.cluster.kafka.answers import gathered
-from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, Membership
+from kafkaform.cluster.kafka.lock_classic import ClassicMembership, Coordinator
+from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, ConsumerMembership
 from kafkaform.cluster.kafka.topic_sources import AdminReader
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected
+from kafkaform.core.errors import (
+    ClusterError,
+    KafkaformError,
+    NotOffered,
+    PermissionDenied,
+    RequestRejected,
+)
 from kafkaform.core.lock import (
     NAME,
     WITHOUT,
@@ -35,8 +40,9 @@ from kafkaform.core.operations import CreateTopic
 from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from kafkaform.cluster.kafka.lock_membership import Membership
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.lock import Guard
     from kafkaform.core.progress import Progress
@@ -52,17 +58,37 @@ _EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
 @contextmanager
 def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
     """See `Cluster.lock`."""
-    # A member holds the lock once it is assigned a partition, so there must be one to be assigned.
+    # A commit, which is the proof, needs a topic; and who holds the lock by KIP-848, a partition of it.
     _make_topic(connection)
+    try:
+        coordinator = Coordinator(connection.separate(_CLIENT))
+    except KafkaformError:
+        # There are logins that librdkafka alone can do: then it is the consumer protocol, which it speaks.
+        coordinator = None
 
     def attempt() -> Membership | None:
         # Shown to who waits by two requests, of the group's members and of its offsets: the mark is in both.
         mark = uuid.uuid4().hex[:12]
-        membership = Membership(connection, f"{_CLIENT}{mark}")
+        membership: Membership
+        if coordinator is None or coordinator.has_consumer_protocol():
+            membership = ConsumerMembership(connection, f"{_CLIENT}{mark}")
+        else:
+            own = connection.separate(f"{_CLIENT}{mark}")
+            membership = ClassicMembership(own, lambda: _occupant(coordinator).since is not None)
         mine = replace(holder, since=datetime.now(UTC))
         return membership if membership.join(introduction(mine, mark)) else None
 
-    membership = acquired(attempt, lambda: _occupant(connection), timeout_s=timeout_s, tell=tell)
+    def occupant() -> Holder:
+        return _occupant(coordinator, lambda: consumers(connection))
+
+    try:
+        membership = acquired(attempt, occupant, timeout_s=timeout_s, tell=tell)
+    except NotOffered as error:
+        error.hint = f"the lock needs it; {WITHOUT}"
+        raise
+    finally:
+        if coordinator is not None:
+            coordinator.close()
     try:
         yield membership.prove
     finally:
@@ -87,25 +113,37 @@ def _make_topic(connection: Connection) -> None:
         raise refusal
 
 
-def _occupant(connection: Connection) -> Holder:
-    """Find out who holds the lock, as far as that is known."""
+def consumers(connection: Connection) -> Sequence[Mapping[str, str]]:
+    """The members by the consumer protocol that have the id of the holder."""
     described = gathered(
         connection.reached.describe_consumer_groups([NAME], request_timeout=READ_TIMEOUT_S),
         lambda group: group,
     )
     members = described.found[NAME].members if NAME in described.found else ()
-    member = next((m for m in members if m.group_instance_id == INSTANCE_ID), None)
-    if member is None:
+    return [
+        {"client_id": member.client_id, "client_host": member.host}
+        for member in members
+        if member.group_instance_id == INSTANCE_ID
+    ]
+
+
+def _occupant(
+    coordinator: Coordinator | None, others: Callable[[], Sequence[Mapping[str, str]]] = tuple
+) -> Holder:
+    """Find out which member holds the lock, as far as that is known.
+
+    Args:
+        coordinator: Of the group; None if our own connections cannot reach it.
+        others: Returns the members where there are none by the classic protocol.
+    """
+    members = (coordinator.members() if coordinator is not None else ()) or others()
+    if not members:
         return Holder("somebody who has not said more yet")
     # The introduction is the metadata of the offset that the holder commits with each proof.
-    introductions = gathered(
-        connection.reached.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(NAME)], request_timeout=READ_TIMEOUT_S
-        ),
-        lambda group: [p.metadata for p in group.topic_partitions if p.metadata],
-    )
-    for text in introductions.found.get(NAME, ()):
-        holder = introduced(text, member.client_id.removeprefix(_CLIENT))
+    text = coordinator.introduction() if coordinator is not None else ""
+    for member in members:
+        holder = introduced(text, member["client_id"].removeprefix(_CLIENT))
         if holder is not None:
             return holder
-    return Holder(f"client {member.client_id} at {member.host.removeprefix('/')}")
+    first = members[0]
+    return Holder(f"client {first['client_id']} at {first['client_host'].removeprefix('/')}")

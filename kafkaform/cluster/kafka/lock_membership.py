@@ -1,7 +1,10 @@
-"""Membership in the group that is the lock, and proof of it.
+"""Membership in the group that is the lock, and proof of it; by the consumer protocol (KIP-848) here.
 
 The proof is a commit of an offset, which the coordinator takes from the member only: one that has lost its
 membership while it was frozen is told so (UNKNOWN_MEMBER_ID), before it sends anything else.
+
+A group of the consumer protocol refuses a second member of the same `group.instance.id`
+(UNRELEASED_INSTANCE_ID) for as long as the session of the first one lasts: tried, a real mutex.
 
 What librdkafka does after a fencing is decisive, and was read in its source and tried: it takes the partition
 away first, by a callback that only `poll` serves, and joins anew only after that. So a proof, which polls,
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -30,7 +34,7 @@ from kafkaform.cluster.transport.translation import (
     translate_error,
 )
 from kafkaform.core import lock
-from kafkaform.core.errors import PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.lock import NAME, WITHOUT
 
 if TYPE_CHECKING:
@@ -57,18 +61,18 @@ _LONGEST_PAUSE_MS = 86_400_000
 """librdkafka leaves a group if it is not polled for so long: its maximum, as only a proof polls."""
 _POLL_S = 0.002
 _PAUSE_S = 0.1
-_UNSUPPORTED = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
 _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-_TAKEN = frozenset(
+TAKEN = frozenset(
     {
         KafkaError.FENCED_INSTANCE_ID,
         KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
         KafkaError.UNKNOWN_MEMBER_ID,
         KafkaError._FATAL,
     }
 )
 """The errors of a commit by somebody who is no member any more."""
-_AGAIN = frozenset(
+AGAIN = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -82,38 +86,17 @@ _AGAIN = frozenset(
     }
 )
 """The errors of a commit that say nothing about the membership."""
+_HELD = (KafkaError.UNRELEASED_INSTANCE_ID, KafkaError.GROUP_ID_NOT_FOUND)
+"""The errors of a join while there is a member: by this protocol, or by the classic one (lock_classic.py)."""
 
 
-class Membership:
-    """One attempt to become the member, and to stay it.
+class Membership(ABC):
+    """One attempt to become the member, and to stay it."""
 
-    Args:
-        connection: The cluster.
-        client_id: What tells this attempt from every other.
-    """
-
-    def __init__(self, connection: Connection, client_id: str) -> None:
-        self._assigned = False
+    def __init__(self) -> None:
         self._lost: str | None = None
-        self._refused: KafkaError | None = None
-        self._error: KafkaError | None = None
-        self._asked = False
-        self._answer: KafkaError | None = None
         self._left = False
         self._introduction = ""
-        self._consumer = Consumer(
-            {
-                **connection.options,
-                "client.id": client_id,
-                "group.id": NAME,
-                "group.protocol": "consumer",
-                "group.instance.id": INSTANCE_ID,
-                "enable.auto.commit": False,
-                "max.poll.interval.ms": _LONGEST_PAUSE_MS,
-                "error_cb": self._on_error,
-                "on_commit": self._on_commit,
-            }
-        )
 
     def join(self, introduction: str) -> bool:
         """Become the member, and leave an introduction for who waits; False if somebody else is the member.
@@ -127,10 +110,6 @@ class Membership:
         try:
             joined = self._join()
             _log.debug("lock: %s after %d ms", "acquired" if joined else "held by another", _ms_since(begun))
-        except KeyboardInterrupt:
-            # Whoever leaves before the answer is made a member all the same: nobody would have the lock.
-            self._await_answer(time.monotonic() + GIVE_UP_S)
-            raise
         finally:
             if not joined:
                 self.leave()
@@ -149,48 +128,22 @@ class Membership:
                 self._lost = _why(error)
             _log.debug("lock: %s after %d ms", self._lost or "proven", _ms_since(begun))
         if self._lost is not None:
-            self.leave()  # or librdkafka joins again, and keeps the lock from others
+            self.leave()  # or the client joins again, and keeps the lock from others
             raise lock.lost(self._lost)
 
     def leave(self) -> None:
         """Give the lock back, if it is held, at once; does nothing the second time.
 
-        Where no coordinator answers any more, librdkafka would wait for as long as a session.
+        Where no coordinator answers any more, a client would wait for as long as a session.
         """
         self._lost = self._lost or "it was given back"
         if not self._left:
             self._left = True
-            leaving = Thread(target=self._consumer.close, daemon=True)
+            leaving = Thread(target=self._leave, daemon=True)
             begun = time.monotonic()
             leaving.start()
             leaving.join(GIVE_UP_S)
             _log.debug("lock: left after %d ms", _ms_since(begun))
-
-    def _join(self) -> bool:
-        self._consumer.subscribe(
-            [NAME], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
-        self._await_answer(time.monotonic() + JOIN_TIMEOUT_S)
-        if self._refused is not None:
-            if _is(self._refused, KafkaError.UNRELEASED_INSTANCE_ID):
-                return False
-            raise _refusal(self._refused)
-        if not self._assigned:
-            why = f": {one_line(self._error.str())}" if self._error is not None else ""
-            raise Unreachable(
-                f"the coordinator of group {NAME} did not answer within {JOIN_TIMEOUT_S:.0f} s{why}"
-            )
-        # An assignment may be old when it is seen, as when this process was frozen after the coordinator had
-        # answered: the first proof tells, and leaves the introduction for who waits.
-        error = self._confirm()
-        if error is not None and error.code() not in _TAKEN:
-            raise _refusal(error)
-        return error is None and self._lost is None
-
-    def _await_answer(self, deadline: float) -> None:
-        """Wait until the coordinator has let us in, or has refused."""
-        while not self._assigned and self._refused is None and time.monotonic() < deadline:
-            self._poll()
 
     def _confirm(self) -> KafkaError | None:
         """Commit, which only the member can; returns why it cannot.
@@ -204,12 +157,82 @@ class Membership:
             now = time.monotonic()
             if self._lost is not None or (error is None and now - asked < FRESH_S):
                 return error
-            if error is not None and error.code() not in _AGAIN:
+            if error is not None and error.code() not in AGAIN:
                 return error
             if now > deadline:
                 return error or KafkaError(KafkaError._TIMED_OUT, "the response came too late")
             if error is not None:
                 time.sleep(_PAUSE_S)
+
+    @abstractmethod
+    def _join(self) -> bool:
+        """See `join`."""
+
+    @abstractmethod
+    def _commit(self, deadline: float) -> KafkaError | None:
+        """Commit once, with the introduction; returns why that failed."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Leave the group, and close the client."""
+
+
+class ConsumerMembership(Membership):
+    """The membership of the consumer protocol, by librdkafka.
+
+    Args:
+        connection: The cluster.
+        client_id: What tells this attempt from every other.
+    """
+
+    def __init__(self, connection: Connection, client_id: str) -> None:
+        super().__init__()
+        self._assigned = False
+        self._refused: KafkaError | None = None
+        self._error: KafkaError | None = None
+        self._asked = False
+        self._answer: KafkaError | None = None
+        self._consumer = Consumer(
+            {
+                **connection.options,
+                "client.id": client_id,
+                "group.id": NAME,
+                "group.protocol": "consumer",
+                "group.instance.id": INSTANCE_ID,
+                "enable.auto.commit": False,
+                "max.poll.interval.ms": _LONGEST_PAUSE_MS,
+                "error_cb": self._on_error,
+                "on_commit": self._on_commit,
+            }
+        )
+
+    def _join(self) -> bool:
+        try:
+            self._consumer.subscribe(
+                [NAME], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+            )
+            self._await_answer(time.monotonic() + JOIN_TIMEOUT_S)
+        except KeyboardInterrupt:
+            # Whoever leaves before the answer is made a member all the same: nobody would have the lock.
+            self._await_answer(time.monotonic() + GIVE_UP_S)
+            raise
+        if self._refused is not None:
+            if any(_is(self._refused, code) for code in _HELD):
+                return False
+            raise refusal(self._refused)
+        if not self._assigned:
+            raise silence(self._error.str() if self._error is not None else "")
+        # An assignment may be old when it is seen, as when this process was frozen after the coordinator had
+        # answered: the first proof tells, and leaves the introduction for who waits.
+        error = self._confirm()
+        if error is not None and error.code() not in TAKEN:
+            raise refusal(error)
+        return error is None and self._lost is None
+
+    def _await_answer(self, deadline: float) -> None:
+        """Wait until the coordinator has let us in, or has refused."""
+        while not self._assigned and self._refused is None and time.monotonic() < deadline:
+            self._poll()
 
     def _commit(self, deadline: float) -> KafkaError | None:
         place = TopicPartition(NAME, 0, 0, metadata=self._introduction)
@@ -267,6 +290,9 @@ class Membership:
         self._asked = False
         self._answer = error or next((p.error for p in partitions if p.error is not None), None)
 
+    def _leave(self) -> None:
+        self._consumer.close()
+
 
 def _ms_since(begun: float) -> float:
     return (time.monotonic() - begun) * 1000
@@ -279,15 +305,16 @@ def _is(error: KafkaError, code: int) -> bool:
     )
 
 
-def _refusal(error: KafkaError) -> ClusterError:
+def silence(why: str) -> Unreachable:
+    """The error for a coordinator that lets nobody in, and does not refuse."""
+    detail = f": {one_line(why)}" if why else ""
+    return Unreachable(
+        f"the coordinator of group {NAME} did not answer within {JOIN_TIMEOUT_S:.0f} s{detail}"
+    )
+
+
+def refusal(error: KafkaError) -> ClusterError:
     """Return why this account, or anybody, cannot have the lock."""
-    if any(_is(error, code) for code in _UNSUPPORTED):
-        return RequestRejected(
-            "the brokers do not have the group protocol that the lock needs, consumer (UNSUPPORTED_VERSION)",
-            code="UNSUPPORTED_VERSION",
-            hint="Kafka has it since 4.0, unless group.coordinator.rebalance.protocols excludes it; "
-            + WITHOUT,
-        )
     if any(_is(error, code) for code in _DENIED):
         return PermissionDenied(
             f"this account may not use the lock of the cluster: {one_line(error.str())}",

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sized
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from threading import RLock, Thread
 from typing import (
@@ -276,6 +277,14 @@ class Connection:
     ) -> dict[int, T | ClusterError]:
         """Ask some brokers at a time; see `Brokers.ask_nodes`."""
         return self._brokers.ask_nodes(request_type, requests, timeout_s)
+
+    def separate(self, client_id: str) -> Brokers:
+        """Return connections of their own, for requests that must not wait for the answers to others.
+
+        Args:
+            client_id: The name that brokers know these connections by.
+        """
+        return Brokers(replace(self._transport_settings, client_id=client_id), self._tokens)
 
     @locked_property
     def _brokers(self) -> Brokers:

@@ -34,6 +34,8 @@ _RENEWED_AFTER = 0.8
 """Of a token's lifetime, as in librdkafka and Kafka's Java client (sasl.login.refresh.window.factor)."""
 _RETRY_S = 10.0
 """The time between attempts to renew a token that is still valid, as in librdkafka."""
+_LEAST_S = 1.0
+"""The least lifetime left of a token that is used: a new client of librdkafka fails without a valid one."""
 _TIMEOUT_S = 5.0
 _ATTEMPTS = 2
 """An unreachable cluster is reported within 10 s, and an unreachable endpoint is no better."""
@@ -69,16 +71,13 @@ class TokenSource:
 
     Args:
         fetch: Gets a new token; raises AuthenticationFailed.
-
-    Attributes:
-        failure: Why there is no token just now; None while there is one.
     """
 
     def __init__(self, fetch: Callable[[], Token]) -> None:
         self._fetch = fetch
         self._token: Token | None = None
         self._renew_at = 0.0
-        self.failure: KafkaformError | None = None
+        self._failure: KafkaformError | None = None
         self._fetches = 0
         self._fetching = Lock()
 
@@ -94,8 +93,8 @@ class TokenSource:
             now = time.time()
             if self._token is not None and now < self._renew_at:
                 return self._token
-            if fetches != self._fetches and self.failure is not None:
-                raise self.failure  # it came while this thread waited: another attempt would take as long
+            if fetches != self._fetches and self._failure is not None:
+                raise self._failure  # it came while this thread waited: another attempt would take as long
             try:
                 token = self._fetch()
                 if token.expires_at <= time.time():
@@ -105,14 +104,14 @@ class TokenSource:
                     )
             except KafkaformError as error:
                 self._fetches += 1
-                if self._token is not None and now < self._token.expires_at:
+                if self._token is not None and time.time() < self._token.expires_at - _LEAST_S:
                     _log.warning("the OAUTHBEARER token was not renewed, and is used as it is: %s", error)
-                    self._renew_at = min(now + _RETRY_S, self._token.expires_at)
+                    self._renew_at = min(now + _RETRY_S, self._token.expires_at - _LEAST_S)
                     return self._token
-                self.failure = error
+                self._failure = error
                 raise
             self._fetches += 1
-            self.failure = None
+            self._failure = None
             self._token = token
             self._renew_at = now + _RENEWED_AFTER * (token.expires_at - now)
             return token
@@ -224,7 +223,9 @@ def _no_token(
     text = one_line(": ".join(words).replace(settings.client_secret, HIDDEN))
     return AuthenticationFailed(
         f"{where} gave no token to the client {settings.client_id}: {text[:_LONGEST]}",
-        hint="check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
+        hint="ask who runs this endpoint, or try again later"
+        if status in _TRANSIENT
+        else "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
     )
 
 

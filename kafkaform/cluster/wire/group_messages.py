@@ -214,3 +214,156 @@ SHARE_OFFSETS = message(
         ),
     ),
 )
+
+# --- membership ------------------------------------------------------------------------------------
+
+_PROTOCOLS = array(struct(name=STRING, metadata=OCTETS))
+
+JOIN_GROUP = message(
+    11,
+    "JoinGroup",
+    (6, 6),
+    6,
+    struct(
+        group_id=STRING,
+        session_ms=INT32,
+        rebalance_ms=INT32,
+        member_id=STRING,
+        instance_id=since(5, NULLABLE_STRING),
+        protocol_type=STRING,
+        protocols=_PROTOCOLS,
+    ),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        generation=INT32,
+        protocol=STRING,
+        leader=STRING,
+        member_id=STRING,
+        members=array(struct(member_id=STRING, instance_id=NULLABLE_STRING, metadata=OCTETS)),
+    ),
+)
+"""By two requests: the first one is told its member id (KIP-394, version 4)."""
+
+SYNC_GROUP = message(
+    14,
+    "SyncGroup",
+    (4, 4),
+    4,
+    struct(
+        group_id=STRING,
+        generation=INT32,
+        member_id=STRING,
+        instance_id=since(3, NULLABLE_STRING),
+        assignments=array(struct(member_id=STRING, assignment=OCTETS)),
+    ),
+    struct(throttle_ms=INT32, error_code=INT16, assignment=OCTETS),
+)
+
+HEARTBEAT = message(
+    12,
+    "Heartbeat",
+    (4, 4),
+    4,
+    struct(group_id=STRING, generation=INT32, member_id=STRING, instance_id=since(3, NULLABLE_STRING)),
+    struct(throttle_ms=INT32, error_code=INT16),
+)
+
+LEAVE_GROUP = message(
+    13,
+    "LeaveGroup",
+    (4, 4),
+    4,
+    struct(
+        group_id=STRING,
+        members=array(struct(member_id=STRING, instance_id=since(3, NULLABLE_STRING))),
+    ),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        members=array(struct(member_id=STRING, instance_id=NULLABLE_STRING, error_code=INT16)),
+    ),
+)
+
+OFFSET_COMMIT = message(
+    8,
+    "OffsetCommit",
+    (8, 8),
+    8,
+    struct(
+        group_id=STRING,
+        generation=INT32,
+        member_id=STRING,
+        instance_id=since(7, NULLABLE_STRING),
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(
+                    struct(index=INT32, offset=INT64, leader_epoch=INT32, metadata=NULLABLE_STRING)
+                ),
+            )
+        ),
+    ),
+    struct(
+        throttle_ms=INT32,
+        topics=array(struct(name=STRING, partitions=array(struct(index=INT32, error_code=INT16)))),
+    ),
+)
+
+OFFSET_FETCH = message(
+    9,
+    "OffsetFetch",
+    (6, 6),
+    6,
+    struct(
+        group_id=STRING,
+        topics=array(struct(name=STRING, partitions=array(INT32)), nullable=True),
+    ),
+    struct(
+        throttle_ms=INT32,
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(
+                    struct(
+                        index=INT32,
+                        offset=INT64,
+                        leader_epoch=INT32,
+                        metadata=NULLABLE_STRING,
+                        error_code=INT16,
+                    )
+                ),
+            )
+        ),
+        error_code=INT16,
+    ),
+)
+
+_OWNED = struct(topic_id=UUID, partitions=array(INT32))
+
+CONSUMER_HEARTBEAT = message(
+    68,
+    "ConsumerGroupHeartbeat",
+    (0, 0),
+    0,
+    struct(
+        group_id=STRING,
+        member_id=STRING,
+        epoch=INT32,
+        instance_id=since(0, NULLABLE_STRING),
+        rack_id=since(0, NULLABLE_STRING),
+        rebalance_ms=since(0, INT32, -1),
+        topics=since(0, array(STRING, nullable=True)),
+        assignor=since(0, NULLABLE_STRING),
+        partitions=since(0, array(_OWNED, nullable=True)),
+    ),
+    struct(
+        throttle_ms=INT32,
+        **_ERROR,
+        member_id=NULLABLE_STRING,
+        epoch=INT32,
+        interval_ms=INT32,
+        assignment=nullable(struct(topics=array(_OWNED))),
+    ),
+)
+"""Since Kafka 3.7 (KIP-848); brokers that offer it may refuse it as not enabled."""

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from kafkaform.cluster.kafka import lock_membership
-from kafkaform.cluster.kafka.lock_membership import Membership
+from kafkaform.cluster.kafka.lock_membership import ConsumerMembership
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.config.client_properties.transport import TransportSettings
-from kafkaform.core.errors import LockLost, PermissionDenied, RequestRejected
+from kafkaform.core.errors import LockLost, PermissionDenied
 from kafkaform.core.lock import NAME
 
 NOBODY: dict[str, object] = {"bootstrap.servers": "127.0.0.1:1"}
@@ -64,8 +64,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_membership, "_PAUSE_S", 0.0)
 
 
-def membership() -> tuple[Membership, Played]:
-    made = Membership(Connection(NOBODY, lambda: TransportSettings(())), "me")
+def membership() -> tuple[ConsumerMembership, Played]:
+    made = ConsumerMembership(Connection(NOBODY, lambda: TransportSettings(())), "me")
     played: Any = made._consumer
     return made, played
 
@@ -121,18 +121,10 @@ def test_a_coordinator_that_never_answers_loses_it(monkeypatch: pytest.MonkeyPat
         made.prove()
 
 
-def test_somebody_else_is_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not refused(monkeypatch, fatal(KafkaError.UNRELEASED_INSTANCE_ID))
-
-
-@pytest.mark.parametrize("code", [KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE])
-def test_brokers_without_the_protocol_are_told_of(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    with pytest.raises(RequestRejected, match="do not have the group protocol that the lock needs") as caught:
-        refused(monkeypatch, fatal(code))
-    assert caught.value.code == "UNSUPPORTED_VERSION"
-    assert caught.value.hint is not None
-    for word in ("Kafka has it since 4.0", "group.coordinator.rebalance.protocols", "--no-lock"):
-        assert word in caught.value.hint
+@pytest.mark.parametrize("code", [KafkaError.UNRELEASED_INSTANCE_ID, KafkaError.GROUP_ID_NOT_FOUND])
+def test_somebody_else_is_the_member(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Of this protocol, or of the classic one."""
+    assert not refused(monkeypatch, fatal(code))
 
 
 def test_the_rights_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

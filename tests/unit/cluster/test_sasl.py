@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -267,3 +268,13 @@ def test_a_broker_without_the_mechanism_says_which_it_has() -> None:
     assert (
         error.message == "broker-1.example:9093: the broker does not offer PLAIN, only: SCRAM-SHA-512, GSSAPI"
     )
+
+
+def test_no_library_of_a_login_is_imported_before_it_is_used() -> None:
+    heavy = ["scramp", "gssapi", "botocore", "http.client", "urllib.request"]
+    code = (
+        "import sys, kafkaform.cluster.transport.connection, kafkaform.cluster.transport.sasl;"
+        f"sys.exit(', '.join(name for name in {heavy} if name in sys.modules) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from kafkaform.cluster.kafka import lock_membership
 from kafkaform.cluster.kafka.audit_topic import AuditTopic
-from kafkaform.cluster.kafka.lock_membership import Membership
+from kafkaform.cluster.kafka.lock_membership import ConsumerMembership
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import signals_kept
 from kafkaform.config.client_properties.transport import TransportSettings
@@ -53,7 +53,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     "ask",
     [
         lambda connection: connection.cluster,
-        lambda connection: Membership(connection, "a").join(""),
+        lambda connection: ConsumerMembership(connection, "a").join(""),
         lambda connection: AuditTopic(connection).append(['{"record": "throttle", "id": "a.1"}']),
     ],
     ids=["facts", "lock", "record"],

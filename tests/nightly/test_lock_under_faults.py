@@ -1,0 +1,223 @@
+"""Whoever holds the lock writes, and nobody else: holders are frozen and killed, and brokers go and come."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from operator import eq
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kafkaform.cluster.kafka.lock_classic import Coordinator
+from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
+    INT8,
+    INT16,
+    INT32,
+    NULLABLE_STRING,
+    STRING,
+    array,
+    message,
+    struct,
+)
+from kafkaform.core.errors import LockHeld
+from kafkaform.core.operations import CreateTopic
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.releases import KAFKA_VERSION
+from tests.support.kafka_fixtures import TIMEOUT_S, connect, connected, eventually, guarded
+from tests.support.lock_process import ALICE, BOB, hold
+from tests.support.scenes import topic
+
+WRITERS = 8
+FAULTS_S = 90.0
+SESSION_S = 6
+WRITES = "writes"
+PROPERTIES = {
+    "group.consumer.session.timeout.ms": f"{SESSION_S}000",
+    "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+}
+
+
+@pytest.mark.nightly("two minutes of faults for each")
+@pytest.mark.parametrize(
+    "versions",
+    [("3.9",), ("3.9", "3.9", "4.0"), (KAFKA_VERSION,)],
+    ids=["classic protocol", "upgrade to 4.0", "consumer protocol"],
+)
+def test_one_write_at_most_of_a_holder_comes_after_the_next_one_s(
+    versions: Sequence[str], tmp_path: Path
+) -> None:
+    """The one that is past its proof when the holder is frozen, and its last."""
+    with guarded(3, heap_mb=256, kafka_version=versions, properties=PROPERTIES) as cluster:
+        with connect(cluster.bootstrap_servers) as real:
+            config = {"min.insync.replicas": "2"}
+            assert real.execute([CreateTopic(topic(WRITES), 1, 3, config)]) == [None]
+        until = time.time() + FAULTS_S
+        with (tmp_path / "log").open("w") as log:
+            faults = Thread(target=_disturb_brokers, args=(cluster, until - 3 * SESSION_S))
+            faults.start()
+            _disturb_writers(cluster.bootstrap_servers, until, log.fileno())
+            faults.join()
+        written = [*_written(cluster.bootstrap_servers)]
+    holders = [*dict.fromkeys(written)]
+    assert len(holders) > WRITERS, (tmp_path / "log").read_text()
+    late = _late(written)
+    assert {holder: places for holder, places in late.items() if len(places) > 1} == {}
+    for holder, (place,) in late.items():
+        assert holder not in written[place + 1 :]
+
+
+def _disturb_brokers(cluster: DevCluster, until: float) -> None:
+    """Stop, kill and freeze one broker at a time."""
+    while time.time() < until:
+        time.sleep(random.uniform(5, 10))
+        node = random.choice(cluster.status().nodes)
+        fault = random.choice(["stop", "kill", "freeze"])
+        if fault == "freeze":
+            assert node.pid is not None
+            os.kill(node.pid, signal.SIGSTOP)
+            time.sleep(random.uniform(2, 2 * SESSION_S))
+            os.kill(node.pid, signal.SIGCONT)
+        else:
+            cluster.stop_node(node.id, graceful=fault == "stop")
+            cluster.start_node(node.id)
+
+
+def _disturb_writers(servers: str, until: float, log: int) -> None:
+    """Run writers; freeze them, for longer than a session too, and kill them."""
+
+    def started(number: int) -> subprocess.Popen[bytes]:
+        arguments = (servers, WRITES, f"w{number}", str(SESSION_S), str(until))
+        command = [sys.executable, "-m", "tests.support.lock_writer", *arguments]
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+    writers = [started(number) for number in range(WRITERS)]
+    frozen: dict[int, float] = {}
+    try:
+        while time.time() < until:
+            time.sleep(random.uniform(0.1, 0.6))
+            for number in [number for number, thawed in frozen.items() if time.time() > thawed]:
+                writers[number].send_signal(signal.SIGCONT)
+                del frozen[number]
+            number = random.randrange(WRITERS)
+            if number in frozen:
+                continue
+            if random.random() < 0.15:
+                writers[number].kill()
+                writers[number].wait()
+                writers[number] = started(number)
+            else:
+                writers[number].send_signal(signal.SIGSTOP)
+                frozen[number] = time.time() + random.choice([0.2, 1, 1.5 * SESSION_S, 2.5 * SESSION_S])
+    finally:
+        for writer in writers:
+            writer.send_signal(signal.SIGCONT)
+        for writer in writers:
+            try:
+                writer.wait(4 * TIMEOUT_S)
+            finally:
+                writer.kill()
+
+
+def _written(servers: str) -> Iterator[str]:
+    """The holders of all writes, in the order of the log."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition(WRITES, 0, 0)])
+        while True:
+            record = consumer.poll(TIMEOUT_S)
+            assert record is not None, "the log did not end"
+            if record.error():
+                return
+            value = record.value()
+            assert value is not None
+            yield value.decode()
+    finally:
+        consumer.close()
+
+
+def _late(written: Sequence[str]) -> Mapping[str, Sequence[int]]:
+    """The places of writes after the first one of a later holder."""
+    rank = {holder: number for number, holder in enumerate(dict.fromkeys(written))}
+    late: dict[str, list[int]] = {}
+    latest = 0
+    for place, holder in enumerate(written):
+        latest = max(latest, rank[holder])
+        if rank[holder] < latest:
+            late.setdefault(holder, []).append(place)
+    return late
+
+
+# --- the upgrade to the consumer protocol ------------------------------------------------------------
+
+_UPDATE_FEATURES = message(
+    57,
+    "UpdateFeatures",
+    (1, 1),
+    0,
+    struct(
+        timeout_ms=INT32,
+        updates=array(struct(feature=STRING, level=INT16, upgrade_type=INT8)),
+        validate_only=BOOLEAN,
+    ),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        error_message=NULLABLE_STRING,
+        results=array(struct(feature=STRING, error_code=INT16, error_message=NULLABLE_STRING)),
+    ),
+    changes=True,
+)
+_LEVELS = {"metadata.version": 25, "group.version": 1}
+"""Those of Kafka 4.0."""
+
+
+@pytest.mark.nightly("seven starts of brokers; test_lock.py has members by both protocols on one broker")
+def test_who_holds_the_lock_when_the_cluster_is_upgraded_to_4_0_keeps_it() -> None:
+    with (
+        guarded(3, heap_mb=256, kafka_version=("3.9", "3.9", "4.0")) as cluster,
+        connect(cluster.bootstrap_servers) as real,
+    ):
+        with hold(real, ALICE) as guard:
+            for node_id in (2, 1):
+                cluster.stop_node(node_id)
+                guard()
+                cluster.start_node(node_id, kafka_version="4.0.0")
+                guard()
+            _refused(cluster, protocol="classic")
+            with connected(cluster.bootstrap_servers) as connection:
+                updates = [{"feature": f, "level": level, "upgrade_type": 1} for f, level in _LEVELS.items()]
+                request = {"timeout_ms": 30_000, "updates": updates, "validate_only": False}
+                answer = connection.ask_controller(_UPDATE_FEATURES, request, TIMEOUT_S)
+                assert [part["error_code"] for part in (answer, *answer["results"])] == [0, 0, 0], answer
+            guard()
+            _refused(cluster, protocol="consumer")
+            guard()
+        with hold(real, BOB, TIMEOUT_S) as guard:
+            guard()
+
+
+def _refused(cluster: DevCluster, *, protocol: str) -> None:
+    """Somebody else is told who holds the lock, whichever broker it begins with."""
+    for node in cluster.nodes:
+        with connected(node.address) as connection:
+            coordinator = Coordinator(connection.separate("test"))
+            eventually(coordinator.has_consumer_protocol, partial(eq, protocol == "consumer"))
+            coordinator.close()
+        with (
+            connect(node.address) as real,
+            pytest.raises(LockHeld, match=f"held by {ALICE.who} "),
+            hold(real, BOB),
+        ):
+            raise AssertionError

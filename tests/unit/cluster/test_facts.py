@@ -1,0 +1,56 @@
+"""What is known of a cluster besides its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from kafkaform.cluster.kafka.facts import _group_protocols
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.core.errors import ClusterError
+
+ENABLED = "group.coordinator.rebalance.protocols"
+NEW = {68: (0, 1), 76: (1, 1), 88: (0, 0)}
+
+
+class Offering:
+    """A connection to a broker that offers requests in these versions; none if it cannot connect."""
+
+    def __init__(self, offered: Mapping[int, tuple[int, int]] | None) -> None:
+        self._offered = offered
+
+    def offered(self) -> Mapping[int, tuple[int, int]]:
+        if self._offered is None:
+            raise ClusterError("librdkafka alone can connect")
+        return self._offered
+
+
+def protocols(offered: Mapping[int, tuple[int, int]] | None, *enabled: str | None) -> frozenset[str] | None:
+    configs = {broker: {} if names is None else {ENABLED: names} for broker, names in enumerate(enabled)}
+    return _group_protocols(cast("Connection", Offering(offered)), cast("Any", configs))
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted"),
+    [
+        ({}, {"classic"}),
+        ({68: (0, 0)}, {"classic"}),  # the preview of 3.7 to 3.9
+        ({68: (0, 1), 76: (0, 0)}, {"classic", "consumer"}),
+        ({68: (0, 1), 76: (1, 1)}, {"classic", "consumer", "share"}),
+        (NEW, {"classic", "consumer", "share", "streams"}),
+        (None, None),
+    ],
+)
+def test_protocols_are_those_whose_heartbeats_a_broker_takes(
+    offered: Mapping[int, tuple[int, int]] | None, wanted: set[str] | None
+) -> None:
+    assert protocols(offered) == wanted, "of brokers that tell no configs"
+    assert protocols(offered, "classic,consumer", "classic,consumer") == wanted
+    assert protocols(offered, None, None) == wanted
+
+
+@pytest.mark.parametrize("other", ["classic", None])
+def test_in_a_rolling_upgrade_old_brokers_count(other: str | None) -> None:
+    assert protocols(NEW, "classic,consumer", other) == frozenset({"classic"})

@@ -1,0 +1,308 @@
+"""Membership by the classic protocol: what is made of each answer of a coordinator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kafkaform.cluster.kafka import lock as kafka_lock
+from kafkaform.cluster.kafka import lock_classic, lock_membership
+from kafkaform.cluster.kafka.lock_classic import ClassicMembership, Coordinator
+from kafkaform.cluster.transport.brokers import Brokers
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.core import lock
+from kafkaform.core.errors import (
+    ClusterError,
+    LockLost,
+    NotOffered,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.core.lock import NAME, Holder
+from kafkaform.core.progress import silent
+
+MINE = "me-1"
+OTHER = "other-1"
+
+
+class Played:
+    """A coordinator that lets us lead generation 7, but for the answers that a test has put in."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.scripted: dict[str, list[Any]] = {}
+        self.fencing = True
+        self.closed = False
+
+    def ask(
+        self,
+        request_type: RequestType[Any],
+        requests: Sequence[Any],
+        node: int | None = None,
+        timeout_s: float = 0,
+    ) -> list[Any]:
+        (request,) = requests
+        assert timeout_s > 0
+        assert (node is None) == (request_type.name == "FindCoordinator")
+        self.asked.append(request_type.name)
+        scripted = self.scripted.get(request_type.name)
+        if scripted:
+            answer = scripted.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, int):
+                return [_failed(request_type.name, answer)]
+            return [answer]
+        return [getattr(self, f"_{request_type.name}")(request)]
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _FindCoordinator(self, request: Any) -> Any:  # noqa: N802
+        assert request == {"key": NAME, "key_type": 0}
+        return {"error_code": 0, "node_id": 3}
+
+    def _JoinGroup(self, request: Any) -> Any:  # noqa: N802
+        assert request["protocol_type"] != "consumer"
+        if not request["member_id"]:
+            return {"error_code": KafkaError.MEMBER_ID_REQUIRED, "member_id": MINE}
+        return {"error_code": 0, "generation": 7, "leader": MINE, "member_id": MINE, "members": []}
+
+    def _SyncGroup(self, request: Any) -> Any:  # noqa: N802
+        assert (request["generation"], request["member_id"]) == (7, MINE)
+        return {"error_code": 0}
+
+    def _OffsetCommit(self, request: Any) -> Any:  # noqa: N802
+        fits = (request["generation"], request["member_id"]) == (7, MINE)
+        return _failed("OffsetCommit", 0 if fits or not self.fencing else KafkaError.ILLEGAL_GENERATION)
+
+    def _Heartbeat(self, _: Any) -> Any:  # noqa: N802
+        return {"error_code": 0}
+
+    def _LeaveGroup(self, request: Any) -> Any:  # noqa: N802
+        assert request["members"] == [{"member_id": MINE}]
+        return {"error_code": 0}
+
+    def _DescribeGroups(self, _: Any) -> Any:  # noqa: N802
+        return {"groups": [{"error_code": 0, "members": []}]}
+
+
+def _failed(request: str, code: int) -> Any:
+    if request == "OffsetCommit":
+        return {"topics": [{"partitions": [{"error_code": code}]}]}
+    if request == "DescribeGroups":
+        return {"groups": [{"error_code": code, "members": []}]}
+    return {"error_code": code, "member_id": MINE}
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.fixture
+def membership(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClassicMembership]:
+    monkeypatch.setattr(lock_classic, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(lock_membership, "_PAUSE_S", 0.001)
+    made = ClassicMembership(cast("Brokers", played), lambda: False)
+    yield made
+    made.leave()
+
+
+def test_who_leads_a_generation_is_the_member(played: Played, membership: ClassicMembership) -> None:
+    assert membership.join("hello")
+    membership.prove()
+    membership.leave()
+    # The second commit is one of the next generation, which must be refused.
+    assert played.asked == [
+        *("FindCoordinator", "JoinGroup", "JoinGroup", "SyncGroup"),
+        *("OffsetCommit", "OffsetCommit", "OffsetCommit", "LeaveGroup"),
+    ]
+    assert played.closed
+
+
+def test_nobody_joins_while_a_holder_has_said_who_it_is(played: Played) -> None:
+    assert not ClassicMembership(cast("Brokers", played), lambda: True).join("hello")
+    assert played.asked == []
+
+
+def follower() -> Any:
+    return {"error_code": 0, "generation": 7, "leader": OTHER, "member_id": MINE, "members": []}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [follower(), KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_MAX_SIZE_REACHED],
+    ids=["follower", "other protocol", "full"],
+)
+def test_who_does_not_lead_does_not_hold(played: Played, membership: ClassicMembership, answer: Any) -> None:
+    played.scripted["JoinGroup"] = [KafkaError.MEMBER_ID_REQUIRED, answer]
+    assert not membership.join("hello")
+    assert "OffsetCommit" not in played.asked
+    assert played.asked[-1] == "LeaveGroup"
+
+
+@pytest.mark.parametrize("code", [KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION])
+def test_a_generation_that_is_not_written_down_is_none(
+    played: Played, membership: ClassicMembership, code: int
+) -> None:
+    played.scripted["SyncGroup"] = [code]
+    assert membership.join("hello")
+    assert played.asked.count("JoinGroup") == 3
+    assert played.asked.index("OffsetCommit") > played.asked.index("SyncGroup") + 2
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION])
+def test_a_leader_that_is_overtaken_before_its_first_proof_does_not_hold(
+    played: Played, membership: ClassicMembership, code: int
+) -> None:
+    played.scripted["OffsetCommit"] = [code]
+    assert not membership.join("hello")
+
+
+def test_brokers_that_take_commits_from_anybody_have_no_lock(
+    played: Played, membership: ClassicMembership
+) -> None:
+    played.fencing = False
+    with pytest.raises(RequestRejected, match="accept commits to a group from anybody") as caught:
+        membership.join("hello")
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("go without: --no-lock, or `lock: false`")
+    assert played.asked[-1] == "LeaveGroup"
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "OffsetCommit", "FindCoordinator"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        ClusterError("the connection failed"),
+    ],
+    ids=["moved", "loading", "connection"],
+)
+def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
+    played: Played, membership: ClassicMembership, request_name: str, answer: Any
+) -> None:
+    played.scripted[request_name] = [answer] * 2
+    assert membership.join("hello")
+    assert played.asked.count("FindCoordinator") == 3
+    membership.prove()
+
+
+def test_who_is_forgotten_while_it_waits_applies_anew(played: Played, membership: ClassicMembership) -> None:
+    played.scripted["JoinGroup"] = [KafkaError.MEMBER_ID_REQUIRED, KafkaError.UNKNOWN_MEMBER_ID]
+    assert membership.join("hello")
+    assert played.asked.count("JoinGroup") == 4
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [([{"member_id": OTHER}], None), ([{"member_id": MINE}], Unreachable)],
+    ids=["somebody else", "nobody else"],
+)
+def test_a_group_that_is_not_formed_is_held_if_somebody_else_is_in_it(
+    played: Played,
+    membership: ClassicMembership,
+    monkeypatch: pytest.MonkeyPatch,
+    members: Any,
+    expected: type[ClusterError] | None,
+) -> None:
+    monkeypatch.setattr(lock_classic, "JOIN_TIMEOUT_S", 0.05)
+    played.scripted["JoinGroup"] = [KafkaError.MEMBER_ID_REQUIRED, *[KafkaError.REBALANCE_IN_PROGRESS] * 1000]
+    played.scripted["DescribeGroups"] = [{"groups": [{"error_code": 0, "members": members}]}]
+    if expected is None:
+        assert not membership.join("hello")
+    else:
+        with pytest.raises(expected, match="did not answer"):
+            membership.join("hello")
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION])
+def test_who_is_not_the_member_any_more_has_lost_it_for_good(
+    played: Played, membership: ClassicMembership, code: int
+) -> None:
+    assert membership.join("hello")
+    played.scripted["OffsetCommit"] = [code]
+    for _ in range(2):
+        with pytest.raises(LockLost, match=KafkaError(code).name()):
+            membership.prove()
+
+
+def test_a_heartbeat_that_is_refused_loses_it(
+    played: Played, membership: ClassicMembership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "SESSION_S", 0.01)
+    played.scripted["Heartbeat"] = [
+        KafkaError.REBALANCE_IN_PROGRESS,  # as while somebody waits: it is a member all the same
+        KafkaError.NOT_COORDINATOR,
+        ClusterError("the connection failed"),
+        KafkaError.UNKNOWN_MEMBER_ID,
+    ]
+    assert membership.join("hello")
+    deadline = time.monotonic() + 10
+    while membership._lost is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert played.scripted["Heartbeat"] == []
+    with pytest.raises(LockLost, match="its session ended"):
+        membership.prove()
+
+
+def test_the_rights_that_are_missing_are_named(played: Played, membership: ClassicMembership) -> None:
+    played.scripted["JoinGroup"] = [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    with pytest.raises(PermissionDenied, match="may not use the lock") as caught:
+        membership.join("hello")
+    assert caught.value.hint is not None
+    assert f"grant Read on the topic and on the group {NAME}" in caught.value.hint
+
+
+# --- which protocol ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (NotOffered("ConsumerGroupHeartbeat"), False),
+        (KafkaError.UNSUPPORTED_VERSION, False),
+        (KafkaError.GROUP_ID_NOT_FOUND, True),
+        (KafkaError.UNKNOWN_MEMBER_ID, True),
+    ],
+    ids=["not offered", "not enabled", "no such group", "no such member"],
+)
+def test_the_coordinator_says_which_protocol_it_accepts(played: Played, answer: Any, expected: bool) -> None:
+    played.scripted["ConsumerGroupHeartbeat"] = [KafkaError.NOT_COORDINATOR, answer]
+    assert Coordinator(cast("Brokers", played)).has_consumer_protocol() is expected
+
+
+def test_brokers_with_neither_protocol_are_told_of_at_once(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Connected:
+        def separate(self, _: str) -> Brokers:
+            return cast("Brokers", played)
+
+        @property
+        def reached(self) -> Any:
+            raise AssertionError("nobody is a member")
+
+    make_topic: Callable[[Connection], None] = lambda _: None  # noqa: E731
+    monkeypatch.setattr(kafka_lock, "_make_topic", make_topic)
+    played.scripted["ConsumerGroupHeartbeat"] = [NotOffered("ConsumerGroupHeartbeat")]
+    played.scripted["JoinGroup"] = [NotOffered("JoinGroup")]
+    connection = cast("Connection", Connected())
+    begun = time.monotonic()
+    with (
+        pytest.raises(NotOffered, match="this cluster does not offer JoinGroup") as caught,
+        kafka_lock.lock(connection, Holder("me"), timeout_s=60, tell=silent),
+    ):
+        raise AssertionError
+    assert time.monotonic() - begun < 1
+    assert caught.value.hint is not None
+    assert "--no-lock, or `lock: false`" in caught.value.hint
+    assert played.closed

@@ -71,6 +71,7 @@ class Api(NamedTuple):
     results: str
 
 
+_NULL = (DESCRIBE_CONFIGS, CREATE_PARTITIONS)
 _CONFIG = {"name": STRING, "value": NULLABLE_STRING}
 _ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
 _RESOURCE = {**_ERROR, "type": INT8, "name": STRING}
@@ -459,6 +460,10 @@ class _Exchange:
         policy, passed, results = self._profile.policies[key], [], []
         for item in request[api.items]:
             had = bool(item.get("configs"))
+            # Read as empty where they are null, which is something else to brokers: all keys, and no places.
+            item.update(
+                {name: None for name in ("keys", "assignments") if key in _NULL and item.get(name) == []}
+            )
             refusal = policy(item)
             if refusal is not None:
                 self._proxy.refused[key] += 1

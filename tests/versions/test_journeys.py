@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,20 +19,26 @@ from kafkaform.devcluster.releases import minor
 from tests.support.cli_helpers import ROOT, Project
 from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
 from tests.support.kafka_fixtures import guarded, remove_topics
+from tests.support.vendor_profiles import PROFILES
 
 TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VERSION = "3.9"
 
 ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
-TAKEN = [(version, name) for version in ASKED or [DAILY_VERSION] for name in (JOURNEYS if ASKED else DAILY)]
+TAKEN = [
+    (version, name)
+    for version in ([version for version in ASKED if version not in PROFILES] if ASKED else [DAILY_VERSION])
+    for name in (JOURNEYS if ASKED else DAILY)
+]
 
 
-def limits(version: str, name: str) -> dict[str, Limit]:
-    """What brokers of this version do not do in a journey, by step."""
+def limits(versions: Sequence[str], name: str) -> dict[str, Limit]:
+    """What brokers of these versions do not do in a journey, by step; the first is the bootstrap server."""
+    oldest, asked = min(map(minor, versions)), minor(versions[0])
     return {
         step: limit
         for (taken, step), (first, before, limit) in LIMITS.items()
-        if taken == name and minor(first) <= minor(version) < minor(before)
+        if taken == name and minor(first) <= (asked if step == "notes" else oldest) < minor(before)
     }
 
 
@@ -71,9 +77,9 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
 @pytest.fixture
 def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
     prefix = f"t{uuid.uuid4().hex[:10]}."
-    oldest = min((node.kafka_version for node in brokers.nodes), key=minor)
+    versions = [node.kafka_version for node in brokers.nodes]
     project = Project(tmp_path, brokers.nodes[0].address, prefix)
-    yield Site(project, brokers.bootstrap_servers, limits(oldest, name))
+    yield Site(project, brokers.bootstrap_servers, limits(versions, name))
     remove_topics(brokers.bootstrap_servers, prefix)
 
 

@@ -191,7 +191,7 @@ def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: 
         guard()
         monkeypatch.setattr(lock_membership, "FRESH_S", 0.0)
         monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.2)
-        with pytest.raises(LockLost, match=r"too late|does not answer"):
+        with pytest.raises(LockLost, match=r"too late|does not respond"):
             guard()
         monkeypatch.undo()
         with pytest.raises(LockLost):

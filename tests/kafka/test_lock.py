@@ -200,7 +200,7 @@ def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: 
             another()
 
 
-# An interrupt can come between the making of a socket and the line that keeps it: it is closed when it is freed.
+# An interrupt can come between the making of a socket and the line that keeps it, which is closed when freed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("after_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.2])
 def test_ctrl_c_leaves_nobody_with_the_lock(cluster: KafkaCluster, after_s: float) -> None:

@@ -181,7 +181,7 @@ class Project:
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.prefix + name, incremental_configs=[entry])
         for future in self._admin.incremental_alter_configs([resource]).values():
             future.result(TIMEOUT_S)
-        eventually(self.live, lambda topics: topics[name].get(key) == value)
+        eventually(self.live, lambda topics: topics.get(name, {}).get(key) == value)
 
     @cached_property
     def _admin(self) -> AdminClient:

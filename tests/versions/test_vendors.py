@@ -59,6 +59,12 @@ REDPANDA_THROTTLE = refused(
 )
 NO_CONSUMER_PROTOCOL = refused("no", "KF216: this cluster does not offer the consumer protocol")
 NO_GROUP_CONFIGS = refused("no", "KF216: this cluster does not offer configs of groups")
+NO_SIZES = Limit("no sizes", "not read: the sizes of topics: this cluster does not offer DescribeLogDirs", 0)
+ONLY_CONFIGS = Limit(
+    "groups that have only configs are not listed",
+    "the brokers do not list groups that have only configs (Kafka 4.1 does)",
+    code=0,
+)
 OLD_GROUPS = {
     "consumer groups (KIP-848)": {"apply": NO_CONSUMER_PROTOCOL},
     "group configs": {"apply": NO_GROUP_CONFIGS},
@@ -73,6 +79,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     "redpanda": {
         **OLD_GROUPS,
         "delete": BY_NAME,
+        "status": {"notes": ONLY_CONFIGS},
         "doctor": {
             "min.insync.replicas": refused(
                 "min.insync.replicas is ignored", "it now exists, with min.insync.replicas unset instead of 2"
@@ -83,6 +90,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     },
     "msk-serverless": {
         **OLD_GROUPS,
+        "status": {"sizes": NO_SIZES, "notes": ONLY_CONFIGS},
         "doctor": {
             "min.insync.replicas": refused(
                 "min.insync.replicas is refused",
@@ -96,6 +104,9 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         },
     },
     "confluent-cloud": {
+        "status": {
+            "sizes": Limit("no sizes", "not read: the size of 1 topic ({prefix}orders): not visible", code=0)
+        },
         "replication factor": {"create": refused("always 3", POLICY)},
         "rebalance": {"create": refused("no", POLICY)},
     },
@@ -103,6 +114,15 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         **OLD_GROUPS,
         "apply": {"configs": refused("configs only at creation", NO_CONFIGS.line)},
         "saved plan": {"plan": refused("no change of configs", NO_CONFIGS.line)},
+        "status": {"sizes": NO_SIZES, "notes": ONLY_CONFIGS},
+        "doctor": {
+            "doctor": Limit(
+                "running reassignments are not told",
+                "not checked KF309 running reassignments: this cluster does not offer"
+                " ListPartitionReassignments",
+                code=0,
+            )
+        },
         "delete": BY_NAME,
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {

@@ -85,16 +85,16 @@ class AuditTopic:
         """See `Cluster.read_audit`."""
         if not self._exists():
             return []
-        consumer = Consumer(
+        consumer = self._connection.client(
+            Consumer,
             {
-                **self._connection.options,
                 "group.id": TOPIC.name,  # of no effect: it is not joined, and nothing is committed
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_uncommitted",  # or an open transaction would hide all after it
                 "fetch.wait.max.ms": 10,
-            }
+            },
         )
         try:
             return list(_records(consumer))
@@ -105,16 +105,16 @@ class AuditTopic:
 
     @cached_property
     def _producer(self) -> Producer:
-        return Producer(
+        return self._connection.client(
+            Producer,
             {
-                **self._connection.options,
                 "enable.idempotence": True,
                 "acks": "all",
                 "compression.type": "gzip",
                 "linger.ms": 1,
                 "queue.buffering.max.messages": 0,  # no limit: a large apply is written down at once
                 "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-            }
+            },
         )
 
     def _exists(self) -> bool:

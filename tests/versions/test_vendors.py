@@ -24,7 +24,7 @@ from tests.support.vendor_profiles import PROFILES
 from tests.support.vendor_proxy import VendorProxy
 
 TABLE = ROOT / "docs" / "brokers.json"
-DAILY_VENDOR = "redpanda"
+DAILY_VENDOR = "event-hubs"
 
 ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
 TAKEN = [
@@ -59,6 +59,7 @@ REDPANDA_THROTTLE = refused(
 )
 NO_CONSUMER_PROTOCOL = refused("no", "KF216: this cluster does not offer the consumer protocol")
 NO_GROUP_CONFIGS = refused("no", "KF216: this cluster does not offer configs of groups")
+NO_SIZES = Limit("no sizes", "not read: the sizes of topics: this cluster does not offer DescribeLogDirs", 0)
 OLD_GROUPS = {
     "consumer groups (KIP-848)": {"apply": NO_CONSUMER_PROTOCOL},
     "group configs": {"apply": NO_GROUP_CONFIGS},
@@ -83,6 +84,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     },
     "msk-serverless": {
         **OLD_GROUPS,
+        "status": {"sizes": NO_SIZES},
         "doctor": {
             "min.insync.replicas": refused(
                 "min.insync.replicas is refused",
@@ -96,6 +98,9 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         },
     },
     "confluent-cloud": {
+        "status": {
+            "sizes": Limit("no sizes", "not read: the size of topic {prefix}orders: not visible", code=0)
+        },
         "replication factor": {"create": refused("always 3", POLICY)},
         "rebalance": {"create": refused("no", POLICY)},
     },
@@ -103,11 +108,30 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         **OLD_GROUPS,
         "apply": {"configs": refused("configs only at creation", NO_CONFIGS.line)},
         "saved plan": {"plan": refused("no change of configs", NO_CONFIGS.line)},
+        "status": {
+            "sizes": NO_SIZES,
+            "notes": Limit(
+                "running reassignments are not told",
+                "running reassignments were not read"
+                " (this cluster does not offer ListPartitionReassignments)",
+                code=0,
+            ),
+        },
+        "doctor": {
+            "doctor": Limit(
+                "running reassignments are not told",
+                "not checked KF309 running reassignments: this cluster does not offer"
+                " ListPartitionReassignments",
+                code=0,
+            )
+        },
         "delete": BY_NAME,
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {
             "plan": refused("no", "Error: this cluster does not offer AlterPartitionReassignments")
         },
+        # Java's client since Kafka 3.9 begins with ApiVersions v4.
+        "skew": {"skew": refused("not with Spark 4.0's client", "Error: Kafka did not answer Spark in time")},
         "history": {"apply": refused("no change of configs", NO_CONFIGS.line)},
         "revert": {"apply": refused("no change of configs", NO_CONFIGS.line)},
     },
@@ -148,8 +172,9 @@ def test_a_journey(site: Site, proxy: VendorProxy, vendor: str, name: str) -> No
     begun = time.monotonic()
     cell = take(name, site)
     took = time.monotonic() - begun
-    assert not proxy.closed, "nothing is asked that the service does not have"
-    assert took < PATIENCE_S or name == "skew", f"it took {took:.0f} s"
+    if name != "skew":  # it starts Spark, which has a Kafka client of its own
+        assert not proxy.closed, "nothing is asked that the service does not have"
+        assert took < PATIENCE_S, f"it took {took:.0f} s"
     if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
         record(ROOT / written, "vendors", vendor, name, cell)
     elif TABLE.exists():

@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST_ARGS ?= -n 2
 
 # Of Apache Kafka; TABLE=docs/brokers.json keeps the results, for the table of docs/brokers.md.
-VERSIONS ?= 2.8 3.3 3.6 3.9 3.9+4.0 4.0+3.9 4.0 4.1 4.3
+VERSIONS ?= 2.8 3.3 3.6 3.9 3.9+4.0 4.0+3.9 4.0 4.1 4.3 msk-serverless redpanda confluent-cloud event-hubs
 TABLE ?=
 
 # Where the environment forbids Python to keep what it has compiled, each of a thousand processes compiles it all
@@ -30,7 +30,7 @@ test: $(READY) ## Run the tests of every change, on real Kafka brokers and Spark
 test-unit: $(READY) ## Run the unit tests: no JVM, two minutes
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
 
-test-kafka: $(READY) ## Run the main journeys on brokers of each version: make test-kafka VERSIONS="3.9 4.0"
+test-kafka: $(READY) ## Run the main journeys on brokers of each version, and as services limit them: VERSIONS="3.9 redpanda"
 	@KAFKA_VERSIONS="$(VERSIONS)" KAFKAFORM_BROKERS_TABLE="$(TABLE)" $(BIN)/python -m pytest -n 0 tests/versions
 
 test-nightly: $(READY) ## Run the tests that are too heavy for every change, and draw more examples of properties

@@ -81,6 +81,7 @@ class Health:
         reassigning: The partitions that a running reassignment moves, with the brokers being added;
             None where this account may not see it.
         unread: What could not be read, in full or in part, and why.
+        not_offered: What of it this cluster does not tell anybody.
         cluster_id: The id that the cluster gave itself; empty if it was not told.
         log_dirs: The log directories of the live brokers, by broker and path; none of brokers before
             Kafka 3.3, which do not tell how full their volumes are (KIP-827).
@@ -95,6 +96,7 @@ class Health:
     unread: Mapping[Part, str] = field(default_factory=dict)
     cluster_id: str = ""
     log_dirs: tuple[LogDir, ...] = ()
+    not_offered: frozenset[Part] = frozenset()
 
     @property
     def topics(self) -> list[str]:

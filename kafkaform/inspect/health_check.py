@@ -144,7 +144,10 @@ class Examination:
         severities = self.severities
         active = {code for code in health_rules(self.settings) if severities.get(code) != "off"}
         unchecked: dict[str, list[str]] = defaultdict(list)
+        lacking: set[str] = set()  # nobody can be told, so that nothing is wrong with who asks
         for part, why in health.unread.items():
+            if part in health.not_offered:
+                lacking.add(f"{part}: {why}")
             for code in _ABOUT[part]:
                 unchecked[code].append(f"{part}: {why}")
         desired = self.desired
@@ -178,7 +181,7 @@ class Examination:
             health,
             tuple(findings),
             tuple(
-                UncheckedRule(code, what, self._matters(code, severities))
+                UncheckedRule(code, what, what not in lacking and self._matters(code, severities))
                 for code in sorted(unchecked.keys() & active)
                 for what in unchecked[code]
             ),

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
 from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, Undeclared
 from kafkaform.core.moves import MoveOptions
+from kafkaform.core.operations import Reassign
 from kafkaform.core.wording import listed
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planner import plan_from
-from kafkaform.plan.planning import check_identity, validated
+from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import Policy, matches
+from kafkaform.resources import KINDS
 from kafkaform.resources.topic import topic_ref
 from kafkaform.resources.topic.live import topic_facts
 from kafkaform.resources.topic.operations import PLACEMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import ClusterReader, ResourceReader
+    from kafkaform.cluster.protocol import ClusterReader, PartitionReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition
     from kafkaform.core.model import Facts
@@ -85,6 +87,7 @@ def make_rebalance(
         target: The cluster's settings: its id, what it forbids, and its throttle.
 
     Raises:
+        NotOffered: The cluster moves no replicas.
         ClusterError: The cluster cannot be read, or this account may not see running reassignments.
         UsageError: There is no such broker, or no such topic.
     """
@@ -98,7 +101,7 @@ def make_rebalance(
     if request.globs and not names:
         raise UsageError(f"--topics {listed(request.globs)} matches no topic of the cluster")
     movable = [name for name in names if name not in request.static]
-    sizes = cluster.partition_sizes([p for name in movable for p in _partitions(name, layout)])
+    sizes = _sizes(cluster, [p for name in movable for p in _partitions(name, layout)])
     placed = rebalance(movable, layout, remove=request.remove, add=request.add, sizes=sizes)
     before = {name: layout.assignment(name) for name in layout.topics}
     after = {**before, **placed.assignments}
@@ -109,7 +112,7 @@ def make_rebalance(
         placed.assignments,
         replace(topic_facts(facts), layout=layout, partition_sizes=sizes).beside(facts),
     )
-    plan = replace(plan, changes=validated(plan, cluster).changes)  # moves are offered, or are not
+    _require_moves(plan, cluster)
     still_holding = {
         broker: held
         for broker in sorted(request.remove)
@@ -126,6 +129,22 @@ def make_rebalance(
         balance(after, layout.brokers),
         moves(before, after, sizes),
     )
+
+
+def _require_moves(plan: Plan, cluster: ResourceReader) -> None:
+    """Raise NotOffered where replicas have to be moved, and the cluster has no such request."""
+    operations = (o for change in plan.changes for o in KINDS[change.ref.kind].operations(change.change))
+    for objection in cluster.validate([o for o in operations if isinstance(o, Reassign)]):
+        if isinstance(objection, NotOffered):
+            raise objection
+
+
+def _sizes(cluster: PartitionReader, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+    """The sizes of partitions; none where the cluster does not tell any."""
+    try:
+        return cluster.partition_sizes(partitions)
+    except NotOffered:
+        return {}
 
 
 def _check_brokers(request: RebalanceRequest, layout: Layout) -> None:

@@ -191,7 +191,7 @@ def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: 
         guard()
         monkeypatch.setattr(lock_membership, "FRESH_S", 0.0)
         monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.2)
-        with pytest.raises(LockLost, match=r"too late|does not answer"):
+        with pytest.raises(LockLost, match=r"too late|does not respond"):
             guard()
         monkeypatch.undo()
         with pytest.raises(LockLost):
@@ -200,6 +200,8 @@ def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: 
             another()
 
 
+# An interrupt can come between the making of a socket and the line that keeps it, which is closed when freed.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("after_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.2])
 def test_ctrl_c_leaves_nobody_with_the_lock(cluster: KafkaCluster, after_s: float) -> None:
     """Also if it comes while the coordinator is asked: who leaves then is made a member all the same."""

@@ -422,6 +422,7 @@ FAILURES: dict[str, tuple[dict[str, str], str]] = {
         {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token"},
         "the token endpoint http://127.0.0.1:1/token cannot be used: Connection refused",
     ),
+    "a token that has expired": ({}, "the token for ada has expired"),
 }
 
 
@@ -431,6 +432,7 @@ def test_a_login_that_fails_is_one_line_before_anything_is_sent(
     gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path, command: list[str], failure: str
 ) -> None:
     more, said = FAILURES[failure]
+    endpoint.issue(lambda: jwt(-1.0))
     login = {**token_login(gate.cluster, endpoint), **more}
     project = logged_in(tmp_path, gate.cluster.bootstrap_servers, names, login)
     project.topic("orders")

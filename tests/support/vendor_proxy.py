@@ -71,6 +71,7 @@ class Api(NamedTuple):
     results: str
 
 
+_NULL = (DESCRIBE_CONFIGS, CREATE_PARTITIONS)
 _CONFIG = {"name": STRING, "value": NULLABLE_STRING}
 _ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
 _RESOURCE = {**_ERROR, "type": INT8, "name": STRING}
@@ -403,10 +404,12 @@ class _Exchange:
             asyncio.ensure_future(self._each(client, self._on_request)),
             asyncio.ensure_future(self._each(broker, self._on_response)),
         }
-        _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _each(self, reader: asyncio.StreamReader, handle: Callable[[bytes], None]) -> None:
         while True:
@@ -457,6 +460,10 @@ class _Exchange:
         policy, passed, results = self._profile.policies[key], [], []
         for item in request[api.items]:
             had = bool(item.get("configs"))
+            # Read as empty where they are null, which is something else to brokers: all keys, and no places.
+            item.update(
+                {name: None for name in ("keys", "assignments") if key in _NULL and item.get(name) == []}
+            )
             refusal = policy(item)
             if refusal is not None:
                 self._proxy.refused[key] += 1

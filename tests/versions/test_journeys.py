@@ -21,12 +21,17 @@ from kafkaform.devcluster.releases import full_version, minor
 from tests.support.cli_helpers import ROOT, Project
 from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
 from tests.support.kafka_fixtures import guarded, remove_topics
+from tests.support.vendor_profiles import PROFILES
 
 TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VERSION = "3.9"
 
 ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
-TAKEN = [(version, name) for version in ASKED or [DAILY_VERSION] for name in (JOURNEYS if ASKED else DAILY)]
+TAKEN = [
+    (version, name)
+    for version in ([version for version in ASKED if version not in PROFILES] if ASKED else [DAILY_VERSION])
+    for name in (JOURNEYS if ASKED else DAILY)
+]
 
 
 def limits(versions: Sequence[str], name: str) -> dict[str, Limit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,10 @@ _BATCH = 1_000
 _PAUSE_S = 0.2
 _POLL_S = 0.02  # a batch that is not full is waited for as long as this
 _EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
+_OF_CONFIGS = frozenset(
+    KafkaError(code).name() for code in (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION)
+)
+_MIN_ISR = "min.insync.replicas"
 _OF_NO_CONCERN = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 """The errors of a consumer about the group that it has to name, and that nothing is asked of."""
 
@@ -80,16 +85,16 @@ class AuditTopic:
         """See `Cluster.read_audit`."""
         if not self._exists():
             return []
-        consumer = Consumer(
+        consumer = self._connection.client(
+            Consumer,
             {
-                **self._connection.options,
                 "group.id": TOPIC.name,  # of no effect: it is not joined, and nothing is committed
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_uncommitted",  # or an open transaction would hide all after it
                 "fetch.wait.max.ms": 10,
-            }
+            },
         )
         try:
             return list(_records(consumer))
@@ -100,16 +105,16 @@ class AuditTopic:
 
     @cached_property
     def _producer(self) -> Producer:
-        return Producer(
+        return self._connection.client(
+            Producer,
             {
-                **self._connection.options,
                 "enable.idempotence": True,
                 "acks": "all",
                 "compression.type": "gzip",
                 "linger.ms": 1,
                 "queue.buffering.max.messages": 0,  # no limit: a large apply is written down at once
                 "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-            }
+            },
         )
 
     def _exists(self) -> bool:
@@ -120,7 +125,13 @@ class AuditTopic:
 
     def _create(self) -> None:
         brokers = len(self._connection.cluster.nodes)
-        (outcome,) = submit(self._connection, [creation(brokers)], unguarded)
+        wanted = creation(brokers)
+        (outcome,) = submit(self._connection, [wanted], unguarded)
+        if isinstance(outcome, RequestRejected) and outcome.code in _OF_CONFIGS:
+            # Some services set it themselves, and let nobody else (MSK Serverless).
+            configs = {name: value for name, value in wanted.configs.items() if name != _MIN_ISR}
+            (again,) = submit(self._connection, [replace(wanted, configs=configs)], unguarded)
+            outcome = outcome if isinstance(again, RequestRejected) and again.code != _EXISTS else again
         if isinstance(outcome, RequestRejected) and outcome.code == _EXISTS:
             return  # another apply was faster
         if outcome is not None:

@@ -21,6 +21,7 @@ from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
+    NotOffered,
     OutcomeUnknown,
     RequestRejected,
     Unreachable,
@@ -132,8 +133,9 @@ def read_health(connection: Connection) -> Health:
         configs = source.configs(placement.topics)
     unread = _untold(placement, configs)
     quorum = _quorum(connection, placement.controller, unread)
-    reassigning = _reassigning(connection, unread)
-    log_dirs = _log_dirs(connection, unread)
+    lacking: set[Part] = set()
+    reassigning = _reassigning(connection, unread, lacking)
+    log_dirs = _log_dirs(connection, unread, lacking)
     if not placement.partitions and quorum is None:
         unread[Part.PARTITIONS] = "no topic is visible to this account"
     least = {name: found.effective.get(_MIN_ISR) for name, found in configs.found.items()}
@@ -149,6 +151,7 @@ def read_health(connection: Connection) -> Health:
         unread,
         placement.cluster_id,
         log_dirs,
+        frozenset(lacking),
     )
 
 
@@ -204,22 +207,26 @@ def _quorum(connection: Connection, controller: int | None, unread: dict[Part, s
         return None
 
 
-def _log_dirs(connection: Connection, unread: dict[Part, str]) -> tuple[LogDir, ...]:
+def _log_dirs(connection: Connection, unread: dict[Part, str], lacking: set[Part]) -> tuple[LogDir, ...]:
     try:
         found, untold = read_log_dirs(connection, TIMEOUT_S)
     except KafkaformError as error:
         found, untold = (), error.message
+        if isinstance(error, NotOffered):
+            lacking.add(Part.LOG_DIRS)
     if untold:
         unread[Part.LOG_DIRS] = untold
     return found
 
 
 def _reassigning(
-    connection: Connection, unread: dict[Part, str]
+    connection: Connection, unread: dict[Part, str], lacking: set[Part]
 ) -> Mapping[tuple[str, int], tuple[int, ...]] | None:
     try:
         running = read_running(connection, timeout_s=TIMEOUT_S)
     except KafkaformError as error:
         unread[Part.REASSIGNMENTS] = error.message
+        if isinstance(error, NotOffered):
+            lacking.add(Part.REASSIGNMENTS)
         return None
     return {partition: tuple(sorted(reassignment.adding)) for partition, reassignment in running.items()}

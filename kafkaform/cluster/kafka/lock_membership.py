@@ -192,9 +192,9 @@ class ConsumerMembership(Membership):
         self._error: KafkaError | None = None
         self._asked = False
         self._answer: KafkaError | None = None
-        self._consumer = Consumer(
+        self._consumer = connection.client(
+            Consumer,
             {
-                **connection.options,
                 "client.id": client_id,
                 "group.id": NAME,
                 "group.protocol": "consumer",
@@ -203,7 +203,7 @@ class ConsumerMembership(Membership):
                 "max.poll.interval.ms": _LONGEST_PAUSE_MS,
                 "error_cb": self._on_error,
                 "on_commit": self._on_commit,
-            }
+            },
         )
 
     def _join(self) -> bool:

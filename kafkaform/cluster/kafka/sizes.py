@@ -87,13 +87,15 @@ def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDi
         broker did not tell, empty if all did.
 
     Raises:
+        NotOffered: No broker has the request.
         KafkaformError: Nobody can be asked.
     """
     found: list[LogDir] = []
     untold: list[str] = []
     answers = connection.ask_each(LOG_DIRS, {"topics": ()}, timeout_s)
-    if all(isinstance(answer, NotOffered) for answer in answers.values()):
-        return (), next(answer.message for answer in answers.values())
+    lacking = [answer for answer in answers.values() if isinstance(answer, NotOffered)]
+    if lacking and len(lacking) == len(answers):
+        raise lacking[0]
     for broker, answer in sorted(answers.items()):
         if isinstance(answer, ClusterError):
             untold.append(f"broker {broker}: {answer.message}")

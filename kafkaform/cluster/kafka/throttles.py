@@ -20,7 +20,7 @@ from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import one_line, refusal, translate_code, with_hint
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
-from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
+from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.moves import (
     ALL,
     FOLLOWER_RATE,
@@ -122,6 +122,8 @@ BATCH = 1_000
 ENTRIES = 1_000
 """The most entries of a list in one request: brokers take no value of more than 32,767 bytes."""
 
+_UNTHROTTLED = "where brokers take no replication throttles, as Redpanda's: apply with --throttle none"
+
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _PAUSE_S = 0.05
 
@@ -145,7 +147,11 @@ def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) ->
         for broker, rate in throttles.rates.items()
     }
     # Rates first: a list without a rate holds nothing back, and its partitions would be copied unthrottled.
-    _raise_first(_alter_brokers(connection, rates, guard))
+    failures = _alter_brokers(connection, rates, guard)
+    for failure in failures:
+        if isinstance(failure, RequestRejected | NotOffered):
+            failure.hint = failure.hint or _UNTHROTTLED
+    _raise_first(failures)
     present = read_lists(connection, throttles.replicas)
     missing = {
         name: {

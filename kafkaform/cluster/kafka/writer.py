@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
+from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.transport.translation import one_line, refusal, translate
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, DELETE_TOPICS
@@ -264,13 +265,20 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
 def _delete_by_name(
     connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard
 ) -> Mapping[int, Outcome]:
-    """Delete topics of clusters that have no topic ids."""
+    """Delete topics that have no id; one that has an id by now is another topic, or was never without."""
     if not deletions:
         return {}
-    guard()
-    names = [operation.ref.name for operation in deletions]
-    answers = connection.reached.delete_topics(names, request_timeout=WRITE_TIMEOUT_S)
-    return {id(operation): _outcome(answers[operation.ref.name]) for operation in deletions}
+    descriptions = topic_source(connection).descriptions([o.ref.name for o in deletions]).found
+    known = {o.ref.name for o in deletions if o.ref.name in descriptions and descriptions[o.ref.name].uid}
+    refused = RequestRejected("it has a topic id, by which it was not planned", code="UNKNOWN_TOPIC_ID")
+    outcomes: dict[int, Outcome] = {id(o): refused for o in deletions if o.ref.name in known}
+    asked = [o for o in deletions if o.ref.name not in known]
+    if asked:
+        guard()
+        names = [operation.ref.name for operation in asked]
+        answers = connection.reached.delete_topics(names, request_timeout=WRITE_TIMEOUT_S)
+        outcomes.update({id(o): _outcome(answers[o.ref.name]) for o in asked})
+    return outcomes
 
 
 def _topic_id(text: str | None) -> bytes | None:

@@ -167,7 +167,7 @@ class Connection:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of every librdkafka client of this cluster; consumers and producers add to them.
+        """The options of every librdkafka client of this cluster.
 
         Raises:
             AuthenticationFailed: There is no token to log in with.
@@ -185,15 +185,30 @@ class Connection:
             "log.connection.close": False,
         }
 
-    @locked_property
-    def admin(self) -> AdminClient:
-        """The librdkafka admin client; raises KafkaformError where a property is not accepted."""
+    def client(self, kind: Callable[[dict[str, Any]], T], options: Mapping[str, object] | None = None) -> T:
+        """Make a client of librdkafka for this cluster.
+
+        Args:
+            kind: Which one, such as a Consumer.
+            options: Options beside those of all clients of this cluster.
+
+        Raises:
+            AuthenticationFailed: There is no token to log in with.
+            KafkaformError: A property is not accepted.
+        """
         try:
-            client = AdminClient(self.options)
+            return kind({**self.options, **(options or {})})
         except KafkaException as error:
             reason = kafka_error(error)
+            if reason is not None and reason.code() == KafkaError.SASL_AUTHENTICATION_FAILED:
+                raise translate(error) from error  # no token came within 10 s
             detail = one_line(reason.str() if reason else str(error))
             raise KafkaformError(f"the client properties are not accepted: {detail}") from error
+
+    @locked_property
+    def admin(self) -> AdminClient:
+        """The librdkafka admin client; see `client`."""
+        client = self.client(AdminClient)
         if not _log.isEnabledFor(logging.DEBUG):
             return client
         logged: Any = _Logged(client)

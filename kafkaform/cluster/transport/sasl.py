@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.cluster.transport.translation import one_line
 from kafkaform.config.client_properties import HIDDEN
-from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +119,7 @@ def _bearer(token: Token, send: Send) -> None:
     answer = send("\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode())
     if not answer:
         return
-    with suppress(RejectedError):
+    with suppress(RejectedError, ClusterError):
         send(b"\x01")  # what a broker expects before it refuses the login; its words were in the answer
     raise RejectedError(answer.decode(errors="replace"))  # JSON; RFC 7628, section 3.2.2
 
@@ -133,12 +133,12 @@ def _kerberos(service: str, host: str, send: Send) -> None:
             hint="install kafkaform[gssapi]",
         ) from error
     # RFC 4752: the tokens of the context, then the choice of a security layer, which is none.
-    context: Any = gssapi.SecurityContext(
-        name=gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service),
-        mech=gssapi.MechType.kerberos,
-        usage="initiate",
-    )
     try:
+        context: Any = gssapi.SecurityContext(
+            name=gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service),
+            mech=gssapi.MechType.kerberos,
+            usage="initiate",
+        )
         answer = send(context.step())
         while not context.complete:
             answer = send(context.step(answer) or b"")

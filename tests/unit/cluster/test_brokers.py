@@ -17,6 +17,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafkaform.cluster.kafka.reassignments import read_running
@@ -353,6 +354,17 @@ def test_tokens_that_only_librdkafka_can_get_are_left_to_it() -> None:
     assert "oauth_cb" not in options
     with pytest.raises(KafkaformError, match="our own connections cannot do this"):
         Connection({"sasl.mechanism": "OAUTHBEARER"}, refuse).options  # noqa: B018 - reads the settings
+
+
+def test_a_client_of_librdkafka_that_cannot_be_made_says_why() -> None:
+    with pytest.raises(KafkaformError, match=r'the client properties are not accepted: .*"no\.such\.thing"'):
+        Connection({"no.such.thing": "x"}, lambda: NOBODY).client(AdminClient)
+
+    def tokenless(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, "OAuth token not set"))
+
+    with pytest.raises(AuthenticationFailed, match="OAuth token not set"):
+        Connection({}, lambda: NOBODY).client(tokenless)
 
 
 def test_what_librdkafka_is_asked_and_never_answers_is_logged(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -18,6 +18,7 @@ from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.core import lock
 from kafkaform.core.errors import (
     ClusterError,
+    KafkaformError,
     LockLost,
     NotOffered,
     PermissionDenied,
@@ -291,8 +292,7 @@ def test_brokers_with_neither_protocol_are_told_of_at_once(
         def reached(self) -> Any:
             raise AssertionError("nobody is a member")
 
-    make_topic: Callable[[Connection], None] = lambda _: None  # noqa: E731
-    monkeypatch.setattr(kafka_lock, "_make_topic", make_topic)
+    monkeypatch.setattr(kafka_lock, "_make_topic", lambda _: None)
     played.scripted["ConsumerGroupHeartbeat"] = [NotOffered("ConsumerGroupHeartbeat")]
     played.scripted["JoinGroup"] = [NotOffered("JoinGroup")]
     connection = cast("Connection", Connected())
@@ -306,3 +306,34 @@ def test_brokers_with_neither_protocol_are_told_of_at_once(
     assert caught.value.hint is not None
     assert "--no-lock, or `lock: false`" in caught.value.hint
     assert played.closed
+
+
+def test_a_login_that_librdkafka_alone_can_do_leaves_the_consumer_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Connected:
+        def separate(self, _: str) -> Brokers:
+            raise KafkaformError("our own connections cannot log in so")
+
+    class Member:
+        def __init__(self, _connection: object, client_id: str) -> None:
+            self.client_id = client_id
+            self.left = False
+
+        def join(self, introduction: str) -> bool:
+            return self.client_id.removeprefix("kafkaform-lock-") in introduction
+
+        def prove(self) -> None:
+            members.append(self)
+
+        def leave(self) -> None:
+            self.left = True
+
+    members: list[Member] = []
+    monkeypatch.setattr(kafka_lock, "_make_topic", lambda _: None)
+    monkeypatch.setattr(kafka_lock, "ConsumerMembership", Member)
+    connection = cast("Connection", Connected())
+    with kafka_lock.lock(connection, Holder("me"), timeout_s=0, tell=silent) as guard:
+        guard()
+    (member,) = members
+    assert member.left

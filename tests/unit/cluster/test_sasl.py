@@ -14,7 +14,7 @@ from scramp import ScramMechanism
 from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
 from kafkaform.cluster.transport.tokens import Token, TokenSource
 from kafkaform.config.client_properties.transport import SaslSettings
-from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError
 
 BROKER = ("broker-1.example", 9093)
 ODD = "p'w\\d;$x=,\u00bd\u00ad \u00e4"
@@ -159,13 +159,14 @@ def test_a_token_is_sent_with_its_extensions() -> None:
     assert sent == [expected]
 
 
-def test_what_a_broker_says_of_a_token_is_told_and_the_token_is_not() -> None:
+@pytest.mark.parametrize("end", [RejectedError("no"), ClusterError("the broker closed the connection")])
+def test_what_a_broker_says_of_a_token_is_told_and_the_token_is_not(end: Exception) -> None:
     sent: list[bytes] = []
 
     def send(message: bytes) -> bytes:
         sent.append(message)
         if len(sent) == 2:
-            raise RejectedError("no")
+            raise end
         return b'{"status":"invalid_token","scope":"a.b.c"}'
 
     tokens = TokenSource(lambda: Token("a.b.c", LATER, "ada"))

@@ -542,7 +542,13 @@ def test_brokers_before_volumes_were_told_name_only_what_is_offline() -> None:
 
 def test_a_cluster_without_the_request_is_told_of_once() -> None:
     nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
-    assert read_volumes(nobody) == ((), "this cluster does not offer DescribeLogDirs")
+    with pytest.raises(NotOffered, match="this cluster does not offer DescribeLogDirs"):
+        read_volumes(nobody)
+    found, untold = read_volumes({**nobody, 3: described_volumes(("/a", 0, 9, 1))})
+    assert (found, untold) == (
+        (LogDir(3, "/a", 9, 1),),
+        "broker 1: this cluster does not offer DescribeLogDirs",
+    )
 
 
 def test_who_does_not_tell_of_volumes_is_named() -> None:

@@ -170,6 +170,14 @@ def test_a_part_that_is_not_told_matters_if_its_rule_would(
     assert (other.unchecked, other.verdict) == ((), HealthVerdict.HEALTHY)
 
 
+def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
+    why = "this cluster does not offer DescribeLogDirs"
+    changes = {"unread": {Part.LOG_DIRS: why}, "not_offered": frozenset({Part.LOG_DIRS})}
+    report = Examination().examine(Saying(memory, changes=changes))
+    assert report.unchecked == (UncheckedRule("KF310", f"{Part.LOG_DIRS}: {why}", matters=False),)
+    assert report.verdict is HealthVerdict.HEALTHY
+
+
 def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
     wanted = (declared("hidden"), group("g", members={"expected": 2}))
     for one in wanted:

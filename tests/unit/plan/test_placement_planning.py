@@ -14,7 +14,7 @@ from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition, parse_assignment
 from kafkaform.core.model import Desired, FieldChange, Plan, Status, Update
 from kafkaform.core.moves import MoveOptions
@@ -163,6 +163,32 @@ def test_what_brokers_refuse_without_places_too_stays_refused() -> None:
     bad = declared("a", 4, 2, retention_ms="-7")
     (planned,) = plan_for(cluster, bad).changes
     assert planned.status is Status.REFUSED
+
+
+class Fixed(MemoryCluster):
+    """A cluster that moves no replicas, and alters no configs, as Azure Event Hubs does not."""
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        lacking = {
+            Reassign: NotOffered("AlterPartitionReassignments"),
+            AlterConfigs: NotOffered("AlterConfigs"),
+        }
+        return [lacking.get(type(operation)) for operation in operations]
+
+
+def test_what_a_cluster_does_not_offer_is_refused_with_the_reason() -> None:
+    cluster = Fixed(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
+    placed(cluster, "a", [1, 2], [2, 3])
+    (moved,) = plan_for(cluster, declared("a", 2, 3)).changes
+    assert (moved.status, moved.reason) == (
+        Status.REFUSED,
+        "this cluster does not offer AlterPartitionReassignments",
+    )
+    (altered,) = plan_for(cluster, declared("a", 2, 2, retention_ms="9")).changes
+    assert (altered.status, altered.reason) == (
+        Status.REFUSED,
+        "this cluster does not offer AlterConfigs",
+    )
 
 
 def carried_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:

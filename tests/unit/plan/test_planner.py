@@ -162,6 +162,27 @@ def test_delete_needs_consent() -> None:
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
 
 
+def test_a_deletion_by_name_needs_a_second_consent() -> None:
+    """A topic without an id may have been made again under its name."""
+    nameless = replace(live(), uid=None)
+    change = one(gone(), nameless)
+    assert (change.status, change.reason) == (
+        Status.NEEDS_CONSENT,
+        "needs consent to delete, delete-by-name",
+    )
+    for half in ("delete", "delete-by-name"):
+        assert one(gone(allow={half: "unused"}), nameless).status is Status.NEEDS_CONSENT
+    allowed = one(gone(allow={"delete": "unused", "delete-by-name": "no ids here"}), nameless)
+    assert allowed.status is Status.PLANNED
+    assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), None),)
+    for hazard in ("delete", "delete-by-name"):
+        refused = one(gone(allow={"delete": "x", "delete-by-name": "x"}), nameless, forbid=(hazard,))
+        assert (refused.status, refused.reason) == (
+            Status.REFUSED,
+            f"{hazard} is forbidden on this cluster",
+        )
+
+
 def test_nothing_to_do() -> None:
     plan = plan_of([wanted(), gone("u")], live())
     assert plan == Plan("cluster", unchanged=2)

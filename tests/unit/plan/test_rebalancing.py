@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 import pytest
 
 from kafkaform.apply.executor import apply
@@ -9,10 +11,11 @@ from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import KafkaformError, UsageError
-from kafkaform.core.layout import Broker, parse_assignment
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
+from kafkaform.core.layout import Broker, TopicPartition, parse_assignment
 from kafkaform.core.model import Desired, Status, Update
 from kafkaform.core.moves import MoveOptions
+from kafkaform.core.operations import Operation
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from tests.support.move_scenes import laid_out, now_on
 from tests.support.scenes import FakeClock, topic
@@ -143,6 +146,26 @@ def test_the_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluste
     assert isinstance(planned.change, Update)
     (field,) = planned.change.fields
     assert "about 6 seconds at 100 bytes/s per broker" in field.assessment.reason
+
+
+class Fixed(MemoryCluster):
+    """A cluster that moves no replicas, and tells no sizes, as Amazon MSK Serverless does not."""
+
+    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
+        return [NotOffered("AlterPartitionReassignments") for _ in operations]
+
+    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        raise NotOffered(f"DescribeLogDirs of {len(partitions)}")
+
+
+def test_a_cluster_that_moves_no_replicas() -> None:
+    fixed = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
+    laid_out(fixed, "a", ((1,), (1,)))
+    with pytest.raises(NotOffered, match="this cluster does not offer AlterPartitionReassignments"):
+        rebalanced(fixed)
+    even = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
+    laid_out(even, "a", ((1,), (2,)))
+    assert rebalanced(even).plan.changes == ()
 
 
 def test_static_topics() -> None:

@@ -160,6 +160,20 @@ def test_what_is_refused_whole_is_answered_in_the_brokers_place() -> None:
     assert (refused["name"], refused["error_code"]) == ("t", 42)
 
 
+def test_null_stays_null_in_what_is_passed_on() -> None:
+    api, seen = APIS[CREATE_PARTITIONS], []
+
+    def answer(_key: int, version: int, rest: bytes) -> bytes:
+        seen.append(rest[2:])
+        return body_of(api.response, version, 2, {"throttle_ms": 0, "results": ()})
+
+    given = {"name": "t", "count": 4, "assignments": None}
+    body = body_of(api.request, 1, 2, {"topics": [given], "timeout_ms": 1, "validate_only": True})
+    with connected(REDPANDA, answer) as (client, _):
+        ask(client, CREATE_PARTITIONS, 1, body)
+    assert seen == [body]
+
+
 def test_an_answer_of_the_proxy_waits_for_those_before_it() -> None:
     denied = Profile("x", denied={DESCRIBE_LOG_DIRS: Refusal(31, "no")})
     with connected(denied) as (client, _):

@@ -70,7 +70,7 @@ def spoken(connection: socket.socket) -> bytes | None:
 
 @contextmanager
 def between(kafka: DevCluster, key: int, lie: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
-    """A proxy before the broker, which lies to one request of our own bytes; gives its address.
+    """A proxy before the broker, which lies to one request of our own connections; gives its address.
 
     Those connections are told by their first request: librdkafka asks for the versions in another way.
     """
@@ -163,12 +163,12 @@ def test_requests_are_logged_that_were_answered_and_that_were_not(
         "librdkafka: describe_cluster, answered, N",
         "librdkafka: describe_configs of 1, answered, N",
     ]
-    tries = 6  # on the connection that was begun beside librdkafka's, and on five new ones
-    assert [line for line in told if not line.startswith("librdkafka: ")] == [
-        f"{address}: connected in N",
-        f"{address}: ApiVersions v2, sent N, received N, N",
-        f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N",
-    ] * tries
+    # Again and again, on new connections: two threads ask, so how often is by chance.
+    asked = [line for line in told if not line.startswith("librdkafka: ")]
+    assert asked[:2] == [f"{address}: connected in N", f"{address}: ApiVersions v2, sent N, received N, N"]
+    hung_up = f"{address}: Metadata v12, sent N, no answer: the broker closed the connection, N"
+    assert {*asked} == {*asked[:2], hung_up}
+    assert asked.count(hung_up) > 1
 
 
 @pytest.mark.usefixtures("soon")

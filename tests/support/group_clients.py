@@ -165,7 +165,7 @@ def commit(bootstrap_servers: str, group: str, offsets: Mapping[tuple[str, int],
 
 
 class Heartbeats:
-    """A member that only sends heartbeats, in our own bytes: no client for Python can be such a member.
+    """A member that only sends heartbeats, on our own connection: no client for Python can be such a member.
 
     Args:
         bootstrap_servers: Where.

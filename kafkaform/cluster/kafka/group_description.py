@@ -24,7 +24,7 @@ from kafkaform.cluster.wire.group_messages import (
     FIND_COORDINATOR,
     FIND_COORDINATORS,
 )
-from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered
 from kafkaform.core.groups import Group, Member
 
 if TYPE_CHECKING:
@@ -89,12 +89,13 @@ def _coordinators(
 
 
 def _found_coordinators(connection: Connection, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
-    if connection.offers(FIND_COORDINATORS):
+    try:
         (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": _GROUP, "keys": names}])
-        coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
-        return coordinators
-    found = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
-    return [{**coordinator, "key": name} for name, coordinator in zip(names, found, strict=True)]
+    except NotOffered:
+        found = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
+        return [{**coordinator, "key": name} for name, coordinator in zip(names, found, strict=True)]
+    coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
+    return coordinators
 
 
 _STATES = {
@@ -165,7 +166,7 @@ def _consumer_group(described: Any) -> Group:
     )
 
 
-# --- in our own bytes ------------------------------------------------------------------------------
+# --- on our own connections -------------------------------------------------------------------------
 
 
 def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
+from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.transport.connection import settle
 from kafkaform.resources.topic import is_topic
@@ -26,7 +27,7 @@ BATCH = 200
 
 
 class Prefetch:
-    """A thread that connects, reads the facts and all topics' names, and the configs of expected topics.
+    """Two threads that connect and read: one the facts, one all topics' names and expected topics' configs.
 
     Most of that is waiting: for connections, TLS and distant brokers, and for brokers to describe thousands
     of topics. What goes wrong is raised to whoever takes the result, so that wrong manifests are told first,
@@ -43,7 +44,9 @@ class Prefetch:
         self._next: list[str] = []
         self._expected: SimpleQueue[Sequence[str] | None] = SimpleQueue()
         # A daemon: a cluster that does not answer must not keep an interrupted process alive.
-        Thread(target=self._read, name="kafkaform-prefetch", daemon=True).start()
+        # Two, as each has a client of its own to log in with.
+        for name, work in (("facts", self._read_facts), ("topics", self._read_topics)):
+            Thread(target=work, name=f"kafkaform-prefetch-{name}", daemon=True).start()
 
     def expect(self, ref: ResourceRef) -> None:
         """Take a resource that will be asked for."""
@@ -59,7 +62,8 @@ class Prefetch:
         return self._facts.result()
 
     def source(self) -> TopicSource:
-        """Return a source of topics that has what was prefetched; raises what reading it raised."""
+        """Return a source of topics that has what was prefetched; raises what reading either raised."""
+        self.facts()
         self._expected.put(self._next)
         self.end()
         return self._source.result()
@@ -68,15 +72,16 @@ class Prefetch:
         """Let the thread come to its end: nothing more is expected."""
         self._expected.put(None)
 
-    def _read(self) -> None:
-        self._connection.begin()
-        if settle(self._facts, lambda: read_facts(self._connection)):
-            settle(self._source, self._topics)
-        else:
-            self._source.set_exception(self._facts.exception())
+    def _read_facts(self) -> None:
+        settle(self._facts, lambda: read_facts(self._connection))
+
+    def _read_topics(self) -> None:
+        settle(self._source, self._topics)
 
     def _topics(self) -> TopicSource:
-        source = topic_source(self._connection)
+        # librdkafka, which `topic_source` waits for, says whether anybody is there: `facts` does so.
+        swift = WireReader.usable(self._connection)
+        source = WireReader(self._connection) if swift else topic_source(self._connection)
         names = source.names()
         known = frozenset(names)
         configs: Answers[Configs] = Answers()

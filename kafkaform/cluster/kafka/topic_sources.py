@@ -1,4 +1,4 @@
-"""Asking about topics: in our own bytes, a tenth of what the clients need for it.
+"""Asking about topics: on our own connections, in a tenth of the time that librdkafka takes.
 
 Every broker understands what librdkafka sends.
 """
@@ -111,7 +111,7 @@ class WireReader:
 
     @classmethod
     def usable(cls, connection: Connection) -> bool:
-        """Return whether our own bytes reach the brokers, and these speak the versions that are read here."""
+        """Return whether our own connections reach the brokers, and these offer the versions that are read here."""
         try:
             return connection.offers(METADATA) and connection.offers(TOPIC_CONFIGS)
         except KafkaformError:

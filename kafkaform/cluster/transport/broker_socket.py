@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from collections import deque
+from itertools import islice
 from struct import Struct, pack
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,12 @@ READ_TIMEOUT_S = 30.0
 """The time that one reading request may take once the cluster has answered."""
 IN_FLIGHT = 4
 """The requests that wait for an answer at a time on one connection; Kafka's own clients send five at most."""
+HELD = 200_000
+"""The bytes that may be sent behind a request that has no answer yet.
+
+A broker takes up no further request before its answer is read. What the sockets do not hold meanwhile
+(socket.receive.buffer.bytes is 100 KiB) would wait for the broker, and the broker for us.
+"""
 
 _AT_ONCE = 1 << 20
 """The bytes that are held ready for an answer at first: its length is believed only as its bytes arrive."""
@@ -61,7 +68,8 @@ class BrokerSocket:
         address: Host and port of the broker.
         settings: How to connect.
         tokens: Where the tokens of OAUTHBEARER come from.
-        connect_s: How long connecting may take, the TLS handshake included.
+        connect_s: How long it may take until the broker has answered, the TLS handshake included; the
+            login takes CONNECT_TIMEOUT_S more at most.
 
     Attributes:
         address: Its host and port.
@@ -101,7 +109,7 @@ class BrokerSocket:
             raise self._failure(error) from error
         _log.debug("%s: connected in %.1f ms", self._name, _ms_since(begun))
         try:
-            self.offered = self._versions()
+            self.offered = self._versions(begun + connect_s)
             self._log_in()
         except BaseException:
             self.close()
@@ -128,12 +136,14 @@ class BrokerSocket:
         what = f"{request_type.name} v{version}"
         try:
             with self._one_at_a_time:
+                if self.closed:  # by another thread, whose request failed
+                    raise ConnectionResetError("the connection was closed")
                 if self._renew_at is not None and time.monotonic() > self._renew_at:
                     self._log_in()
                 answers = self._exchanged(request_type, version, bodies, timeout_s)
         except TimeoutError as error:
             raise OutcomeUnknown(
-                f"{self._name}: {what} timed out after {timeout_s:g} s",
+                f"{self._name}: {what} timed out after {round(timeout_s, 1):g} s",
                 hint="check whether this broker is overloaded or the network is slow, then try again",
             ) from error
         except _MalformedError as error:
@@ -159,8 +169,8 @@ class BrokerSocket:
         self.closed = True
         self._socket.close()
 
-    def _versions(self) -> Offered:
-        (answer,) = self.ask(API_VERSIONS, [{}], CONNECT_TIMEOUT_S)
+    def _versions(self, deadline: float) -> Offered:
+        (answer,) = self.ask(API_VERSIONS, [{}], deadline - time.monotonic())
         if answer["error_code"]:
             raise malformed(self._name, f"{API_VERSIONS.name} v2", f"error {answer['error_code']}")
         return {api["key"]: (api["least"], api["most"]) for api in answer["api_keys"]}
@@ -173,12 +183,21 @@ class BrokerSocket:
         from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
 
         begun, self._renew_at = time.monotonic(), None
-        (handshake,) = self.ask(SASL_HANDSHAKE, [{"mechanism": sasl.mechanism}], CONNECT_TIMEOUT_S)
+        patience_s = CONNECT_TIMEOUT_S  # for all answers; getting a token has a limit of its own
+
+        def ask(request_type: RequestType[Any], request: Any) -> Any:
+            nonlocal patience_s
+            asked = time.monotonic()
+            (answer,) = self.ask(request_type, [request], patience_s)
+            patience_s -= time.monotonic() - asked
+            return answer
+
+        handshake = ask(SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
         if handshake["error_code"]:
             raise mechanism_refused(sasl, self.address, handshake["mechanisms"])
 
         def send(message: bytes) -> bytes:
-            (answer,) = self.ask(SASL_AUTHENTICATE, [{"auth_bytes": message}], CONNECT_TIMEOUT_S)
+            answer = ask(SASL_AUTHENTICATE, {"auth_bytes": message})
             if answer["error_code"] == KafkaError.SASL_AUTHENTICATION_FAILED:
                 raise RejectedError(answer["error_message"] or "the broker does not say why")
             if answer["error_code"]:
@@ -196,8 +215,8 @@ class BrokerSocket:
         answers: list[bytes] = []
         what = f"{request_type.name} v{version}"
         try:
-            for number, body in enumerate(bodies):
-                if number >= IN_FLIGHT:
+            for body in bodies:
+                while not self._has_room(len(body)):
                     answers.append(self._receive(request_type, version, time.monotonic() + timeout_s))
                 self._send(request_type, version, body, time.monotonic() + timeout_s)
             while len(answers) < len(bodies):
@@ -207,6 +226,11 @@ class BrokerSocket:
                 sent.log(self._name, what, f"no answer: {str(error) or type(error).__name__}")
             raise
         return answers
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether a request can be sent before the answers to others have been read."""
+        behind = sum(sent.size for sent in islice(self._waiting, 1, None))
+        return not self._waiting or (len(self._waiting) < IN_FLIGHT and behind + size <= HELD)
 
     def _send(self, request_type: RequestType[Any], version: int, body: bytes, deadline: float) -> None:
         head = pack(">hhih", request_type.key, version, self._sent, len(self._client)) + self._client
@@ -252,11 +276,12 @@ class BrokerSocket:
 
     def _failure(self, error: Exception, during: str = "") -> ClusterError:
         text = f"{self._name}: {one_line(str(error))}{during}"
-        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        hung_up = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        if isinstance(error, ssl.SSLError) and not hung_up:
             return AuthenticationFailed(
                 text, hint="check security.protocol, ssl.ca.location, and the host name in the certificate"
             )
-        return (HungUpError if isinstance(error, ConnectionError | ssl.SSLEOFError) else ClusterError)(text)
+        return (HungUpError if hung_up else ClusterError)(text)
 
 
 class _Sent:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
@@ -39,6 +41,8 @@ _AT_A_TIME = 32
 """The most brokers that are asked at a time."""
 _LEAST_PATIENCE_S = 2.0
 """The time that a bootstrap server may take to answer, however many there are."""
+_ELECTION_S = 20.0
+"""The time that the election of a controller may take: ZooKeeper misses one that died after 18 s."""
 _TRIES = 5
 _PAUSE_S = 0.1
 _FINAL = (
@@ -118,11 +122,18 @@ class Brokers:
         """Ask for what is the controller's; returns its answer.
 
         Any broker passes it on (KIP-590), but where ZooKeeper elects the controller: it is asked itself then.
+        While it moves, brokers know none, or the one that was: they refuse, and nothing was done.
         """
+        deadline = time.monotonic() + min(timeout_s, _ELECTION_S)
         (answer,) = self.ask(request_type, [request], timeout_s=timeout_s)
-        if _is_of_no_controller(answer):
+        while _is_of_no_controller(answer):
             (metadata,) = self.ask(METADATA, [()], timeout_s=timeout_s)
-            (answer,) = self.ask(request_type, [request], metadata.controller, timeout_s)
+            if metadata.controller in metadata.brokers:
+                (answer,) = self.ask(request_type, [request], metadata.controller, timeout_s)
+            if time.monotonic() > deadline:
+                break
+            if _is_of_no_controller(answer):
+                time.sleep(_PAUSE_S)
         return answer
 
     def ask_each(
@@ -149,8 +160,25 @@ class Brokers:
 
         if not requests:
             return {}
-        with ThreadPoolExecutor(min(_AT_A_TIME, len(requests))) as pool:
-            return dict(zip(requests, pool.map(ask_node, requests), strict=True))
+        waiting: SimpleQueue[int] = SimpleQueue()
+        answers: dict[int, Future[T | ClusterError]] = {}
+        for node in requests:
+            answers[node] = Future()
+            waiting.put(node)
+
+        def work() -> None:
+            with suppress(Empty):
+                while True:
+                    node = waiting.get_nowait()
+                    try:
+                        answers[node].set_result(ask_node(node))
+                    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+                        answers[node].set_exception(error)
+
+        # No pool of threads, which waits for all of them at the end: Ctrl-C must not wait for a deaf broker.
+        for _ in range(min(_AT_A_TIME, len(requests))):
+            Thread(target=work, name="kafkaform-ask", daemon=True).start()
+        return {node: answer.result() for node, answer in answers.items()}
 
     def close(self) -> None:
         """Close what was opened."""
@@ -181,9 +209,9 @@ class Brokers:
         opened = retried(lambda: self._socket(node, timeout_s))
         try:
             return self._asked_of(opened, node, request_type, requests, timeout_s)
-        except _FINAL:
+        except (AuthenticationFailed, NotOffered, OutcomeUnknown):
             raise
-        except ClusterError as error:
+        except ClusterError as error:  # an answer that cannot be read is lost, too
             raise OutcomeUnknown(f"no answer: {error.message}") from error
 
     def _asked_of(
@@ -262,5 +290,7 @@ class Brokers:
 
 def _is_of_no_controller(answer: Any) -> bool:
     """Return whether a broker says that it is not the controller, of the whole request or of each part."""
-    parts = [answer, *answer.get("topics", ())]
+    topics = answer.get("topics", ())
+    partitions = (partition for topic in topics for partition in topic.get("partitions", ()))
+    parts = (answer, *topics, *partitions)
     return any(part.get("error_code") == KafkaError.NOT_CONTROLLER for part in parts)

@@ -8,7 +8,7 @@ from collections.abc import Sized
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from threading import RLock, Thread
+from threading import RLock
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -247,16 +247,6 @@ class Connection:
         except KafkaException as error:
             raise translate(error) from error
         return description
-
-    def begin(self) -> None:
-        """Connect to a broker in the background, while librdkafka does; so that logins overlap."""
-        Thread(target=self._begin, name="kafkaform-connect", daemon=True).start()
-
-    def _begin(self) -> None:
-        try:
-            self.offered()
-        except KafkaformError as error:  # whoever asks next connects anew, and is told
-            _log.debug("not connected ahead: %s", error.message)
 
     def offers(self, request_type: RequestType[Any], node: int | None = None) -> bool:
         """Return whether a broker offers a request in a version that is known here; None asks any broker."""

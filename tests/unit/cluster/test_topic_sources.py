@@ -1,4 +1,4 @@
-"""The two ways of reading topics: our own bytes must say exactly what librdkafka says."""
+"""The two ways of reading topics: our own connections must say exactly what librdkafka says."""
 
 from __future__ import annotations
 

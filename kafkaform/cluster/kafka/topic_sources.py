@@ -111,7 +111,7 @@ class WireReader:
 
     @classmethod
     def usable(cls, connection: Connection) -> bool:
-        """Return whether our own connections reach the brokers, and these offer the versions that are read here."""
+        """Return whether our own connections reach brokers that offer the versions which are read here."""
         try:
             return connection.offers(METADATA) and connection.offers(TOPIC_CONFIGS)
         except KafkaformError:

@@ -219,11 +219,10 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
     assert isinstance(caught.value, HungUpError) == (answer is None)
 
 
-def test_the_versions_are_waited_for_no_longer_than_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 0.2)
+def test_the_versions_are_waited_for_no_longer_than_for_a_connection() -> None:
     told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
     with broker(lambda *_: b"", versions=Drip) as server, told:
-        opened(server)
+        BrokerSocket(server.address, NOBODY, connect_s=0.2)
 
 
 @pytest.mark.parametrize(
@@ -745,4 +744,79 @@ def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> Non
             cluster.ask(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
         assert cluster.ask(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
+        cluster.close()
+
+
+# --- under strain ----------------------------------------------------------------------------------
+
+
+def test_large_requests_do_not_wait_for_a_broker_that_waits_for_us() -> None:
+    """A broker takes up no further request before its answer is read."""
+    with broker(lambda _, body: body * 3) as server:
+        one = opened(server)
+        bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
+        assert one.ask(ECHO, bodies, timeout_s=10) == [body * 3 for body in bodies]
+        one.close()
+
+
+def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
+    with broker(lambda *_: b"here") as server:
+        cluster = brokers(server)
+        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        used = cluster._open[None]
+        used.close()
+        with pytest.raises(HungUpError, match="was closed"):
+            used.ask(ECHO, [b""])
+        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        cluster.close()
+
+
+def test_a_controller_that_moves_is_asked_where_it_arrives() -> None:
+    """Brokers with ZooKeeper know none for a while, or the one that was."""
+    known = [-1, 1, 2]
+    refused, done = pack(">ih", 0, 41) + b"\x00\x01\x00", pack(">ih", 0, 0) + b"\x00\x01\x00"
+
+    def answer(key: int, _: bytes) -> bytes:
+        if key != 3:
+            return refused
+        controller = known.pop(0) if len(known) > 1 else known[0]
+        return metadata((1, first), (2, second), controller=controller)
+
+    with broker(lambda *_: done) as second, broker(answer) as first:
+        connection = Connection({}, lambda: settings(first))
+        assert read_running(connection, 5) == {}
+        assert len(second.heard) == 1
+        connection.close()
+
+
+def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> None:
+    damaged: RequestType[bytes] = RequestType(
+        1_002, "Change", (0, 0), 1, as_it_is, lambda *_: [][0], changes=True
+    )
+    with broker(lambda *_: b"") as server:
+        cluster = brokers(server)
+        with pytest.raises(OutcomeUnknown, match=r"no answer: .*malformed answer to Change"):
+            cluster.ask(damaged, [b""])
+        assert len(server.heard) == 1
+        cluster.close()
+
+
+def test_a_login_has_one_deadline_for_all_of_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 0.5)
+
+    def answer(key: int, _: bytes) -> object:
+        time.sleep(0.3)
+        return handshake(0) if key == 17 else ...
+
+    told = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[12] s")
+    with asking_for_logins(answer) as server, told:
+        BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
+
+
+def test_what_goes_wrong_while_one_of_several_brokers_is_asked_is_raised() -> None:
+    broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], as_it_is)
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
+        cluster = brokers(server)
+        with pytest.raises(IndexError):
+            cluster.ask_each(broken, b"", 1.0)
         cluster.close()

@@ -129,7 +129,13 @@ class Brokers:
         while _is_of_no_controller(answer):
             (metadata,) = self.ask(METADATA, [()], timeout_s=timeout_s)
             if metadata.controller in metadata.brokers:
-                (answer,) = self.ask(request_type, [request], metadata.controller, timeout_s)
+                try:
+                    (answer,) = self.ask(request_type, [request], metadata.controller, timeout_s)
+                except _FINAL:
+                    raise
+                except ClusterError:  # it has just died, and is named until ZooKeeper misses it
+                    if time.monotonic() > deadline:
+                        raise
             if time.monotonic() > deadline:
                 break
             if _is_of_no_controller(answer):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 import socket
 import ssl
 import time
@@ -20,7 +22,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafkaform.cluster.kafka.reassignments import read_running
+from kafkaform.cluster.kafka.reassignments import elect_leaders, read_running
 from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
@@ -38,6 +40,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.layout import Reassignment
+from kafkaform.core.lock import unguarded
 from tests.support.certificates import self_signed
 from tests.support.scenes import logged
 
@@ -49,7 +52,7 @@ def as_it_is(body: bytes, _version: int) -> bytes:
 ECHO = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, as_it_is, largest=10_000_000)
 TAGGED = RequestType(1_001, "Tagged", (0, 0), 0, as_it_is, as_it_is)
 CHANGE = RequestType(1_002, "Change", (0, 0), 1, as_it_is, as_it_is, changes=True)
-FLEXIBLE = (TAGGED.key, 3, 46)
+FLEXIBLE = (TAGGED.key, 3, 43, 46)
 VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3), 1_001: (0, 1), 1_002: (0, 0)}
 
 
@@ -771,22 +774,82 @@ def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
         cluster.close()
 
 
-def test_a_controller_that_moves_is_asked_where_it_arrives() -> None:
-    """Brokers with ZooKeeper know none for a while, or the one that was."""
-    known = [-1, 1, 2]
-    refused, done = pack(">ih", 0, 41) + b"\x00\x01\x00", pack(">ih", 0, 0) + b"\x00\x01\x00"
+def test_an_election_is_asked_of_the_controller_and_again_while_it_moves() -> None:
+    """Where ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
 
-    def answer(key: int, _: bytes) -> bytes:
-        if key != 3:
-            return refused
-        controller = known.pop(0) if len(known) > 1 else known[0]
-        return metadata((1, first), (2, second), controller=controller)
+    def elected(error: bytes) -> bytes:
+        return bytes(6) + b"\x02\x02t\x02" + bytes(4) + error + b"\x00" + bytes(3)
 
-    with broker(lambda *_: done) as second, broker(answer) as first:
+    controllers = [-1, 9, 3, 3, 1, 2]
+    offered = {3: (0, 12), 43: (0, 2)}
+
+    def first_answer(key: int, _: bytes) -> bytes:
+        if key == 3:  # none, one that is down, one that has just died, one that was it, and the new one
+            controller = controllers.pop(0) if len(controllers) > 1 else controllers[0]
+            return metadata((1, first), (2, second), (3, gone), controller=controller)
+        return elected(pack(">h", 41))
+
+    with broker(lambda *_: b"") as gone:
+        pass
+    with (
+        broker(lambda *_: elected(bytes(2)), versions=lambda: told_versions(offered)) as second,
+        broker(first_answer, versions=lambda: told_versions(offered)) as first,
+    ):
         connection = Connection({}, lambda: settings(first))
-        assert read_running(connection, 5) == {}
+        assert elect_leaders(connection, [("t", 0)], unguarded) == {("t", 0): None}
         assert len(second.heard) == 1
         connection.close()
+
+
+def test_where_no_controller_is_elected_in_time_the_refusal_is_told() -> None:
+    answer = pack(">ih", 0, 41) + b"\x00\x01\x00"
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
+        connection = Connection({}, lambda: settings(server))
+        begun = time.monotonic()
+        with pytest.raises(RequestRejected) as caught:
+            read_running(connection, 0.5)
+        assert caught.value.code == "NOT_CONTROLLER"
+        assert 0.5 < time.monotonic() - begun < 3
+        connection.close()
+
+
+def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
+    def interrupt() -> None:
+        while not any(key == ECHO.key for key, *_ in server.heard):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else ...) as server:
+        cluster = brokers(server)
+        Thread(target=interrupt, daemon=True).start()
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            cluster.ask_each(ECHO, b"", 10.0)
+        assert time.monotonic() - begun < 5
+        cluster.close()
+
+
+def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> None:
+    """The connection is closed under it, as it is out of step."""
+    answers: list[object] = [..., b"second"]
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as server:
+        cluster = brokers(server)
+        cluster.offered(1)
+        told: list[object] = []
+
+        def ask_first() -> None:
+            with pytest.raises(OutcomeUnknown):
+                cluster.ask(ECHO, [b""], 1, timeout_s=0.5)
+            told.append("first")
+
+        thread = Thread(target=ask_first, daemon=True)
+        thread.start()
+        while not any(key == ECHO.key for key, *_ in server.heard):
+            time.sleep(0.01)
+        assert cluster.ask(ECHO, [b""], 1) == [b"second"]
+        thread.join(5)
+        assert told == ["first"]
+        cluster.close()
 
 
 def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> None:

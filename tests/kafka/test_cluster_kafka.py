@@ -16,17 +16,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.topic_sources import WireReader
-from kafkaform.cluster.wire.message_schema import (
-    BOOLEAN,
-    INT8,
-    INT16,
-    INT32,
-    NULLABLE_STRING,
-    STRING,
-    array,
-    message,
-    struct,
-)
+from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, RequestRejected
 from kafkaform.core.model import Desired, Observation, ResourceRef
 from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
@@ -461,38 +451,13 @@ def test_a_default_that_was_set_for_the_whole_cluster_is_the_default(
     eventually(real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") != "2000000")
 
 
-INCREMENTAL_ALTER_CONFIGS = message(
-    44,
-    "IncrementalAlterConfigs",
-    (0, 1),
-    1,
-    struct(
-        resources=array(
-            struct(
-                type=INT8,
-                name=STRING,
-                configs=array(struct(name=STRING, operation=INT8, value=NULLABLE_STRING)),
-            )
-        ),
-        validate_only=BOOLEAN,
-    ),
-    struct(
-        throttle_ms=INT32,
-        responses=array(
-            struct(error_code=INT16, error_message=NULLABLE_STRING, type=INT8, name=STRING),
-        ),
-    ),
-    changes=True,
-)
-
-
 def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None:
     """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
     config = {"name": name, "operation": int(value is None), "value": value}
     request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
     with connected(kafka.bootstrap_servers) as connection:
-        answer = connection.ask_controller(INCREMENTAL_ALTER_CONFIGS, request, TIMEOUT_S)
-    assert [response["error_code"] for response in answer["responses"]] == [0]
+        answer = connection.ask_controller(ALTER_CONFIGS, request, TIMEOUT_S)
+    assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
 def test_a_stopped_broker_is_no_change_of_the_replication_factor(

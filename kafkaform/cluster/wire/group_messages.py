@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
+    ERROR,
     INT8,
     INT16,
     INT32,
@@ -23,7 +24,6 @@ from kafkaform.cluster.wire.message_schema import (
     struct,
 )
 
-_ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
 _NODE = {"node_id": INT32, "host": STRING, "port": INT32}
 _DESCRIBE = struct(groups=array(STRING), operations=BOOLEAN)
 
@@ -54,7 +54,7 @@ FIND_COORDINATORS = message(
     (4, 4),
     3,
     struct(key_type=INT8, keys=array(STRING)),
-    struct(throttle_ms=INT32, coordinators=array(struct(key=STRING, **_NODE, **_ERROR))),
+    struct(throttle_ms=INT32, coordinators=array(struct(key=STRING, **_NODE, **ERROR))),
 )
 """Of several groups in one request (KIP-699, Kafka 3.0)."""
 
@@ -64,7 +64,7 @@ FIND_COORDINATOR = message(
     (1, 3),
     3,
     struct(key=STRING, key_type=INT8),
-    struct(throttle_ms=INT32, **_ERROR, **_NODE),
+    struct(throttle_ms=INT32, **ERROR, **_NODE),
 )
 """Of one group, for brokers that answer for one alone."""
 
@@ -109,7 +109,7 @@ DESCRIBE_SHARE = message(
         throttle_ms=INT32,
         groups=array(
             struct(
-                **_ERROR,
+                **ERROR,
                 group_id=STRING,
                 state=STRING,
                 epoch=INT32,
@@ -157,7 +157,7 @@ DESCRIBE_STREAMS = message(
         throttle_ms=INT32,
         groups=array(
             struct(
-                **_ERROR,
+                **ERROR,
                 group_id=STRING,
                 state=STRING,
                 epoch=INT32,
@@ -188,7 +188,7 @@ DESCRIBE_STREAMS = message(
     ),
 )
 
-_SHARE_OFFSET = struct(index=INT32, start_offset=INT64, leader_epoch=INT32, **_ERROR)
+_SHARE_OFFSET = struct(index=INT32, start_offset=INT64, leader_epoch=INT32, **ERROR)
 
 SHARE_OFFSETS = message(
     90,
@@ -209,7 +209,7 @@ SHARE_OFFSETS = message(
             struct(
                 group_id=STRING,
                 topics=array(struct(name=STRING, id=UUID, partitions=array(_SHARE_OFFSET))),
-                **_ERROR,
+                **ERROR,
             )
         ),
     ),
@@ -359,7 +359,7 @@ CONSUMER_HEARTBEAT = message(
     ),
     struct(
         throttle_ms=INT32,
-        **_ERROR,
+        **ERROR,
         member_id=NULLABLE_STRING,
         epoch=INT32,
         interval_ms=INT32,

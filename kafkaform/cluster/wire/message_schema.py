@@ -262,6 +262,10 @@ def _nullable_string(_version: int, flexible: bool) -> Codec:
 NULLABLE_STRING: FieldType = _nullable_string
 
 
+ERROR: Mapping[str, FieldType] = {"error_code": INT16, "error_message": NULLABLE_STRING}
+"""The two fields by which most answers, and the parts of many, say what went wrong."""
+
+
 def _string(version: int, flexible: bool) -> Codec:
     nullable = _nullable_string(version, flexible)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
+    ERROR,
     INT8,
     INT16,
     INT32,
@@ -21,8 +22,6 @@ from kafkaform.cluster.wire.message_schema import (
     since,
     struct,
 )
-
-_ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
 
 API_VERSIONS = message(
     18,
@@ -49,7 +48,7 @@ SASL_AUTHENTICATE = message(
     (0, 2),
     2,
     struct(auth_bytes=OCTETS),
-    struct(**_ERROR, auth_bytes=OCTETS, session_lifetime_ms=since(1, INT64, 0)),
+    struct(**ERROR, auth_bytes=OCTETS, session_lifetime_ms=since(1, INT64, 0)),
 )
 """Version 1 tells how long the login holds (KIP-368)."""
 
@@ -61,10 +60,10 @@ LIST_REASSIGNMENTS = message(
     (0, 0),
     0,
     struct(timeout_ms=INT32, topics=array(struct(name=STRING, partitions=array(INT32)), nullable=True)),
-    struct(throttle_ms=INT32, **_ERROR, topics=array(struct(name=STRING, partitions=array(_RUNNING)))),
+    struct(throttle_ms=INT32, **ERROR, topics=array(struct(name=STRING, partitions=array(_RUNNING)))),
 )
 
-_PARTITION_RESULT = struct(index=INT32, **_ERROR)
+_PARTITION_RESULT = struct(index=INT32, **ERROR)
 
 ALTER_REASSIGNMENTS = message(
     45,
@@ -81,7 +80,7 @@ ALTER_REASSIGNMENTS = message(
         ),
     ),
     struct(
-        throttle_ms=INT32, **_ERROR, topics=array(struct(name=STRING, partitions=array(_PARTITION_RESULT)))
+        throttle_ms=INT32, **ERROR, topics=array(struct(name=STRING, partitions=array(_PARTITION_RESULT)))
     ),
 )
 """Asked for twice, a reassignment is the same one; replicas of null cancel it."""
@@ -106,7 +105,7 @@ DELETE_TOPICS = message(
     (6, 6),
     4,
     struct(topics=array(struct(name=NULLABLE_STRING, topic_id=UUID)), timeout_ms=INT32),
-    struct(throttle_ms=INT32, topics=array(struct(name=NULLABLE_STRING, topic_id=UUID, **_ERROR))),
+    struct(throttle_ms=INT32, topics=array(struct(name=NULLABLE_STRING, topic_id=UUID, **ERROR))),
     changes=True,
 )
 """By id, which version 6 has (KIP-516, Kafka 2.8)."""
@@ -126,7 +125,7 @@ ALTER_CONFIGS = message(
         ),
         validate_only=BOOLEAN,
     ),
-    struct(throttle_ms=INT32, resources=array(struct(**_ERROR, type=INT8, name=STRING))),
+    struct(throttle_ms=INT32, resources=array(struct(**ERROR, type=INT8, name=STRING))),
 )
 """confluent-kafka has it, but waits for the controller it knows, 30 s long if that broker is down."""
 

@@ -6,7 +6,6 @@ With more topics, or after members came and went, an assignor may give other par
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
-from spark_validation.windows import FEWEST_PER_PARTITION
+from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,6 +67,10 @@ def _listed(partitions: Sequence[int]) -> str:
     return f"Partitions {', '.join(most)} and {last}"
 
 
+PASSES = 3
+"""How many samples of a topic are read at most, each larger than the one before."""
+ENOUGH = 0.9
+"""The part of the wanted records with which reading ends."""
 _RESERVE = 1.2
 """A second sample is larger by this factor than the first one asks for: the width of an interval from few
 replicates is itself uncertain."""
@@ -144,30 +147,42 @@ def analyse(
     return replace(result, advice=advise(result, limits))
 
 
-def needed(result: TopicResult, precision: float, plan: SamplePlan) -> int | None:
-    """Return how many records a larger sample needs for every share to be as precise as wanted.
+def needed(
+    result: TopicResult, plan: SamplePlan, *, records: int, precision: float | None
+) -> SamplePlan | None:
+    """Return the larger sample that a topic needs, first for enough records and then to be precise enough.
 
-    The square of the half width goes with 1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That
-    holds while longer windows bring other keys; where keys come in long bursts, a larger sample brings less.
+    At most PASSES samples of a topic are read, the first one included. Its records count, and not the
+    offsets, of which some or most may have no record. The square of the half width of an interval goes with
+    1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That holds while longer windows bring other
+    keys; where keys come in long bursts, a larger sample brings less.
 
     Args:
-        result: Of the first sample.
-        precision: The wanted half width of the widest interval of a partition's or a key's share.
-        plan: Of the first sample.
+        result: Of the sample that was read.
+        plan: Of this sample.
+        records: How many records are wanted.
+        precision: The wanted half width of the widest interval of a partition's or a key's share; None if
+            none is.
 
     Returns:
-        The records; None if the sample is large enough, or has everything.
+        The plan, to be read from its beginning; None if the sample is large enough, or has everything.
 
     Raises:
         ValueError: The precision is not above 0.
     """
-    if precision <= 0.0:
+    if precision is not None and precision <= 0.0:
         raise ValueError(f"a precision must be above 0, not {precision}")
-    achieved, population, read = result.sample.achieved, result.sample.population, plan.records
-    if achieved is None or achieved <= precision or read >= population:
+    if plan.full:
         return None
-    remaining = (1.0 / read - 1.0 / population) * (precision / achieved) ** 2 / _RESERVE
-    return min(population, max(read + 1, math.ceil(1.0 / (1.0 / population + remaining))))
+    found = [partition.sampled_records for partition in result.partitions]
+    most = sum(weight * count for weight, count in zip(plan.weights, found, strict=True))
+    read, achieved = sum(found), result.sample.achieved
+    if not read or read < ENOUGH * min(records, most):
+        return larger_plan(plan, found, share=min(1.0, records / most) if read else 1.0)
+    if precision is None or achieved is None or achieved <= precision or most <= read:
+        return None
+    remaining = (1.0 / read - 1.0 / most) * (precision / achieved) ** 2 / _RESERVE
+    return larger_plan(plan, found, share=1.0 / (1.0 + most * remaining))
 
 
 def _widest(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) -> float | None:

@@ -149,11 +149,11 @@ class JobSettings:
     """Settings of a job: what is read of a topic, and what is reported of it.
 
     Attributes:
-        records: How many records are wanted.
+        records: How many records are wanted; more offsets are read where many have no record.
         seed: Of the windows' places.
         full: Every record is read.
-        precision: The wanted half width of the interval of a share, 0 to 1; more records are read, once,
-            where the first sample does not reach it.
+        precision: The wanted half width of the interval of a share, 0 to 1; more records are read where a
+            sample does not reach it.
         what_if: Partition counts that were asked for.
         show_keys: Whether the keys themselves may be reported.
         since_ms: Where the spans start in time, in milliseconds since 1970; None for all. For the
@@ -206,8 +206,7 @@ def run_topic(
         )
     properties = _with_absolute_paths(kafka)
 
-    def measured(wanted: int) -> tuple[TopicResult, SamplePlan]:
-        plan = plan_windows(spans, records=wanted, seed=settings.seed)
+    def measured(plan: SamplePlan) -> TopicResult:
         what_if_counts = tuple(candidate_counts(len(spans), settings.what_if))
         layout = CountsLayout(
             len(spans),
@@ -218,7 +217,7 @@ def run_topic(
             keep_keys=settings.show_keys,
         )
         counted = _counted(spark, name, plan, layout, properties, on_progress)
-        result = analysis.analyse(
+        return analysis.analyse(
             name,
             counted,
             plan,
@@ -230,15 +229,16 @@ def run_topic(
             precision=settings.precision,
             notes=retention_notes(plan, spans_now()) if spans_now else (),
         )
-        return result, plan
 
-    if settings.full:
-        return measured(sum(span.records for span in spans))[0]
-    result, plan = measured(settings.records)
-    if settings.precision is None:
-        return result
-    more = analysis.needed(result, settings.precision, plan)
-    return result if more is None else measured(more)[0]
+    everything = sum(span.records for span in spans)
+    plan = plan_windows(spans, records=everything if settings.full else settings.records, seed=settings.seed)
+    result = measured(plan)
+    for _ in range(analysis.PASSES - 1):
+        larger = analysis.needed(result, plan, records=settings.records, precision=settings.precision)
+        if larger is None:
+            break
+        plan, result = larger, measured(larger)
+    return result
 
 
 def _with_absolute_paths(kafka: Mapping[str, str]) -> dict[str, str]:

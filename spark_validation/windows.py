@@ -13,6 +13,7 @@ The JSON report calls replicates `slices`, as its format 1 was made with that na
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ FEWEST_PER_PARTITION = 4
 MOST_PER_PARTITION = 16
 SMALLEST = 25
 """Records of a window, below which its seek costs more than it brings."""
+MOST_GROWTH = 20
+"""How many times the offsets of a sample the next one has at most: few records say little of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +123,46 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePla
         seed: The same seed and spans give the same windows.
     """
     total = sum(span.records for span in spans)
+    share = min(1.0, records / total) if total else 1.0
     filled = sum(1 for span in spans if span.records)
     replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, WINDOWS // max(1, filled)))
-    share = min(1.0, records / total) if total else 1.0
+    wanted = [max(round(span.records * share), SMALLEST * replicates) for span in spans]
+    return _placed(spans, replicates, wanted, seed)
+
+
+def larger_plan(plan: SamplePlan, found: Sequence[int], *, share: float) -> SamplePlan:
+    """Choose longer windows, where a first sample had too few records.
+
+    Offsets may have no record: those of compacted and aborted records, and of transaction markers. So windows
+    grow more in a partition where they would have fewer than SMALLEST records.
+
+    Args:
+        plan: What was read.
+        found: The records that it brought (partitions).
+        share: Which part of every partition is wanted; none gets more than MOST_GROWTH times its offsets.
+    """
+    least = SMALLEST * plan.replicates
+    wanted = [
+        min(
+            MOST_GROWTH * offsets,
+            max(
+                math.ceil(span.records * share),
+                offsets * max(1, -(-least // records)) if records else span.records,
+            ),
+        )
+        for span, offsets, records in zip(plan.spans, plan.offsets_read, found, strict=True)
+    ]
+    return _placed(plan.spans, plan.replicates, wanted, plan.seed)
+
+
+def _placed(spans: Sequence[Span], replicates: int, wanted: Sequence[int], seed: int) -> SamplePlan:
+    """Place windows at random that have as many offsets of each partition as are wanted."""
     chosen: list[Window] = []
     random = np.random.default_rng(seed)
-    for span in spans:
-        wanted = max(round(span.records * share), min(span.records, SMALLEST * replicates))
+    for span, offsets in zip(spans, wanted, strict=True):
         # Too little would be skipped between windows for reading it not to be cheaper.
-        read_whole = wanted * 10 >= span.records * 9
-        chosen += _windows(span, replicates, span.records if read_whole else wanted, random)
+        read_whole = offsets * 10 >= span.records * 9
+        chosen += _windows(span, replicates, span.records if read_whole else offsets, random)
     return SamplePlan(tuple(spans), replicates, tuple(chosen), seed)
 
 

@@ -105,7 +105,7 @@ _OPTIONS = (
         "--precision",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         metavar="HALF-WIDTH",
-        help="Read more records, once, if the half-width of a share's confidence interval exceeds this, "
+        help="Read more records if the half-width of a share's confidence interval exceeds this, "
         "such as 0.01.",
     ),
     click.option(

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.analysis import ASSIGNORS, ReaderGroup, analyse, assign, needed, sample_notes
+from spark_validation.analysis import (
+    ASSIGNORS,
+    ENOUGH,
+    PASSES,
+    ReaderGroup,
+    analyse,
+    assign,
+    needed,
+    sample_notes,
+)
 from spark_validation.key_counts import candidate_counts
 from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResult, from_document, to_json
 from spark_validation.windows import SamplePlan, plan_windows
@@ -55,10 +64,15 @@ def analysed(
     topic: SimulatedTopic, records: int = 4_000, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
 ) -> tuple[TopicResult, SamplePlan]:
     plan = plan_windows(spans(topic), records=records, seed=1)
+    return analysed_by(topic, plan, groups, notes), plan
+
+
+def analysed_by(
+    topic: SimulatedTopic, plan: SamplePlan, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
+) -> TopicResult:
     counts, layout = sampled(topic, plan, candidate_counts(topic.partitions, ()))
     limits = SkewLimits()
-    result = analyse("orders", counts, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
-    return result, plan
+    return analyse("orders", counts, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
 
 
 def report(result: TopicResult) -> SkewReport:
@@ -131,27 +145,58 @@ def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
     topic = with_sizes(hot_key(120_000, share=0.3))
     first, plan = analysed(topic, 3_000)
     precision = 0.008
-    records = needed(first, precision, plan)
-    assert records is not None
-    assert plan.records < records < 120_000
-    second, larger = analysed(topic, records)
+    larger = needed(first, plan, records=3_000, precision=precision)
+    assert larger is not None
+    assert plan.records < larger.records < 120_000
+    second = analysed_by(topic, larger)
     assert second.sample.achieved is not None
     assert second.sample.achieved < 1.2 * precision
-    assert needed(second, 1.2 * precision, larger) is None
+    assert needed(second, larger, records=3_000, precision=1.2 * precision) is None
 
 
 def test_no_larger_sample_than_the_topic_is_needed() -> None:
     first, plan = analysed(TOPICS["zipf"])
-    assert needed(first, 1e-9, plan) == 40_000
-    assert needed(first, 0.5, plan) is None
-    whole, everything = analysed(TOPICS["zipf"], 40_000)
-    assert needed(whole, 1e-9, everything) is None
+    everything = needed(first, plan, records=4_000, precision=1e-9)
+    assert everything is not None
+    assert everything.full
+    assert needed(first, plan, records=4_000, precision=0.5) is None
+    assert needed(first, plan, records=4_000, precision=None) is None
+    whole = analysed_by(TOPICS["zipf"], everything)
+    assert needed(whole, everything, records=10**9, precision=1e-9) is None
 
 
 def test_a_precision_must_be_positive() -> None:
     first, plan = analysed(TOPICS["uniform"])
     with pytest.raises(ValueError, match="a precision must be above 0"):
-        needed(first, 0.0, plan)
+        needed(first, plan, records=4_000, precision=0.0)
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.13, 0.02])
+def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -> None:
+    """Of offsets most may be empty; a few samples suffice, and no more is read than that takes."""
+    topic = compacted(uniform(200_000), kept=kept)
+    wanted = min(3_000, int(topic.records.sum()))
+    plan = plan_windows(spans(topic), records=3_000, seed=1)
+    for _ in range(PASSES - 1):
+        larger = needed(analysed_by(topic, plan), plan, records=3_000, precision=None)
+        if larger is None:
+            break
+        plan = larger
+    result = analysed_by(topic, plan)
+    assert needed(result, plan, records=3_000, precision=None) is None
+    assert ENOUGH * wanted <= result.sample.records <= 1.5 * wanted
+    assert result.sample.offsets == plan.records > result.sample.records
+
+
+def test_a_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
+    topic = compacted(uniform(200_000), kept=0.0)
+    plan = plan_windows(spans(topic), records=3_000, seed=1)
+    for _ in range(PASSES - 1):
+        larger = needed(analysed_by(topic, plan), plan, records=3_000, precision=None)
+        assert larger is not None
+        plan = larger
+    assert plan.full
+    assert needed(analysed_by(topic, plan), plan, records=3_000, precision=None) is None
 
 
 # --- what members of a group get of a topic ---------------------------------------------------------

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from spark_validation.windows import (
     FEWEST_PER_PARTITION,
+    MOST_GROWTH,
     MOST_PER_PARTITION,
     SMALLEST,
     WINDOWS,
     SamplePlan,
     Span,
     Window,
+    larger_plan,
     plan_windows,
 )
 
@@ -32,12 +34,21 @@ def all_spans(draw: st.DrawFn) -> list[Span]:
     return [Span(number, begin[number], begin[number] + length) for number, length in enumerate(lengths)]
 
 
-plans = st.builds(
+first_plans = st.builds(
     lambda spans, records, seed: plan_windows(spans, records=records, seed=seed),
     all_spans(),
     st.integers(0, 10**6),
     st.integers(0, 2**32),
 )
+found = st.sampled_from([0.0, 0.01, 0.3, 1.0])
+"""The part of the offsets that have a record."""
+
+
+def larger(plan: SamplePlan, part: float, share: float) -> SamplePlan:
+    return larger_plan(plan, [int(offsets * part) for offsets in plan.offsets_read], share=share)
+
+
+plans = first_plans | st.builds(larger, first_plans, found, st.floats(0.0, 1.0))
 
 
 def by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
@@ -177,3 +188,24 @@ def test_a_short_partition_is_read_whole_beside_long_ones() -> None:
     plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 90)], records=10_000, seed=1)
     assert plan.read_whole == (False, True)
     assert not plan.full
+
+
+@given(first_plans, found, st.floats(0.0, 1.0))
+def test_a_larger_sample_has_more_of_every_partition_within_bounds(
+    plan: SamplePlan, part: float, share: float
+) -> None:
+    more = larger(plan, part, share)
+    assert more.spans == plan.spans
+    assert more.replicates == plan.replicates
+    for span, before, after in zip(plan.spans, plan.offsets_read, more.offsets_read, strict=True):
+        # The windows are of equal length, so that a few offsets less than wanted are read.
+        assert after >= min(span.records, min(before * MOST_GROWTH, span.records * share) - plan.replicates)
+        assert after >= before
+        assert after <= max(MOST_GROWTH * before / 0.9, before) + 1
+
+
+def test_windows_with_few_records_grow_more() -> None:
+    plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 10**6)], records=20_000, seed=1)
+    more = larger_plan(plan, [10_000, 40], share=0.02)
+    assert more.offsets_read[0] == 2 * plan.offsets_read[0]
+    assert more.offsets_read[1] == (SMALLEST * plan.replicates) / 40 * plan.offsets_read[1]

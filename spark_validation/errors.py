@@ -7,8 +7,8 @@
     └── JobFailed             Spark's job ended otherwise
 
 `translated` makes one of these of what Spark raises. One that a Python worker has raised comes back as the
-text of a traceback, and is recognised by the name of its class. This package knows nothing of kafkaform, whose
-command line translates these errors into its own.
+text of a traceback, and is recognised by the name of its class. This package knows nothing of kafkaform: the
+command line there translates these errors into its own.
 """
 
 from __future__ import annotations

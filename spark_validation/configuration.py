@@ -69,8 +69,6 @@ _FORGETTING = {
 
 _MERGED = {"spark.jars": ",", "spark.driver.extraJavaOptions": " "}
 """Settings that the user's are added to, and what separates them."""
-NEW_ARCHIVE = "classes.jsa"
-"""In the session's folder: the class archive that a first run leaves."""
 _REDACTION = ("spark.redaction.regex", "spark.sql.redaction.options.regex")
 _CONSUMERS = 64
 
@@ -89,8 +87,6 @@ class SessionSettings:
         memory: Of the driver's JVM.
         debug: Spark's own log goes to stderr.
         java_home: The Java that runs Spark; None for the one that Spark finds by itself.
-        class_archive: Where Java keeps its classes, prepared, from one local run to the next; the first run
-            makes it, and later ones start in half the time. None to do without.
     """
 
     jars: tuple[Path, ...] = ()
@@ -102,7 +98,6 @@ class SessionSettings:
     memory: str = "2g"
     debug: bool = False
     java_home: Path | None = None
-    class_archive: Path | None = None
 
     @property
     def local(self) -> bool:
@@ -160,10 +155,6 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
 def class_path(settings: SessionSettings, more: str | None) -> str | None:
     """Return what stands behind Spark's own jars on the class path of a local session; None if nothing does.
 
-    Nothing is copied that way, and what is on the class path can be archived. Behind, because Java takes an
-    archive for any class path that begins with the one it was made with: then a session that reads files, and
-    has no connector, makes one that also serves those that read Kafka.
-
     Args:
         settings: How Spark runs.
         more: What the environment (SPARK_DIST_CLASSPATH) has there.
@@ -195,24 +186,16 @@ def session_settings(own: Mapping[str, str]) -> dict[str, str]:
 def _java_options(settings: SessionSettings, folder: Path) -> str:
     options = [
         "-XX:+UseParallelGC",
+        # To verify the bytecode of Spark's classes takes a second and a half of each start.
+        "-XX:+UnlockDiagnosticVMOptions",
+        "-XX:-BytecodeVerificationRemote",
         f'"-Djava.io.tmpdir={folder}"',
         f'"-Dlog4j2.configurationFile={(folder / "log4j2.properties").as_uri()}"',
     ]
     if not settings.full:
         # The better compiler takes longer than a sample does.
         options.insert(0, "-XX:TieredStopAtLevel=1")
-    return " ".join([*options, *_archive_options(settings, folder)])
-
-
-def _archive_options(settings: SessionSettings, folder: Path) -> list[str]:
-    """Use the class archive, or make it in the session's folder; Java itself checks that it fits."""
-    if settings.class_archive is None or not settings.local:
-        return []
-    # Where the archive does not fit, Java says so and goes on without it.
-    quiet = "-Xlog:disable -Xlog:all=off"
-    if settings.class_archive.exists():
-        return [quiet, f'"-XX:SharedArchiveFile={settings.class_archive}"']
-    return [quiet, f'"-XX:ArchiveClassesAtExit={folder / NEW_ARCHIVE}"']
+    return " ".join(options)
 
 
 def _cores() -> int:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_validation.configuration import NEW_ARCHIVE, class_path, is_sensitive
+from spark_validation.configuration import class_path, is_sensitive
 from spark_validation.errors import SparkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from spark_validation.configuration import SessionSettings
 
 LOG = "spark.log"
 
 _END_S = 10.0
-_ARCHIVE_S = 180.0
-"""How long a JVM may take to write its class archive, of 150 MB: 40 s were seen on a busy machine."""
 _LINES = 400
 _JAVA_HINT = "Spark 4 needs Java 17 or 21: install one, and point JAVA_HOME at it"
 _TOO_OLD = "java.lang.UnsupportedClassVersionError"
@@ -51,20 +47,44 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 
 
 @contextmanager
-def environment(settings: SessionSettings) -> Iterator[None]:
-    """The environment that PySpark starts a JVM in; afterwards it is as before."""
+def environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
+    """The environment that PySpark starts a JVM in; afterwards it is as before.
+
+    Args:
+        settings: How Spark runs.
+        folder: For what starts Python workers of this machine.
+    """
     changes: dict[str, str | None] = dict.fromkeys((*_FOREIGN, *_REMOTE))
+    # Of the short-lived JVM that puts the long-lived one's command together.
+    changes["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    python = settings.conf.get("spark.pyspark.python")
     if settings.local:
         changes |= dict.fromkeys(_LOCAL)
         changes[_CLASS_PATH] = class_path(settings, os.environ.get(_CLASS_PATH))
-    python = settings.conf.get("spark.pyspark.python") or (
-        None if settings.local else os.environ.get("PYSPARK_PYTHON")
-    )
+        python = python or str(_worker_python(folder))
+    else:
+        python = python or os.environ.get("PYSPARK_PYTHON")
     changes |= {"PYSPARK_PYTHON": python or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if settings.java_home is not None:
         changes["JAVA_HOME"] = str(settings.java_home)
     with _changed(changes):
         yield
+
+
+def _worker_python(folder: Path) -> Path:
+    """Write a program that starts this Python with what this process imports.
+
+    Spark has its workers import PySpark from a zip, which Python compiles anew in each of the four processes
+    that a data source starts one after the other: a third of a second each.
+    """
+    program = folder / "python"
+    path = os.pathsep.join(filter(None, sys.path))
+    program.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n',
+        encoding="utf-8",
+    )
+    program.chmod(0o700)
+    return program
 
 
 @contextmanager
@@ -123,47 +143,25 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
     process: subprocess.Popen[bytes] = gateway.proc
     try:
         yield gateway
-    except BaseException:
-        _end(gateway, process, _END_S)
-        raise
-    else:
-        archive = settings.class_archive if settings.local else None
-        making = archive is not None and not archive.exists()
-        whole = _end(gateway, process, _ARCHIVE_S if making else _END_S)
-        if archive is not None and making and whole:
-            _keep(folder / NEW_ARCHIVE, archive)
     finally:
+        _end(gateway, process)
         # A later session of this process starts a JVM of its own.
         SparkContext._gateway = None  # noqa: SLF001 - PySpark has no other way
         SparkContext._jvm = None  # noqa: SLF001
 
 
-def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> bool:
-    """End a JVM; returns whether it ended by itself, and so has written all that it was to write."""
+def _end(gateway: Any, process: subprocess.Popen[bytes]) -> None:
+    """End a JVM, by force if it does not by itself."""
     quietly = threading.Thread(target=gateway.shutdown, daemon=True)
     quietly.start()
     quietly.join(_END_S)
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(patience_s)
+        process.wait(_END_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        return False
-    return True
-
-
-def _keep(made: Path, archive: Path) -> None:
-    """Move a class archive to where the next run looks for it; to have none only costs time."""
-    try:
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unfinished-") as beside:
-            whole = Path(beside) / archive.name
-            shutil.copyfile(made, whole)
-            whole.replace(archive)
-    except OSError as error:
-        logging.getLogger(__name__).debug("no class archive was kept: %s", error)
 
 
 def why(folder: Path) -> str:

@@ -172,7 +172,7 @@ def _own(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
     check_master(settings.effective_master)
     wanted = configuration(settings, folder)
     (folder / "local").mkdir()
-    with jvm.environment(settings), jvm.running(settings, wanted, folder) as gateway:
+    with jvm.environment(settings, folder), jvm.running(settings, wanted, folder) as gateway:
         spark = _begin(gateway, wanted, settings, folder)
         try:
             if not settings.local:
@@ -229,6 +229,11 @@ def _cause(error: Exception) -> str:
 
 def _stop(spark: SparkSession) -> None:
     """Stop a session, from a thread of its own: an interrupted call left this one's connection unusable."""
+    # PySpark's server of accumulators, which has no use here, takes a second to see that it is to end: nobody
+    # waits for it, and by then its other end is gone, of which it would print a traceback.
+    server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001
+    server.handle_error = lambda *_: None
+    server.shutdown = threading.Thread(target=server.shutdown, daemon=True).start
 
     def stop() -> None:
         from py4j.protocol import Py4JError

@@ -197,7 +197,7 @@ def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
         partitions: The most that a topic has.
     """
     from kafkaform.devcluster.jars.java import find_java
-    from kafkaform.devcluster.jars.spark import class_archive, connector_jars, connector_jars_present
+    from kafkaform.devcluster.jars.spark import connector_jars
     from spark_validation.configuration import SessionSettings
 
     java = None if options.remote is not None else find_java()
@@ -205,8 +205,6 @@ def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
     jars: Sequence[Path] = ()
     if not own and options.source is None:
         jars = connector_jars(progress=tell)
-    elif not own and options.remote is None and options.master is None:
-        jars = connector_jars_present()  # not needed, but with them the class archive of other sessions fits
     home = None if java is None else java.path.parent.parent
     return SessionSettings(
         tuple(jars),
@@ -218,7 +216,6 @@ def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
         debug=bool(click.get_current_context().find_root().params.get("debug")),
         # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
         java_home=home if home is not None and (home / "bin" / "java").exists() else None,
-        class_archive=None if java is None else class_archive(java, own_connector=own),
     )
 
 

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 
 from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.configuration import secrets
 from spark_validation.errors import ReadingFailed, translated
 from tests.support.kafka_fixtures import Account, _binding, _grant, admin_client, eventually, guarded
@@ -276,50 +275,3 @@ def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
     assert errors.rstrip().endswith("KeyboardInterrupt")
     eventually(java_process.is_running, lambda running: not running)
     assert list(tmp_path.iterdir()) == []
-
-
-CONSUMER = "org.apache.kafka.clients.consumer.KafkaConsumer"
-PREPARED = """
-import sys
-from pathlib import Path
-from spark_validation.session import start
-from spark_validation.configuration import SessionSettings
-archive, *jars = map(Path, sys.argv[1:])
-with start(SessionSettings(tuple(jars), master="local[1]", memory="512m", class_archive=archive)) as spark:
-    java = spark._jvm.java
-    runtime = java.lang.management.ManagementFactory.getRuntimeMXBean()
-    used = [option for option in runtime.getInputArguments() if "Archive" in option]
-    mapped = str(archive) in Path(f"/proc/{java.lang.ProcessHandle.current().pid()}/maps").read_text()
-    found = [java.lang.Class.forName(name).getName() for name in jars and ["@CONSUMER@"]]
-    print(spark.range(10).count(), *used, "mapped" if mapped else "not mapped", *found, sep=chr(10))
-"""
-
-
-def prepared(archive: Path, *jars: Path) -> list[str]:
-    """Run a session of its own: its answer, the option of the archive, whether Java took it, and a class."""
-    done = subprocess.run(
-        [sys.executable, "-c", PREPARED.replace("@CONSUMER@", CONSUMER), archive, *jars],
-        cwd=archive.parent.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
-
-
-@pytest.mark.nightly(
-    "four JVMs, and an archive of 150 MB; that all sessions name one archive is tested in test_connector_jars"
-)
-def test_a_first_session_prepares_classes_for_the_next_and_a_damaged_file_stops_none(tmp_path: Path) -> None:
-    """One that reads files and has no connector makes what one that reads Kafka is served by, too."""
-    archive = tmp_path / "cache" / "classes.jsa"
-    assert prepared(archive)[1].startswith("-XX:ArchiveClassesAtExit=")
-    assert archive.stat().st_size > 10_000_000
-    assert sorted(archive.parent.iterdir()) == [archive]
-    taken = f"-XX:SharedArchiveFile={archive}"
-    assert prepared(archive) == ["10", taken, "mapped"]
-    assert prepared(archive, *connector_jars()) == ["10", taken, "mapped", CONSUMER]
-    archive.write_bytes(b"not what Java expects")
-    assert prepared(archive)[0] == "10"

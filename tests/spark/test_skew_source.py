@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
@@ -20,7 +19,7 @@ from spark_validation.measure import records
 from spark_validation.results import SkewLimits
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-from tests.support.skew_producers import Key, create_topic, messages, named, producer, send
+from tests.support.skew_producers import Key, busy_cleaner, create_topic, messages, named, producer, send
 
 pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
 
@@ -28,7 +27,6 @@ Read: TypeAlias = Counter[tuple[int, int, Key, int]]
 """Records by partition, replicate, key and size."""
 
 LARGE: dict[str, Any] = {"message.max.bytes": 3 * 2**20}
-CLEANER_PAUSE = "log.cleaner.backoff.ms"
 
 
 class Topic:
@@ -88,21 +86,6 @@ def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> Make:
     return make
 
 
-@pytest.fixture
-def busy_cleaner(kafka: DevCluster) -> Iterator[None]:
-    """The broker compacts as soon as there is something to compact, instead of every 15 s."""
-    admin = admin_client(kafka.bootstrap_servers)
-
-    def alter(entry: ConfigEntry) -> None:
-        broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-        for future in admin.incremental_alter_configs([broker]).values():
-            future.result(TIMEOUT_S)
-
-    alter(ConfigEntry(CLEANER_PAUSE, "100", incremental_operation=AlterConfigOpType.SET))
-    yield
-    alter(ConfigEntry(CLEANER_PAUSE, None, incremental_operation=AlterConfigOpType.DELETE))
-
-
 def whole(spans: list[Span]) -> SamplePlan:
     plan = plan_windows(spans, records=10**9, seed=1)
     assert plan.full
@@ -124,7 +107,6 @@ def test_each_record_is_read_once_and_in_its_replicate(spark: SparkSession, topi
         assert read.total() == plan.records
 
 
-@pytest.mark.usefixtures("busy_cleaner")
 def test_records_that_compaction_removed_are_not_there(spark: SparkSession, topic: Make) -> None:
     made = topic(2, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001")
     made.send(named(number % 400 for number in range(4_000)))
@@ -135,7 +117,8 @@ def test_records_that_compaction_removed_are_not_there(spark: SparkSession, topi
         made.send(named([1, 2, 3, 4]))
         return made.expected(whole(made.spans()))
 
-    eventually(survivors, lambda found: found.total() < 3_500)
+    with busy_cleaner(made.servers):
+        eventually(survivors, lambda found: found.total() < 3_500)
     offsets = made.offsets()
     for plan in (whole(made.spans()), sampled(made.spans())):
         read = made.read_by(spark, plan)

@@ -16,7 +16,6 @@ from spark_validation.results import Estimate, SkewLimits, TopicResult
 from tests.support.skew_producers import (
     PARTITIONS,
     RECORDS,
-    SCENES,
     Scene,
     consumed,
     create_topic,
@@ -37,14 +36,19 @@ DIAGNOSES = {
     "uniform": "balanced",
     "loaded": "balanced",
     "zipf-0.8": "hot_keys",
+    "zipf-1.0": "hot_keys",
     "zipf-1.1": "hot_keys",
     "zipf-1.5": "hot_keys",
     "hot": "hot_keys",
+    "empty-key": "hot_keys",
     "few": "few_keys",
     "null": "null_keys",
     "mixed": "mixed_partitioners",
     "repartitioned": "repartitioned",
+    "split": "repartitioned",
     "bursty": "bursty",
+    "late-5": "bursty",
+    "late-2": "bursty",
 }
 FREQUENT = ("zipf-0.8", "zipf-1.1", "zipf-1.5", "hot", "few", "bursty")
 """Scenes with keys that have far more than their share."""
@@ -84,7 +88,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: OfScene) -> Analyse
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", some_nightly(SCENES))
+@pytest.mark.parametrize("scene", some_nightly(DIAGNOSES))
 def test_the_diagnosis_is_the_right_one(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     result = analysed(scene, settings)
     assert result.diagnosis == DIAGNOSES[scene], result.causes
@@ -102,7 +106,7 @@ def test_nothing_is_said_that_is_not_so(analysed: Analysed, scene: str, settings
     assert names == [DIAGNOSES[scene]]
 
 
-@pytest.mark.parametrize("scene", some_nightly(SCENES))
+@pytest.mark.parametrize("scene", some_nightly(DIAGNOSES))
 def test_a_full_count_is_that_of_a_consumer_to_the_record(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
@@ -120,7 +124,7 @@ def test_a_full_count_is_that_of_a_consumer_to_the_record(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-@pytest.mark.parametrize("scene", some_nightly(SCENES))
+@pytest.mark.parametrize("scene", some_nightly(DIAGNOSES))
 def test_a_full_count_has_the_most_frequent_keys_and_their_counts(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
@@ -148,7 +152,7 @@ def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analyse
             assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=near)
 
 
-@pytest.mark.parametrize("scene", some_nightly(SCENES))
+@pytest.mark.parametrize("scene", some_nightly(DIAGNOSES))
 def test_a_sample_knows_the_records_of_partitions_exactly(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:

@@ -9,10 +9,12 @@ import itertools
 import logging
 import time
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -25,7 +27,15 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.windows import Span
@@ -33,11 +43,16 @@ from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, re
 
 PARTITIONS = 12
 RECORDS = 120_000
+BY_PARTITIONER = -1
+"""In the place of a partition."""
 _KEYS = 20_000
 _QUEUE = 500_000
 _CONSUMED_AT_ONCE = 20_000
+_TRANSACTIONS = 150
 
 Key = bytes | None
+Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
+"""Makes the topic of a scene, of the servers, its name and a source of chance."""
 
 
 @dataclass(slots=True)
@@ -119,13 +134,27 @@ def send(
     keys: Iterable[Key],
     partitioner: str = "murmur2_random",
     times: Iterator[int] | None = None,
+    partitions: Iterator[int] | None = None,
+    batch: int = 10_000,
 ) -> None:
-    """Produce a record for each key, with these timestamps or the client's; see `value_of` for its value."""
-    client = producer(servers, partitioner)
+    """Produce a record for each key; see `value_of` for its value.
+
+    Args:
+        servers: Of the cluster.
+        topic: The topic.
+        keys: In the order of production.
+        partitioner: Of librdkafka.
+        times: Timestamps; the client's own unless given.
+        partitions: Where each record goes, BY_PARTITIONER among them; all go by the partitioner unless given.
+        batch: The most records that are sent together.
+    """
+    client = producer(servers, partitioner, **{"batch.num.messages": batch})
     pending = 0
     for key in keys:
         # 0 is the client's own time.
-        client.produce(topic, value_of(key), key, timestamp=next(times) if times else 0)
+        at = next(times) if times else 0
+        partition = next(partitions) if partitions else BY_PARTITIONER
+        client.produce(topic, value_of(key), key, partition, timestamp=at)
         pending += 1
         if pending == _QUEUE // 2:
             client.flush(TIMEOUT_S)
@@ -177,6 +206,8 @@ def messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 20,
+            # Or fetching pauses for a second where more than this is waiting.
+            "queued.min.messages": _QUEUE,
         }
     )
     try:
@@ -219,7 +250,7 @@ def _uniform(random: np.random.Generator, count: int = RECORDS, keys: int = _KEY
     return named(random.integers(0, keys, count).tolist())
 
 
-def _zipf(exponent: float) -> Callable[[str, str, np.random.Generator], None]:
+def _zipf(exponent: float) -> Make:
     """Key k has a share in proportion to 1 / k^exponent."""
 
     def make(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -230,9 +261,24 @@ def _zipf(exponent: float) -> Callable[[str, str, np.random.Generator], None]:
     return make
 
 
-def _make(servers: str, topic: str, keys: list[Key]) -> None:
+def _make(servers: str, topic: str, keys: list[Key], partitions: Iterator[int] | None = None) -> None:
     create_topic(servers, topic, PARTITIONS)
-    send(servers, topic, keys, times=steadily())
+    send(servers, topic, keys, times=steadily(), partitions=partitions)
+
+
+def _with(keys: list[Key], random: np.random.Generator, key: Key, share: float) -> list[Key]:
+    """The same keys, but this one for a share of the records."""
+    chosen = random.random(len(keys)) < share
+    return [key if is_chosen else other for other, is_chosen in zip(keys, chosen.tolist(), strict=True)]
+
+
+def _steady(key: Key, share: float) -> Make:
+    """One key has a share of its own at all times; the client puts records without a key where it likes."""
+
+    def make(servers: str, topic: str, random: np.random.Generator) -> None:
+        _make(servers, topic, _with(_uniform(random), random, key, share))
+
+    return make
 
 
 def _even(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -245,21 +291,8 @@ def _loaded(servers: str, topic: str, random: np.random.Generator) -> None:
     send(servers, topic, _uniform(random))
 
 
-def _hot(servers: str, topic: str, random: np.random.Generator) -> None:
-    hot = random.random(RECORDS) < 0.3
-    pairs = zip(_uniform(random), hot.tolist(), strict=True)
-    _make(servers, topic, [b"hot" if is_hot else key for key, is_hot in pairs])
-
-
 def _few(servers: str, topic: str, random: np.random.Generator) -> None:
     _make(servers, topic, _uniform(random, keys=10))
-
-
-def _without_keys(servers: str, topic: str, random: np.random.Generator) -> None:
-    """Two records of five have no key; the client puts these where it likes."""
-    absent = random.random(RECORDS) < 0.4
-    pairs = zip(_uniform(random), absent.tolist(), strict=True)
-    _make(servers, topic, [None if is_absent else key for key, is_absent in pairs])
 
 
 def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -271,37 +304,126 @@ def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
             send(servers, topic, _uniform(random, RECORDS // 40), partitioner, times)
 
 
-def _repartitioned(servers: str, topic: str, random: np.random.Generator) -> None:
-    create_topic(servers, topic, PARTITIONS // 2)
+def _in_order(*steps: tuple[int, str], share: float = 0.0) -> Make:
+    """Equally many records by each step's partition count and partitioner; one key may have a share."""
+
+    def make(servers: str, topic: str, random: np.random.Generator) -> None:
+        times, present = steadily(), 0
+        for partitions, partitioner in steps:
+            if not present:
+                create_topic(servers, topic, partitions)
+            elif partitions > present:
+                add_partitions(servers, topic, partitions)
+            present = partitions
+            keys = _with(_uniform(random, RECORDS // len(steps)), random, b"hot", share)
+            send(servers, topic, keys, partitioner, times)
+
+    return make
+
+
+def _by_prefix(servers: str, topic: str, random: np.random.Generator) -> None:
+    """A key's partition is a hash of its prefix, a tenant; one tenant has 39 % of the records."""
+    tenants = np.where(random.random(RECORDS) < 0.39, 0, random.integers(1, 1_000, RECORDS))
+    pairs = zip(tenants.tolist(), random.integers(0, 100, RECORDS).tolist(), strict=True)
+    keys = [b"tenant-%d:order-%d" % pair for pair in pairs]
+    _make(servers, topic, [*keys], (zlib.crc32(key.split(b":")[0]) % PARTITIONS for key in keys))
+
+
+def _strays(servers: str, topic: str, random: np.random.Generator) -> None:
+    """Three records of ten are sent to partition 0, whatever their key."""
+    strays = (random.random(RECORDS) < 0.3).tolist()
+    _make(servers, topic, _uniform(random), (0 if stray else BY_PARTITIONER for stray in strays))
+
+
+def _bursts(key: bytes, share: float, *parts: tuple[float, float]) -> Make:
+    """One key has a share of the records in these parts of the log, and none elsewhere."""
+
+    def make(servers: str, topic: str, random: np.random.Generator) -> None:
+        keys = _uniform(random)
+        for begin, end in parts:
+            part = slice(round(RECORDS * begin), round(RECORDS * end))
+            keys[part] = _with(keys[part], random, key, share)
+        _make(servers, topic, keys)
+
+    return make
+
+
+def _aborted(servers: str, topic: str, random: np.random.Generator) -> None:
+    """Three of five transactions fail: all of one key, which no committed record has."""
+    create_topic(servers, topic, PARTITIONS)
+    client = producer(servers, **{"transactional.id": topic})
+    client.init_transactions(TIMEOUT_S)
     times = steadily()
-    send(servers, topic, _uniform(random, RECORDS // 2), times=times)
-    add_partitions(servers, topic, PARTITIONS)
-    send(servers, topic, _uniform(random, RECORDS // 2), times=times)
+    for keys in np.array_split(np.array(_uniform(random)), _TRANSACTIONS):
+        failed = random.random() < 0.6
+        client.begin_transaction()
+        for key in keys.tolist():
+            sent = b"retried" if failed else key
+            client.produce(topic, value_of(sent), sent, timestamp=next(times))
+        # Or the client would drop what it has not sent when the transaction is aborted.
+        assert client.flush(TIMEOUT_S) == 0
+        if failed:
+            client.abort_transaction(TIMEOUT_S)
+        else:
+            client.commit_transaction(TIMEOUT_S)
 
 
-def _bursty(servers: str, topic: str, random: np.random.Generator) -> None:
-    """Three times one key has 80 % of the records for a while; together they are a tenth of the topic."""
-    keys = _uniform(random)
-    for begin in (0.2, 0.5, 0.8):
-        for number in range(int(RECORDS * begin), int(RECORDS * (begin + 0.04))):
-            if number % 5:
-                keys[number] = b"burst"
-    _make(servers, topic, keys)
+def _compacted(servers: str, topic: str, random: np.random.Generator) -> None:
+    """Only the last record of each key is left, but for the last minutes: an eighth of the records."""
+    minutes = {"segment_ms": str(5 * 60_000), "min_cleanable_dirty_ratio": "0.001"}
+    create_topic(servers, topic, PARTITIONS, cleanup_policy="compact", **minutes)
+    with busy_cleaner(servers):
+        # A batch is written to one segment.
+        send(servers, topic, _uniform(random, keys=_KEYS * 3 // 4), times=steadily(), batch=100)
+        eventually(lambda: consumed(servers, topic, PARTITIONS).records.total(), lambda n: n < RECORDS / 7)
 
 
-SCENES: Mapping[str, Callable[[str, str, np.random.Generator], None]] = {
+@contextmanager
+def busy_cleaner(servers: str) -> Iterator[None]:
+    """The broker compacts as soon as there is something to compact, instead of every 15 s."""
+    admin = admin_client(servers)
+
+    def alter(value: str | None, operation: AlterConfigOpType) -> None:
+        entry = ConfigEntry("log.cleaner.backoff.ms", value, incremental_operation=operation)
+        broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([broker]).values():
+            future.result(TIMEOUT_S)
+
+    alter("100", AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        alter(None, AlterConfigOpType.DELETE)
+
+
+SCENES: Mapping[str, Make] = {
     "uniform": _even,
     "loaded": _loaded,
     "zipf-0.8": _zipf(0.8),
+    "zipf-1.0": _zipf(1.0),
     "zipf-1.1": _zipf(1.1),
     "zipf-1.5": _zipf(1.5),
-    "hot": _hot,
+    "hot": _steady(b"hot", 0.3),
+    "empty-key": _steady(b"", 0.2),
     "few": _few,
-    "null": _without_keys,
+    "null": _steady(None, 0.4),
     "mixed": _mixed,
-    "repartitioned": _repartitioned,
-    "bursty": _bursty,
+    "moved-to-java": _in_order((PARTITIONS, "consistent"), (PARTITIONS, "murmur2_random")),
+    "repartitioned": _in_order((6, "murmur2_random"), (PARTITIONS, "murmur2_random")),
+    "crc32-raised": _in_order((6, "consistent_random"), (PARTITIONS, "consistent_random")),
+    "fnv1a-raised": _in_order((6, "fnv1a_random"), (PARTITIONS, "fnv1a_random")),
+    "raised-twice": _in_order(*((count, "murmur2_random") for count in (3, 6, PARTITIONS))),
+    "split": _in_order((6, "murmur2_random"), (PARTITIONS, "murmur2_random"), share=0.25),
+    "prefix": _by_prefix,
+    "strays": _strays,
+    "bursty": _bursts(b"burst", 0.8, (0.2, 0.24), (0.5, 0.54), (0.8, 0.84)),
+    "late-5": _bursts(b"late", 0.8, (0.95, 1.0)),
+    "late-2": _bursts(b"late", 0.8, (0.98, 1.0)),
+    "aborted": _aborted,
+    "compacted": _compacted,
 }
+SPARSE = ("aborted", "compacted")
+"""Many of their offsets have no record."""
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +437,7 @@ def skewed(kafka: DevCluster) -> Iterator[Callable[[str], Scene]]:
             topic, servers = prefix + name, kafka.bootstrap_servers
             SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
             truth = consumed(servers, topic, PARTITIONS)
-            assert truth.records.total() == RECORDS
+            assert (truth.records.total() < RECORDS) if name in SPARSE else truth.records.total() == RECORDS
             made[name] = Scene(topic, truth)
         return made[name]
 

@@ -71,11 +71,6 @@ def fetched(wanted: JarSet, *, java: Java | None = None, progress: Progress = si
     return jars
 
 
-def present(wanted: JarSet) -> list[Path] | None:
-    """The jars of a set that was fetched before; None if it was not."""
-    return _whole(cache_directory() / wanted.folder / wanted.version, wanted)
-
-
 def _fetch(ready: Path, wanted: JarSet, java: Java | None, progress: Progress) -> None:
     home = ready.parent
     for leftover in home.glob(f"{_UNFINISHED}*"):

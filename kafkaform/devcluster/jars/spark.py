@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import JavaError
 from kafkaform.core.progress import Progress, silent
-from kafkaform.devcluster.jars.cache import cache_directory, fetched, present
+from kafkaform.devcluster.jars.cache import fetched
 from kafkaform.devcluster.jars.ivy import Dependency, JarSet, pyspark_jars
 
 if TYPE_CHECKING:
@@ -36,30 +35,6 @@ def connector_jars(*, java: Java | None = None, progress: Progress = silent) -> 
         JavaError: PySpark is not installed, or the jars are not there and cannot be fetched.
     """
     return _beside_pyspark(fetched(_connector(), java=java, progress=progress))
-
-
-def connector_jars_present() -> list[Path]:
-    """The same, of what was fetched before: none if nothing was.
-
-    Raises:
-        JavaError: PySpark is not installed.
-    """
-    return _beside_pyspark(present(_connector()) or [])
-
-
-def class_archive(java: Java, *, own_connector: bool = False) -> Path:
-    """Where the classes of a Spark session are kept, prepared for Java: a file for all that they depend on.
-
-    It serves sessions with the connector's jars and those without: see `class_path` in spark_validation.
-
-    Args:
-        java: What runs the session.
-        own_connector: Whether the session has a connector of the user's instead, and so never those jars.
-    """
-    parts = [str(java.path.resolve()), str(java.major), *map(str, pyspark_jars())]
-    parts += ["own connector"] if own_connector else []
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    return cache_directory() / "spark" / f"classes-{digest}.jsa"
 
 
 def _connector() -> JarSet:

@@ -70,7 +70,7 @@ def test_a_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> Non
 
 
 def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
-    settings = SessionSettings((Path("/a.jar"),), "spark://host:7077", class_archive=tmp_path / "classes.jsa")
+    settings = SessionSettings((Path("/a.jar"),), "spark://host:7077")
     found = configuration(settings, tmp_path)
     assert found["spark.master"] == "spark://host:7077"
     assert found["spark.jars"] == "/a.jar"
@@ -81,7 +81,6 @@ def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) 
         "spark.driver.extraClassPath",
     }
     assert not only_here & set(found)
-    assert "Archive" not in found["spark.driver.extraJavaOptions"]
 
 
 def test_a_long_run_is_compiled_better_than_a_sample(tmp_path: Path) -> None:

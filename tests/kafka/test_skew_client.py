@@ -1,0 +1,126 @@
+"""Spark's clients of Kafka at real brokers: offsets, refusals, and the rights that reading takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from kafkaform.devcluster.cluster import DevCluster
+from spark_validation.errors import ReadingFailed
+from spark_validation.kafka_client import GROUP_ID, HARMLESS, KafkaAdmin, connected, reading_failed
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client
+
+RECORDS = 900
+PARTITIONS = 3
+BEGIN = int(time.time() * 1000) - 3_600_000
+
+
+def filled(servers: str, topic: str) -> None:
+    """Records a millisecond apart, the first at BEGIN."""
+    admin = admin_client(servers)
+    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        future.result(TIMEOUT_S)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(RECORDS):
+        producer.produce(topic, b"v", key=str(number), timestamp=BEGIN + number)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def test_spans_are_those_that_other_clients_find(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
+    topic, missing = f"{prefix}a", f"{prefix}none"
+    filled(kafka.bootstrap_servers, topic)
+    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap_servers})
+    theirs = real_cluster.log_spans([(topic, number) for number in range(PARTITIONS)])
+    spans, failed = admin.spans([topic, missing])
+    assert [(topic, span.partition, span.start, span.end) for span in spans.pop(topic)] == [
+        (*pair, span.start, span.end) for pair, span in theirs.items()
+    ]
+    assert spans == {}
+    assert [(name, error.message) for name, error in failed.items()] == [
+        (missing, f"topic {missing} does not exist, or was deleted while it was being read")
+    ]
+    assert missing not in real_cluster.observe([], lambda _: True).inventory, "asking creates none"
+    later, _ = admin.spans([topic], since_ms=BEGIN + RECORDS - 60)
+    assert sum(span.records for span in later[topic]) == 60
+    none, _ = admin.spans([topic], since_ms=BEGIN + 2_000_000)
+    assert [span.records for span in none[topic]] == [0] * PARTITIONS
+    assert admin.cluster_id() == real_cluster.facts().cluster_id
+
+
+def test_the_spans_end_before_an_open_transaction(kafka: DevCluster, prefix: str) -> None:
+    topic = f"{prefix}a"
+    filled(kafka.bootstrap_servers, topic)
+    writer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    writer.init_transactions(TIMEOUT_S)
+    writer.begin_transaction()
+    writer.produce(topic, b"v", key=b"open", partition=0)
+    assert writer.flush(TIMEOUT_S) == 0
+    spans, _ = KafkaAdmin({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])
+    assert sum(span.records for span in spans[topic]) == RECORDS
+    writer.abort_transaction(TIMEOUT_S)
+
+
+def read(kafka: Mapping[str, str], topic: str, records: int, patience_s: float = TIMEOUT_S) -> int:
+    """Read so many records, as the reader does: of partitions that nobody assigns; raises ReadingFailed."""
+    consumer, problems = connected(Consumer, kafka, {"group.id": GROUP_ID, "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        found, deadline = 0, time.monotonic() + patience_s
+        while found < records and time.monotonic() < deadline:
+            messages = consumer.consume(records - found, 1.0)
+            problems.check(topic)
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    found += 1
+                elif error.code() not in HARMLESS:
+                    raise reading_failed(error, topic)
+        return found
+    finally:
+        consumer.close()
+
+
+def test_reading_takes_no_right_on_a_group(
+    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    topic = f"{prefix}a"
+    filled(kafka_acl.bootstrap_servers, topic)
+    reader = account(f"TOPIC:{topic}:READ").properties
+    kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
+    spans, failed = KafkaAdmin(kafka).spans([topic])
+    assert (sum(span.records for span in spans[topic]), failed) == (RECORDS, {})
+    assert read(kafka, topic, RECORDS) == RECORDS
+    assert read(kafka, topic, RECORDS + 1, 3.0) == RECORDS, (
+        "nor is there an error when nothing is left to read"
+    )
+
+
+def test_a_refusal_is_one_line_that_says_what_to_do(
+    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
+    filled(kafka_acl.bootstrap_servers, topic)
+    blind = {**account(f"TOPIC:{topic}:DESCRIBE").properties, **servers}
+    wrong = {**blind, "sasl.password": "wrong-hunter2"}
+    for kafka, message in (
+        (blind, f"this account may not read topic {topic}"),
+        (wrong, "the broker rejected the credentials"),
+        ({**blind, "security.protocol": "NONE"}, "the client properties are not accepted"),
+    ):
+        with pytest.raises(ReadingFailed, match=message) as raised:
+            read(kafka, topic, 1)
+        assert "\n" not in raised.value.message
+        assert "hunter2" not in raised.value.message
+        assert raised.value.hint
+    foreign = f"{prefix}b"
+    _, failed = KafkaAdmin(blind).spans([foreign])
+    assert failed[foreign].message == f"this account may not read topic {foreign}"
+    began = time.monotonic()
+    with pytest.raises(ReadingFailed, match="rejected the credentials"):
+        KafkaAdmin(wrong).cluster_id()
+    assert time.monotonic() - began < 10, "a wrong password is no reason to wait"

@@ -1,0 +1,165 @@
+"""What Spark's clients of Kafka are made with: files, tokens and what is said where one is missing."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+from pyspark import SparkFiles
+
+from spark_validation.errors import ReadingFailed
+from spark_validation.kafka_client import Problems, connected, options, travelling
+from tests.support.token_endpoint import jwt
+
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+AMAZON = {
+    "bootstrap.servers": "b-1.orders.abc123.c2.kafka.eu-west-1.amazonaws.com:9098",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+}
+
+
+def test_certificates_travel_as_text_and_only_to_other_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ca", "client", "key"):
+        Path(name).write_text(f"PEM of {name}")
+    kafka = {
+        "ssl.ca.location": "ca",
+        "ssl.certificate.location": "client",
+        "ssl.key.location": "key",
+        "ssl.key.password": "s3cret",
+        "ssl.keystore.location": "not-here.p12",
+    }
+    assert travelling(kafka, local=False) == {
+        "ssl.ca.pem": "PEM of ca",
+        "ssl.certificate.pem": "PEM of client",
+        "ssl.key.pem": "PEM of key",
+        "ssl.key.password": "s3cret",
+        "ssl.keystore.location": "not-here.p12",
+    }
+    here = travelling(kafka, local=True)
+    assert here["ssl.ca.location"] == str(tmp_path / "ca")
+    assert not [name for name in here if name.endswith(".pem")]
+    for local in (True, False):
+        assert travelling({"ssl.ca.location": "probe"}, local=local) == {"ssl.ca.location": "probe"}
+
+
+def test_what_is_no_text_of_certificates_is_named_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_bytes(b"\xff\xfes3cret")
+    with pytest.raises(ReadingFailed, match=r"^ssl\.ca\.location: cannot read .*: it is not PEM text$"):
+        travelling({"ssl.ca.location": str(tmp_path / "ca")}, local=False)
+
+
+def test_a_file_is_found_where_spark_put_what_it_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "client.p12").touch()
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
+    shipped = {"ssl.keystore.location": "/etc/on/the/driver/client.p12"}
+    assert options(shipped) == {"ssl.keystore.location": str(tmp_path / "client.p12")}
+    with pytest.raises(
+        ReadingFailed, match=r"^ssl\.keystore\.location: /no/other\.p12 does not exist on "
+    ) as caught:
+        options({"ssl.keystore.location": "/no/other.p12"})
+    assert "spark.files=/path/of/other.p12" in str(caught.value.hint)
+
+
+def test_without_spark_a_missing_file_is_named_too() -> None:
+    with pytest.raises(ReadingFailed, match=r"^ssl\.ca\.location: /no/ca\.pem does not exist on "):
+        options({"ssl.ca.location": "/no/ca.pem"})
+
+
+def test_librdkafka_asks_an_endpoint_itself() -> None:
+    oidc = {"sasl.mechanism": "OAUTHBEARER", TOKEN_URL: "https://a/b", "sasl.oauthbearer.method": "oidc"}
+    assert options(oidc) == oidc
+
+
+def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
+    token = jwt(60.0, "ada")
+    (tmp_path / "token").write_text(f"{token}\n")
+    given = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        TOKEN_URL: f"file://{tmp_path}/token",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-1",
+    }
+    found = options(given)
+    value, expires_at, principal, extensions = found.pop("oauth_cb")(None)
+    assert found == {"sasl.mechanism": "OAUTHBEARER"}
+    assert (value, principal) == (token, "ada")
+    assert expires_at > 0
+    assert extensions == {"logicalCluster": "lkc-1", "identityPoolId": "pool-1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("s3cret", "contains no usable token"),
+        ("a.s3cret.b", "contains no usable token"),
+        (jwt(-5), "has expired"),
+    ],
+)
+def test_a_file_without_a_token_is_named_and_its_text_not_shown(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "token").write_text(text)
+    with pytest.raises(ReadingFailed, match=said) as caught:
+        options({TOKEN_URL: f"file://{tmp_path}/token"})
+    assert text not in caught.value.message
+    assert caught.value.hint
+
+
+def test_amazon_takes_tokens_for_the_region_that_the_driver_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-real-one")
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    for servers, region in ((AMAZON["bootstrap.servers"], "eu-west-1"), ("kafka.example:9098", "eu-north-1")):
+        sent = travelling({**AMAZON, "bootstrap.servers": servers}, local=False)
+        with monkeypatch.context() as executor:
+            executor.delenv("AWS_REGION")
+            found = options(sent)
+        token, *_ = found.pop("oauth_cb")(None)
+        assert (
+            base64.urlsafe_b64decode(token + "==")
+            .decode()
+            .startswith(f"https://kafka.{region}.amazonaws.com/")
+        )
+        assert found == {
+            "bootstrap.servers": servers, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"
+        }  # fmt: skip
+
+
+def test_amazon_without_a_region_or_its_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ReadingFailed, match="needs the cluster's region"):
+        travelling({**AMAZON, "bootstrap.servers": "kafka.example:9098"}, local=True)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(
+        ReadingFailed, match="needs the Python package aws-msk-iam-sasl-signer-python on"
+    ) as caught:
+        options(AMAZON)
+    assert "executors" in str(caught.value.hint)
+
+
+def test_a_property_that_nobody_knows_is_named() -> None:
+    with pytest.raises(ReadingFailed, match='not accepted: No such configuration property: "nosuch"'):
+        connected(Consumer, {"bootstrap.servers": "a:1", "group.id": "a", "nosuch": "s3cret"})
+
+
+def test_silence_is_explained_by_what_the_client_said_last() -> None:
+    problems = Problems()
+    assert problems.silent("t", 30).message == "Kafka sent nothing of topic t within 30 s"
+    problems(KafkaError(KafkaError._TRANSPORT, "a:1: Connection refused"))
+    problems(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    problems.check("t")
+    assert problems.silent("t", 30).message == "no broker can be reached: a:1: Connection refused"
+    problems(KafkaError(KafkaError._SSL, "a:1: certificate verify failed"))
+    with pytest.raises(
+        ReadingFailed, match="the TLS connection to the broker failed: a:1: certificate verify"
+    ):
+        problems.check("t")

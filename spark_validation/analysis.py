@@ -26,7 +26,8 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
-from spark_validation.sampled_topic import SampledTopic
+from spark_validation.salts import partition_loads
+from spark_validation.sampled_topic import MEASURES, SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
@@ -148,7 +149,9 @@ def analyse(
         result = replace(result, what_if=(), what_if_withheld=reason)
     causes = diagnose(result, counts, plan, layout)
     result = replace(result, causes=causes, diagnosis=causes[0].name)
-    return replace(result, advice=advise(result, limits))
+    topic = SampledTopic(result, counts, plan, layout)
+    loads = {by: partition_loads(topic, by) for by in MEASURES}
+    return replace(result, advice=advise(result, limits, loads))
 
 
 def needed(

@@ -58,6 +58,10 @@ MULTIPLICITIES = 12
 """Up to how many records of one key the keys are counted by their number of records."""
 MOST_EARLIER = 1024
 """The largest partition count for which earlier, smaller counts are looked for."""
+SUFFIXES = 64
+"""With how many suffixes a frequent key is tried: on a dozen partitions they reach every one."""
+LONGEST_SALTED = 1024
+"""A key of more bytes is not one that people append a suffix to."""
 HOT_BY_BYTES = 25
 """How many of the keys with the most bytes."""
 NEVER = np.iinfo(np.int64).max
@@ -95,6 +99,8 @@ class HotKey:
         key: The key itself; None unless it may be shown.
         records: Its records in the sample, by partition and replicate.
         bytes: Their keys' and values' bytes, alike.
+        suffixed: The partition on which its partitioner puts the key, and then the key with each suffix of
+            `suffix` (1 + SUFFIXES); empty for a key of more than LONGEST_SALTED bytes.
     """
 
     digest: str
@@ -102,6 +108,17 @@ class HotKey:
     key: bytes | None
     records: Int64s
     bytes: Int64s
+    suffixed: Int64s
+
+    @property
+    def key_hash(self) -> str:
+        """What names the key in reports: the first 12 digits of its hash."""
+        return self.digest[:12]
+
+
+def suffix(number: int) -> str:
+    """The text that makes one of a key's salts when it is appended to the key."""
+    return f"#{number}"
 
 
 @dataclass(slots=True, eq=False)
@@ -269,6 +286,7 @@ def pack(counts: KeyCounts) -> bytes:
         )
         arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
         arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
+        arrays[f"hot/{number}/suffixed"] = key.suffixed
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
@@ -299,5 +317,6 @@ def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
         length, shown = arrays[f"hot/{number}/length"]
         key = arrays[f"hot/{number}/key"].tobytes() if shown else None
         digest = arrays[f"hot/{number}/digest"].tobytes().hex()
-        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape))
+        suffixed = arrays[f"hot/{number}/suffixed"]
+        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape), suffixed)
         number += 1

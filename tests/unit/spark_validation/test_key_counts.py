@@ -94,7 +94,7 @@ def test_earlier_counts_are_not_looked_for_in_topics_of_very_many_partitions() -
 
 
 def hot(number: int, records: int, size: int) -> HotKey:
-    return HotKey(f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]))
+    return HotKey(f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]), np.array([0]))
 
 
 def test_keys_with_most_records_come_first_and_equal_ones_by_digest() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_validation import estimates
 from spark_validation.advice import advise
+from spark_validation.causes_placement import placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
@@ -25,12 +26,14 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
+from spark_validation.sampled_topic import SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_validation.key_counts import CountsLayout, KeyCounts
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import SamplePlan
 
 
@@ -88,6 +91,7 @@ def analyse(
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
+    partition_changes: Sequence[PartitionChange] = (),
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
@@ -102,6 +106,7 @@ def analyse(
         since_ms: From when on records were read, in milliseconds since 1970; None for all.
         precision: The wanted half width of the interval of a share; None if none was asked for.
         notes: What was met while reading; what the counts show is added.
+        partition_changes: Changes of the topic's partition count that were recorded, in the order of time.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
@@ -142,9 +147,11 @@ def analyse(
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    causes = diagnose(result, counts, plan, layout)
+    topic = SampledTopic(result, counts, plan, layout, tuple(partition_changes))
+    placed = placement(topic)
+    causes = diagnose(topic, placed)
     result = replace(result, causes=causes, diagnosis=causes[0].name)
-    return replace(result, advice=advise(result, limits))
+    return replace(result, advice=advise(result, limits, placed))
 
 
 def needed(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, Plan
+    from kafkaform.core.model import Desired, Location, Plan
     from kafkaform.rules import RuleContext
     from spark_validation.results import SkewLimits, SkewReport, TopicResult
 
@@ -247,21 +247,28 @@ def notes(
         result = context.skew.get(name)
         found = predicted(result, before, after, _unit(context, planned.ref)) if result is not None else None
         if found is None:
-            why = "is not in the skew report" if result is None else f"was not measured for {after}"
-            yield (
-                planned.ref,
-                Diagnostic(
-                    "KF507",
-                    Severity.WARNING,
-                    f"{name} goes from {before} to {after} partitions, and {why}: what that comes to is not "
-                    "known",
-                    place,
-                    command("skew", name, options=("--what-if", str(after))),
-                ),
-            )
+            yield planned.ref, _not_predicted(name, before, after, result, place)
         elif risk_of(planned.change) is Risk.SAFE:
             text = f"{name} goes from {before} to {after} partitions: {worded(found)}"
             yield planned.ref, Diagnostic("KF508", Severity.INFO, text, place)
+
+
+def _not_predicted(
+    name: str, before: int, after: int, result: TopicResult | None, place: Location | None
+) -> Diagnostic:
+    grows = f"{name} goes from {before} to {after} partitions, and"
+    if result is not None and result.what_if_withheld is not None:
+        # Foreign text: a report may come from anywhere.
+        why = clipped(result.what_if_withheld, _LONG).rstrip(".")
+        return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", place)
+    why = "is not in the skew report" if result is None else f"was not measured for {after}"
+    return Diagnostic(
+        "KF507",
+        Severity.WARNING,
+        f"{grows} {why}: what that comes to is not known",
+        place,
+        command("skew", name, options=("--what-if", str(after))),
+    )
 
 
 def _unit(context: RuleContext, ref: ResourceRef) -> str:

@@ -98,6 +98,8 @@ def _fixed(number: float, limit: float | None, places: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+_DIFFERS = 0.05
+"""By so much the ratio of the log differs from that of its keys on the present count to be worth saying."""
 _HOT_KEYS = "hot_keys"
 """The cause that no partition count mends: a key has one partition."""
 
@@ -107,8 +109,10 @@ class Prediction:
     """A partition increase, as predicted.
 
     Attributes:
-        before: The fullest partition over the mean at the present count; None if it was not measured.
+        before: The fullest partition over the mean at the present count, as predicted too; as measured in a
+            report without that; None if it has neither.
         after: The same at the planned count.
+        lies: The same as the log lies, where older records make it differ from `before`; else None.
         keys_moved: The share of the sampled keys that change their partition, 0 to 1; None if the present
             count is another than the measured one.
         records_moved: The share of the records whose key does; None likewise.
@@ -117,6 +121,7 @@ class Prediction:
 
     before: Estimate | None
     after: Estimate
+    lies: Estimate | None
     keys_moved: float | None
     records_moved: Estimate | None
     hot_key: Estimate | None
@@ -155,11 +160,13 @@ def predicted(result: TopicResult, before: int, after: int, by: str) -> Predicti
     if planned is None:
         return None
     measured = len(result.partitions) == before
-    now = ratio_of(result, by) if measured else _ratio(present, by) if present is not None else None
+    log = ratio_of(result, by) if measured else None
+    now = _ratio(present, by) if present is not None else log
     hot = result.hot_keys and any(cause.name == _HOT_KEYS for cause in result.causes)
     return Prediction(
         now,
         _ratio(planned, by),
+        log if log and now and abs(log.value - now.value) >= _DIFFERS else None,
         planned.keys_moved if measured else None,
         planned.records_moved if measured else None,
         _key_share(result, by) if hot else None,
@@ -175,7 +182,8 @@ def worded(prediction: Prediction) -> str:
             "the records move"
         )
     start = f"from {ratio(prediction.before)} " if prediction.before is not None else ""
-    told.append(f"the fullest partition goes {start}to {ratio(prediction.after)} times the mean")
+    lies = f" (in the log it has {ratio(prediction.lies)} now)" if prediction.lies is not None else ""
+    told.append(f"the fullest partition goes {start}to {ratio(prediction.after)} times the mean{lies}")
     hot = ""
     if prediction.hot_key is not None:
         hot = f"; one key has {share(prediction.hot_key)}, which no partition count divides"

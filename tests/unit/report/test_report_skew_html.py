@@ -333,6 +333,13 @@ def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
     assert rows[1] == ["48", "3.01 2.98 to 3.04", "3.01", "50.0 %", "50.0 %"]
 
 
+def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
+    section = of_topic(samples.withheld())
+    assert "No prediction of other partition counts. 98 % of the records" in section.text
+    assert not [one for one in section.all("table") if "Keys moved" in one.text]
+    assert "Predicted fullest" not in section.text
+
+
 def test_hot_keys_have_bars_with_their_intervals() -> None:
     (table,) = [
         one for one in of_topic(samples.bursty()).all("table") if one.attributes.get("class") == "keys"

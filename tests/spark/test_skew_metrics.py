@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -85,11 +86,11 @@ def test_a_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path:
     spark.range(3).selectExpr("id", "cast(id as int) as value").write.parquet(str(place))
     before = sorted(place.rglob("*"))
     table = MetricsTable(str(place))
-    for refused in (lambda: table.check(spark), lambda: table.append(spark, metric_rows(report(LATE)))):
+    for refused in (table.check, partial(table.append, rows=metric_rows(report(LATE)))):
         with pytest.raises(
             SkewError, match=r"has other columns than metrics have: .*value int.*id bigint"
         ) as raised:
-            refused()
+            refused(spark)
         assert raised.value.hint
         assert "sampled_at timestamp" in raised.value.hint
     assert sorted(place.rglob("*")) == before

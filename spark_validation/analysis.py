@@ -17,6 +17,7 @@ from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
+from spark_validation.predictions import what_if, withheld
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
@@ -142,15 +143,17 @@ def analyse(
         partitioners=_partitioners(counts),
         hot_keys=hot,
         what_if=tuple(
-            estimates.what_if(count, placement, counts, weighting)
+            what_if(count, placement, counts, weighting)
             for count, placement in sorted(counts.placements.items())
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
     topic = SampledTopic(result, counts, plan, layout, tuple(partition_changes))
     placed = placement(topic)
+    if result.what_if and (reason := withheld(topic, placed, weighting)):
+        topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
     causes = diagnose(topic, placed)
-    result = replace(result, causes=causes, diagnosis=causes[0].name)
+    result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     return replace(result, advice=advise(result, limits, placed))
 
 

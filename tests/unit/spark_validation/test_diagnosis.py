@@ -17,7 +17,9 @@ from tests.support.skew_simulation import (
     NULL,
     START_MS,
     SimulatedTopic,
+    aborted,
     bursts,
+    cleaned,
     compacted,
     drawn,
     empty,
@@ -393,6 +395,23 @@ def test_a_burst_is_found_wherever_it_is(start: float, length: float, within: fl
         cause = analysed(topic, records).causes[0]
         assert cause.name == "bursty", cause
         assert "; key " in cause.evidence
+
+
+@pytest.mark.parametrize(
+    "topic", [aborted(120_000), aborted(120_000, transaction=20), cleaned(uniform(120_000))]
+)
+def test_offsets_without_a_record_make_no_burst(topic: SimulatedTopic) -> None:
+    """A partition has none for a while; its windows, and those of others, have few."""
+    for records, seed in ((FULL, 0), *((12_000, seed) for seed in range(8))):
+        causes = analysed(topic, records, seed).causes
+        assert "bursty" not in {cause.name for cause in causes}, (seed, causes)
+
+
+def test_a_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
+    topic = compacted(bursts(MANY, KEYS, stretches=1, length=0.1))
+    for records in (FULL, SAMPLE):
+        cause = analysed(topic, records).causes[0]
+        assert cause.name == "bursty", cause
 
 
 def test_a_key_that_began_half_way_is_hot_and_no_burst() -> None:

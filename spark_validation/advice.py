@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from spark_validation.causes_placement import by_chance, misplaced_share, mixed_advice
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
 from spark_validation.salts import MOST_SALTS, Split, split
@@ -13,6 +14,7 @@ from spark_validation.sampled_topic import LEAST_LIFT, STANDS_OUT, listed, named
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_validation.causes_placement import Placement
     from spark_validation.results import (
         Estimate,
         GroupResult,
@@ -30,20 +32,25 @@ WORTH_MOVING = 0.1
 _STRAYS = 0.001
 
 
-def advise(result: TopicResult, limits: SkewLimits, loads: Loads) -> tuple[str, ...]:
+def advise(
+    result: TopicResult, limits: SkewLimits, loads: Loads, placement: Placement | None = None
+) -> tuple[str, ...]:
     """Sentences that follow from a result, the most telling cause's first.
 
     Args:
         result: With its causes.
         limits: The topic's policy; advice aims at a ratio of 1.5 where it has none.
         loads: By records and by bytes, what `salts.partition_loads` returns.
+        placement: Who placed the keys; None where that is not known.
     """
     names = [cause.name for cause in result.causes]
     if "empty" in names:
         return ()
     partitions = list(_partitions(result, limits))
     found = [
-        sentence for cause in result.causes for sentence in _of(result, cause, limits, partitions, loads)
+        sentence
+        for cause in result.causes
+        for sentence in _of(result, cause, limits, partitions, loads, placement)
     ]
     if limits.max_key_share is not None and not {"hot_keys", "few_keys"} & set(names):
         found += _over_policy(result, limits, loads)
@@ -55,7 +62,12 @@ def advise(result: TopicResult, limits: SkewLimits, loads: Loads) -> tuple[str, 
 
 
 def _of(
-    result: TopicResult, cause: SkewCause, limits: SkewLimits, partitions: list[str], loads: Loads
+    result: TopicResult,
+    cause: SkewCause,
+    limits: SkewLimits,
+    partitions: list[str],
+    loads: Loads,
+    placement: Placement | None,
 ) -> Iterator[str]:
     """Sentences for one cause; `partitions` are those on other partition counts."""
     match cause.name:
@@ -68,9 +80,9 @@ def _of(
         case "null_keys":
             yield from _nulls(result)
         case "mixed_partitioners":
-            yield from _mixed(result)
+            yield from mixed_advice(result, placement)
         case "repartitioned":
-            yield from _repartitioned(result)
+            yield from _repartitioned(result, placement)
         case _:
             return
 
@@ -125,61 +137,30 @@ def _nulls(result: TopicResult) -> Iterator[str]:
     )
 
 
-def _misplaced(result: TopicResult) -> float:
-    return 1 - result.partitioners.get("murmur2", 1.0)
-
-
-def _mixed(result: TopicResult) -> Iterator[str]:
-    foreign = _foreign(result)
-    moved = percent(_misplaced(result))
-    if foreign == "crc32":
-        yield (
-            "Set `partitioner=murmur2_random`, which matches Java's default, in every librdkafka client that "
-            f"writes to this topic: {moved} of the records with a key are on other partitions now. The order "
-            "of their keys breaks once, at the switch."
-        )
-    elif foreign == "fnv1a":
-        yield (
-            "Configure a murmur2 partitioner, which matches Java's default, in the Sarama clients that write "
-            f"to this topic: {moved} of the records with a key are on other partitions now. The order of "
-            "their keys breaks once, at the switch."
-        )
-    else:
-        yield (
-            f"Find the producers of the {moved} of the records with a key that murmur2 does not explain: "
-            "they set `partitioner.ignore.keys`, use a custom partitioner class, or set the partition."
-        )
-
-
-def _foreign(result: TopicResult) -> str:
-    """The partitioner, other than murmur2, that fits most beyond chance."""
-    chance = 1 / max(1, len(result.partitions))
-    beyond = {
-        name: fit - chance
-        for name, fit in result.partitioners.items()
-        if name not in {"murmur2", "other"} and fit - chance > chance * _misplaced(result)
-    }
-    return max(beyond, key=lambda name: beyond[name], default="other")
-
-
 def _another_partitioner(result: TopicResult, names: list[str]) -> Iterator[str]:
     """For a topic that one partitioner, not Java's, places: what keeps it so."""
-    if "mixed_partitioners" in names or len(result.partitions) <= 1 or _misplaced(result) < _STRAYS:
+    count = len(result.partitions)
+    misplaced = 1 - result.partitioners.get("murmur2", 1.0)
+    if {"mixed_partitioners", "repartitioned"} & {*names} or count <= 1 or misplaced < _STRAYS:
+        return
+    if by_chance(result.distinct_keys.value, count):
         return
     for name, setting in (("crc32", "consistent_random"), ("fnv1a", "fnv1a_random")):
         if 1 - result.partitioners.get(name, 0.0) < _STRAYS:
             yield (
                 f"Keep every producer on the same partitioner (librdkafka's `{setting}`): a Java "
-                f"producer with its default partitioner would put {percent(_misplaced(result))} of these "
-                "records on other partitions."
+                f"producer with its default partitioner would put {percent(misplaced)} of these records on "
+                "other partitions."
             )
             return
 
 
-def _repartitioned(result: TopicResult) -> Iterator[str]:
+def _repartitioned(result: TopicResult, placement: Placement | None) -> Iterator[str]:
+    known = placement.repartition if placement else None
+    misplaced = known.misplaced if known else misplaced_share(result)
     yield (
         f"Until retention has removed the records from before the increase, read these completely before "
-        f"the newer ones wherever the order of a key matters: {percent(_misplaced(result))} of the records "
+        f"the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
         f"with a key are not on the partition that their key has now."
     )
 
@@ -313,7 +294,7 @@ def _beyond_salts(keys: list[HotKeyResult], by: str, aim: str) -> str:
 def _split_sentence(keys: list[HotKeyResult], found: Split, aim: str, result: TopicResult) -> str:
     known = result.what_if_withheld is None
     divided = [(keys[number], chosen) for number, chosen in found.suffixes.items()]
-    parts = []
+    parts: list[str] = []
     for key, chosen in divided[:_NAMED]:
         noun = "" if parts else " salts"
         suffixes = f" ({listed([suffix(number) for number in chosen])})" if known else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
@@ -20,6 +20,7 @@ from spark_validation.key_counts import (
     CountsLayout,
     HotKey,
     KeyCounts,
+    first_misfits,
     hottest,
     suffix,
 )
@@ -84,7 +85,6 @@ class _Counting:
         hashes = [hash_keys(self.keys) for hash_keys in PARTITIONERS.values()]
         self._multiplicities()
         fits = self._fits(hashes)
-        self._earlier(hashes[0], fits[0])
         self._hot(hashes[0], self._place(hashes, fits))
 
     def _multiplicities(self) -> None:
@@ -109,25 +109,13 @@ class _Counting:
         fits = [hashed[self.code] % self.layout.partitions == self.partition for hashed in hashes]
         for number, fit in enumerate(fits):
             counts.fits[number] += self._by_partition(self.records, fit)
-        counts.fits_none += self._by_partition(self.records, ~np.logical_or.reduce(fits))
+        misfit = ~np.logical_or.reduce(fits)
+        counts.fits_none += self._by_partition(self.records, misfit)
+        rows = np.flatnonzero(misfit)
+        hashed = [values[self.code[rows]] for values in hashes]
+        columns = [column[rows] for column in (self.partition, self.n, self.first, self.last)]
+        counts.misfits = first_misfits(np.stack([mixed(hashed), *hashed, *columns], axis=1))
         return fits
-
-    def _earlier(self, hashed: Int64s, fit: Bools) -> None:
-        counts = self.counts
-        row_hash = hashed[self.code]
-        for older in range(1, len(counts.earlier) + 1):
-            was = row_hash % older == self.partition
-            before, after = was & ~fit, fit & ~was
-            if before.any():
-                counts.earlier[older - 1] += self.n[before].sum()
-                counts.earlier_last_ms[older - 1] = max(
-                    counts.earlier_last_ms[older - 1], self.last[before].max()
-                )
-            if after.any():
-                counts.later[older - 1] += self.n[after].sum()
-                counts.later_first_ms[older - 1] = min(
-                    counts.later_first_ms[older - 1], self.first[after].min()
-                )
 
     def _place(self, hashes: list[Int64s], fits: list[Bools]) -> Int64s:
         """Place each key by the partitioner that put its latest records where they lie, or else older ones.

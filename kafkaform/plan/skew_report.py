@@ -24,6 +24,7 @@ from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources.skew import increase, limits_of, policy_unit, predicted, worded
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules import Stage
+from spark_validation.policy import NO_RECORD
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def is_beyond_policy(report: SkewReport) -> bool:
 def _verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagnostic]) -> SkewVerdict:
     """How a topic stands to the limits of its manifest; other findings are not about them."""
     if topic.diagnosis == "empty":
-        return SkewVerdict("pass", ("there is no record to judge",))
+        return SkewVerdict("pass", (NO_RECORD,))
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"

@@ -1,7 +1,4 @@
-"""The `skew:` policy of a topic, what a measurement of its records says of a partition increase.
-
-Estimates are never so rounded that a limit seems kept that is not, or the other way.
-"""
+"""The `skew:` policy of a topic, and what a measurement of its records says of a partition increase."""
 
 from __future__ import annotations
 
@@ -10,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Create, Delete, Update
+from spark_validation.policy import FIELDS, key_share_of, percent, ratio, ratio_of, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafkaform.core.model import Change, Intent
     from spark_validation.results import (
         Estimate,
@@ -23,13 +19,6 @@ if TYPE_CHECKING:
     )
 
 
-_FIELDS = {
-    "maxPartitionRatio": "max_partition_ratio",
-    "maxKeyShare": "max_key_share",
-    "minDistinctKeys": "min_distinct_keys",
-}
-
-
 def limits_of(intent: Intent) -> SkewLimits | None:
     """The limits that a manifest sets; None where it sets none (`by` alone is no limit)."""
     policy = intent.spec.get("skew")
@@ -37,7 +26,7 @@ def limits_of(intent: Intent) -> SkewLimits | None:
         return None
     from spark_validation.results import SkewLimits  # which few topics need
 
-    limits = {name: policy[field] for field, name in _FIELDS.items() if policy.get(field) is not None}
+    limits = {name: policy[field] for field, name in FIELDS.items() if policy.get(field) is not None}
     return SkewLimits(**limits, by=policy_unit(intent)) if limits else None
 
 
@@ -45,57 +34,6 @@ def policy_unit(intent: Intent) -> str:
     """What a topic's skew is judged by: `records`, unless its policy says `bytes`."""
     policy = intent.spec.get("skew")
     return str(policy.get("by", "records")) if isinstance(policy, Mapping) else "records"
-
-
-def ratio_of(result: TopicResult, by: str) -> Estimate:
-    """The fullest partition over the mean, by `records` or `bytes`."""
-    return (result.by_bytes if by == "bytes" else result.by_records).max_mean_ratio
-
-
-_MOST_PLACES = 12
-
-
-def ratio(estimate: Estimate, limit: float | None = None) -> str:
-    """`2.41 (2.3 to 2.53)`; without an interval where it is exact."""
-    return _worded(estimate, lambda number: plain(number, limit))
-
-
-def share(estimate: Estimate, limit: float | None = None) -> str:
-    """`31.4 % (29 to 33.8 %)` of a share of 0 to 1."""
-    text = _worded(estimate, lambda number: percent(number, limit).removesuffix(" %"))
-    value, opening, interval = text.partition(" (")
-    return f"{value} %{opening}{interval[:-1]} %)" if opening else f"{value} %"
-
-
-def count(estimate: Estimate) -> str:
-    """`1,200 (1,100 to 1,310)`."""
-    return _worded(estimate, lambda number: f"{number:,.0f}")
-
-
-def plain(number: float, limit: float | None = None) -> str:
-    """A number to two places, and to more where it would else look like the limit that it is not."""
-    return _fixed(number, limit, 2)
-
-
-def percent(number: float, limit: float | None = None) -> str:
-    """A share of 0 to 1 in percent, to one place or more."""
-    return f"{_fixed(number * 100, None if limit is None else limit * 100, 1)} %"
-
-
-def _worded(estimate: Estimate, written: Callable[[float], str]) -> str:
-    value, low, high = written(estimate.value), written(estimate.low), written(estimate.high)
-    return value if low == high == value else f"{value} ({low} to {high})"
-
-
-def _fixed(number: float, limit: float | None, places: int) -> str:
-    text = f"{number:,.{places}f}"
-    while places < _MOST_PLACES and (
-        (number != 0 and float(text.replace(",", "")) == 0)
-        or (limit is not None and number != limit and text == f"{limit:,.{places}f}")
-    ):
-        places += 1
-        text = f"{number:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 _DIFFERS = 0.05
@@ -169,7 +107,9 @@ def predicted(result: TopicResult, before: int, after: int, by: str) -> Predicti
         log if log and now and abs(log.value - now.value) >= _DIFFERS else None,
         planned.keys_moved if measured else None,
         planned.records_moved if measured else None,
-        _key_share(result, by) if hot else None,
+        max((key_share_of(key, by) for key in result.hot_keys), key=lambda found: found.value)
+        if hot
+        else None,
     )
 
 
@@ -192,8 +132,3 @@ def worded(prediction: Prediction) -> str:
 
 def _ratio(what_if: WhatIf, by: str) -> Estimate:
     return what_if.byte_max_mean_ratio if by == "bytes" else what_if.max_mean_ratio
-
-
-def _key_share(result: TopicResult, by: str) -> Estimate:
-    shares = [key.byte_share if by == "bytes" else key.share for key in result.hot_keys]
-    return max(shares, key=lambda found: found.value)

@@ -758,7 +758,9 @@ def _when(increases: tuple[PartitionIncrease, ...]) -> str:
 def _dated(found: PartitionIncrease) -> str:
     last, first = found.last_before_ms, found.first_after_ms
     if found.known is not None:
-        return f" {found.known}"
+        since, until = utc(found.known.since_ms), utc(found.known.until_ms)
+        at = f"at {since}" if since == until else f"between {since} and {until}"
+        return f" {at} ({found.known.source})"
     if last is None:
         return " (the time is unknown: timestamps are not in offset order)"
     if first is None:

@@ -31,7 +31,9 @@ def analysed(
     candidates = (topic.partitions, 2 * topic.partitions)
     counts, plan, layout = drawn(topic, records=records, seed=seed, candidates=candidates)
     mode = "full" if plan.full else "sample"
-    return analyse("orders", counts, plan, layout, mode=mode, limits=SkewLimits(), partition_changes=changes)
+    return analyse(
+        "orders", counts, plan, layout, mode=mode, limits=SkewLimits(), partition_changes=lambda: changes
+    )
 
 
 def names(result: TopicResult) -> tuple[str, ...]:

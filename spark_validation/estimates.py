@@ -14,7 +14,6 @@ import numpy as np
 
 from spark_validation import intervals
 from spark_validation.imbalance import max_mean_ratio
-from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import (
     Estimate,
     HotKeyResult,
@@ -23,6 +22,7 @@ from spark_validation.results import (
 )
 
 if TYPE_CHECKING:
+    from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import Floats, HotKey, KeyCounts, KeyPlacement
     from spark_validation.windows import SamplePlan
 
@@ -60,7 +60,7 @@ def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Es
     """Estimate a partition's records: offsets that were compacted away, or end a transaction, have none."""
     if read == offsets or found == read:
         return Estimate.exact(float(offsets if found == read else found))
-    density = ReplicatedTotals(total.total / offsets, total.without / offsets, total.fraction)
+    density = total.with_values(total.total / offsets, total.without / offsets)
     share = intervals.share_interval(density, total.replicates)
     value = share.value * offsets
     return Estimate(value, min(value, max(share.low * offsets, float(found))), share.high * offsets)
@@ -124,7 +124,7 @@ def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: W
 
 def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
     each = np.full(count, 1.0 / count)
-    return ReplicatedTotals(each * total.total, each[:, None] * total.without, total.fraction)
+    return total.with_values(each * total.total, each[:, None] * total.without)
 
 
 _Z = 1.96

@@ -16,6 +16,7 @@ from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
+from spark_validation.predictions import what_if, withheld
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
@@ -25,6 +26,7 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
+from spark_validation.sampled_topic import SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
@@ -137,11 +139,13 @@ def analyse(
         partitioners=_partitioners(counts),
         hot_keys=hot,
         what_if=tuple(
-            estimates.what_if(count, placement, counts, weighting)
+            what_if(count, placement, counts, weighting)
             for count, placement in sorted(counts.placements.items())
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
+    if result.what_if and (reason := withheld(SampledTopic(result, counts, plan, layout), weighting)):
+        result = replace(result, what_if=(), what_if_withheld=reason)
     causes = diagnose(result, counts, plan, layout)
     result = replace(result, causes=causes, diagnosis=causes[0].name)
     return replace(result, advice=advise(result, limits))

@@ -127,19 +127,25 @@ class _Counting:
                     counts.later_first_ms[older - 1], self.first[after].min()
                 )
 
-    def _place(self, hashes: list[Int64s], fits: list[Bools]) -> None:
-        """Place each key by the partitioner that put it where it lies; by murmur2 if none did."""
+    def _place(self, hashes: list[Int64s], fits: list[Bools]) -> Int64s:
+        """Place each key by the partitioner that put its latest records where they lie, or else older ones.
+
+        By the first of several, and by murmur2 if none did.
+
+        Returns:
+            The hash that this partitioner takes (keys).
+        """
         by_time = np.argsort(self.last, kind="stable")
-        current = np.zeros(len(self.keys), dtype=np.int64)
-        current[self.code[by_time]] = self.partition[by_time]
+        latest = np.zeros(len(self.keys), dtype=np.int64)
+        latest[self.code[by_time]] = by_time
+        current = self.partition[latest]
         chosen = hashes[0].copy()
         unplaced = np.ones(len(self.keys), dtype=bool)
-        for hashed, fit in zip(hashes, fits, strict=True):
-            explained = np.zeros(len(self.keys), dtype=bool)
-            explained[self.code[fit]] = True
-            explained &= unplaced
-            chosen[explained] = hashed[explained]
-            unplaced &= ~explained
+        older = [np.bincount(self.code[fit], minlength=len(self.keys)) > 0 for fit in fits]
+        for fitting in ([fit[latest] for fit in fits], older):
+            for hashed, explained in zip(hashes, fitting, strict=True):
+                chosen[explained & unplaced] = hashed[explained & unplaced]
+                unplaced &= ~explained
         records, size = self._columns(self.records), self._columns(self.bytes)
         for count, placement in self.counts.placements.items():
             to = chosen % count
@@ -150,6 +156,7 @@ class _Counting:
                 placement.records[:, number] += np.bincount(of_row, n, count)
                 placement.bytes[:, number] += np.bincount(of_row, b, count)
                 placement.records_moved[number] += n[leaving].sum()
+        return chosen
 
     def _columns(self, values: Int64s) -> list[npt.NDArray[np.float64]]:
         """Return the weighted columns of a placement: one a replicate, then one of what was read whole.

@@ -6,8 +6,9 @@
     ├── ReadingFailed         Kafka said no: the topic, the account, the connection
     └── JobFailed             Spark's job ended otherwise
 
-`translated` makes one of these of what Spark and Kafka raise, by the class names in the chain of causes. This
-package knows nothing of kafkaform; kafkaform's command line translates these errors into its own.
+`translated` makes one of these of what Spark raises. One that a Python worker has raised comes back as the
+text of a traceback, and is recognised by the name of its class. This package knows nothing of kafkaform: the
+command line there translates these errors into its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import hashlib
 import hmac
 import json
 import os
+import platform
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,9 @@ from spark_validation.configuration import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+_HINT = "hint: "
 
 
 class SkewError(Exception):
@@ -38,6 +43,9 @@ class SkewError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            # So that it is in a traceback, which is all that comes back from a Python worker.
+            self.add_note(f"{_HINT}{hint}")
 
 
 class SparkMissing(SkewError):  # noqa: N818 - a state of the machine, not an accident
@@ -135,9 +143,11 @@ _REFUSALS: dict[str, tuple[str, str]] = {
 }
 _READING = (_KAFKA, "javax.security", "org.apache.kafka", "java.util.concurrent.TimeoutException")
 _CAUSE = re.compile(r"^(?:Caused by: )?([a-z]\w*(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
-_PYTHON = "org.apache.spark.api.python.PythonException"
+_PYTHON = "Traceback (most recent call last)"
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning)\b.*|\[[A-Z_]+\].*)$", re.MULTILINE)
-_PACKAGES = "executors need Python {version}.x with numpy, pandas and pyarrow: see spark.pyspark.python"
+_OURS = re.compile(rf"^{re.escape(__name__)}\.(\w+): (.*)(?:\n{_HINT}(.*))?$", re.MULTILINE)
+_KINDS = {kind.__name__: kind for kind in (SparkMissing, SparkUnavailable, ReadingFailed, JobFailed)}
+_DIED = re.compile(r"Python worker (exited unexpectedly|failed to connect back)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,10 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
     if isinstance(error, SkewError):
         return error
     causes = java_causes(error)
+    text = "\n".join([str(error), *(cause.message for cause in causes)])
+    if ours := _OURS.search(text):
+        name, message, hint = ours.groups()
+        return _KINDS.get(name, JobFailed)(hidden(message, secrets), hint=hint)
     # What is innermost says most; what Kafka says, says more than a timeout around it.
     for cause in reversed(causes):
         for name in cause.names:
@@ -173,11 +187,14 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
                 message, hint = _REFUSALS[name]
                 kind = ReadingFailed if name.startswith(_READING) else JobFailed
                 return kind(message.format(topic=topic), hint=hint)
-    for cause in causes:
-        if _PYTHON in cause.names:
-            return _of_python(cause.message, secrets)
-    if type(error).__name__ == "PythonException":
-        return _of_python(str(error), secrets)
+    if _DIED.search(text):
+        return JobFailed(
+            "a Python worker of Spark ended unexpectedly, most likely for lack of memory",
+            hint="run fewer tasks at a time (--master 'local[2]'), or give executors more memory"
+            " (--spark-conf spark.executor.memoryOverhead=2g)",
+        )
+    if _PYTHON in text:
+        return _of_python(text, secrets)
     line = causes[-1].line if causes else _first_line(error)
     return JobFailed(
         f"Spark could not count topic {topic}: {hidden(line, secrets)}", hint="--debug shows more"
@@ -206,14 +223,13 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def _of_python(text: str, secrets: Iterable[str]) -> JobFailed:
-    import platform
-
-    lines = _PYTHON_ERROR.findall(text)
+    lines = _PYTHON_ERROR.findall(text.partition(_PYTHON)[2])
     last = lines[-1] if lines else _first(text)
     version = ".".join(platform.python_version_tuple()[:2])
     return JobFailed(
         f"Python failed on Spark's executors: {hidden(last, secrets)[:_LONGEST]}",
-        hint=_PACKAGES.format(version=version),
+        hint=f"executors need Python {version}.x with confluent-kafka, numpy, pandas and pyarrow:"
+        " see spark.pyspark.python",
     )
 
 

@@ -1,4 +1,4 @@
-"""Estimates of partitions, hot keys, distinct keys and other partition counts, with their intervals.
+"""Estimates of partitions, hot keys and distinct keys, with their intervals.
 
 No estimator of distinct keys is good for all topics: for some, any estimate from a part r of the records is
 wrong by a factor of the root of 1 / r (Charikar, Chaudhuri, Motwani and Narasayya 2000, "Towards Estimation
@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.imbalance import max_mean_ratio
 from spark_validation.results import (
     Estimate,
     HotKeyResult,
     PartitionResult,
-    WhatIf,
 )
 
 if TYPE_CHECKING:
     from spark_validation.intervals import ReplicatedTotals, Weighting
-    from spark_validation.key_counts import Floats, HotKey, KeyCounts, KeyPlacement
+    from spark_validation.key_counts import Floats, HotKey, KeyCounts
     from spark_validation.windows import SamplePlan
 
 
@@ -102,35 +100,6 @@ def _hot_key(
     )
 
 
-def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: Weighting) -> WhatIf:
-    """Estimate the topic on another number of partitions.
-
-    Keys go where the partitioner that placed them puts them; records without a key are spread evenly, as
-    producers do it.
-    """
-    nulls, null_bytes = weighting.whole(counts.null_records), weighting.whole(counts.null_bytes)
-    keyed = weighting.placed(placement.records)
-    moved = weighting.placed(placement.records_moved)
-    return WhatIf(
-        partitions=count,
-        max_mean_ratio=max_mean_ratio(keyed + _divided_evenly(nulls, count)),
-        byte_max_mean_ratio=max_mean_ratio(
-            weighting.placed(placement.bytes) + _divided_evenly(null_bytes, count)
-        ),
-        keys_moved=placement.keys_moved / counts.distinct if counts.distinct else 0.0,
-        records_moved=intervals.share_interval(moved / (keyed.sum + nulls)),
-    )
-
-
-def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
-    each = np.full(count, 1.0 / count)
-    return total.with_values(each * total.total, each[:, None] * total.without)
-
-
-_Z = 1.96
-"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
-
-
 def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """Estimate the distinct keys of the topic.
 
@@ -182,10 +151,10 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
     unseen = once**2 / (doubled + odds * once)
     ratio = once / max(twice, 1)
     variance = max(twice, 1) * (ratio**2 / 2 + ratio**3 + ratio**4 / 4)
-    factor = math.exp(_Z * math.sqrt(math.log1p(variance / unseen**2)))
+    factor = math.exp(intervals.Z * math.sqrt(math.log1p(variance / unseen**2)))
     return Estimate(unseen, unseen / factor, unseen * factor)
 
 
 def _poisson_limit(count: int) -> float:
     """Return the upper 95 % limit of the mean of a Poisson count (root transformation of Anscombe 1948)."""
-    return (math.sqrt(count + 0.375) + _Z / 2) ** 2
+    return (math.sqrt(count + 0.375) + intervals.Z / 2) ** 2

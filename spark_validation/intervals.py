@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TAIL = 0.025
 """What a 95 % interval leaves out on either side."""
+Z = 1.96
+"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 _FARTHEST = 50.0
 """On a scale of logarithms: so far away that a larger distance says no more."""
 
@@ -298,10 +300,6 @@ SPARSE = 0.9
 """Below this part of the offsets with a record, a partition is sparse."""
 
 
-_Z = 1.96
-"""The 97.5 % quantile of the normal distribution."""
-
-
 def _unseen(density: Floats, length: float) -> float:
     """Return the standard error of a partition's density that its windows do not show.
 
@@ -320,7 +318,7 @@ def _unseen(density: Floats, length: float) -> float:
     mean, windows = float(density.mean()), len(density)
     between = float((np.diff(density) ** 2).mean()) / 2
     clustering = between / (mean * (1.0 - mean)) if 0.0 < mean < 1.0 else 1.0
-    return _Z / 2 * min(1.0, max(clustering, 1.0 / length)) / windows
+    return Z / 2 * min(1.0, max(clustering, 1.0 / length)) / windows
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,9 @@ from dataclasses import (
 )
 from typing import Any, TypeVar
 
+OMITTED = {"omitted": True}
+"""Metadata of a field that a report leaves out where it is None: reports from before it had none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -263,7 +266,8 @@ class TopicResult:
         partitioners: For murmur2, crc32, fnv1a and `other`, the share of sampled records with a key that lie
             where it puts them; one may lie where several do.
         hot_keys: The most frequent, most records first.
-        what_if: By partition count.
+        what_if: By partition count; none where no prediction holds.
+        what_if_withheld: Why no prediction holds; absent where some are given, or none was computed.
         groups: Declared groups that read the topic.
         findings: What rules say; only where manifests were at hand.
         policy: The verdict; None where no policy is declared, or no manifests were at hand.
@@ -286,6 +290,7 @@ class TopicResult:
     groups: tuple[GroupResult, ...] = ()
     findings: tuple[SkewFinding, ...] = ()
     policy: SkewVerdict | None = None
+    what_if_withheld: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +330,8 @@ def from_document(document: dict[str, Any]) -> SkewReport:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        given = [(field, getattr(value, field.name)) for field in fields(value)]
+        return {field.name: _plain(own) for field, own in given if own is not None or not field.metadata}
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
-from kafkaform.cli.skew_options import SkewOptions, skew_options
+from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
@@ -24,7 +25,7 @@ from kafkaform.inspect.skew import choose, declared_partitions, limits, read_log
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
     from kafkaform.cluster.protocol import PartitionReader
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from spark_validation.windows import Span
 
 _CONNECTOR = "spark-sql-kafka"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
@@ -53,7 +53,7 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     declared skew policy with statistical confidence, 1 if a topic could not be read.
     """
     from kafkaform.cli.skew_run import publish, require_spark
-    from kafkaform.plan.skew_report import is_beyond_policy
+    from kafkaform.plan.skew_report import is_beyond_policy, judged
 
     session = Session.start(where)
     if options.source is None:
@@ -63,12 +63,14 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     desired = _declared(session, topics)
     require_spark()
     if options.source is None:
-        cluster_id, outcome = _of_cluster(session, topics, desired, options)
+        outcome = _of_cluster(session, topics, desired, options)
     else:
-        cluster_id, outcome = None, _of_files(options.source, topics, desired, options)
+        outcome = _of_files(session, options.source, topics, desired, options)
     _tell_failures(outcome)
-    report = _judged(session, cluster_id, outcome.results, desired)
-    publish(report, options)
+    report = judged(outcome.report, desired, session.settings, session.environment)
+    publish(report, options, outcome.past)
+    if outcome.metrics_error is not None:
+        raise outcome.metrics_error
     if outcome.failed:
         return 1
     return 2 if is_beyond_policy(report) else 0
@@ -91,8 +93,8 @@ def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:
 
 def _of_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
-) -> tuple[str, AnalysisResults]:
-    """The cluster's id, and the analysis of records that are read from it."""
+) -> AnalysisResults:
+    """The analysis of records that are read from the cluster."""
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, run
     from kafkaform.config.client_properties.java import to_java
     from spark_validation.configuration import secrets
@@ -107,9 +109,10 @@ def _of_cluster(
         reading = read_logs(cluster, chosen.topics, options.since_ms)
         for note in reading.notes:
             click.echo(printable(f"not read: {note}"), err=True)
-        outcome = AnalysisResults(failed={**chosen.failed, **reading.failed})
+        failed = {**chosen.failed, **reading.failed}
+        report = partial(_report, session, facts.cluster_id)
         if not reading.logs:
-            return facts.cluster_id, outcome
+            return AnalysisResults(report(()), failed)
 
         def analyse(name: str, logs: Sequence[PartitionLog], spark: Any, tell: Tell | None) -> TopicResult:
             return run_topic(
@@ -126,12 +129,12 @@ def _of_cluster(
 
         planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
         settings = _spark(options, max(map(len, reading.logs.values())))
-        ran = run(lambda _: planned, settings, secrets(kafka))
-    return facts.cluster_id, AnalysisResults(ran.results, {**outcome.failed, **ran.failed})
+        outcome = run(lambda _: planned, settings, report, options, secrets(kafka))
+    return replace(outcome, failed={**failed, **outcome.failed})
 
 
 def _of_files(
-    source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
+    session: Session, source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """The analysis of records that lie in files."""
     from kafkaform.cli.skew_run import Analysis, run
@@ -156,7 +159,7 @@ def _of_files(
             on_progress=tell,
         )
 
-    return run(analyses, _spark(options))
+    return run(analyses, _spark(options), partial(_report, session, None), options)
 
 
 def _place(source: str, options: SkewOptions) -> str:
@@ -166,7 +169,7 @@ def _place(source: str, options: SkewOptions) -> str:
         KafkaformError: They are to be on this machine, and are not.
     """
     here = options.remote is None and (options.master or "local").startswith("local")
-    if not here or _URL.match(source):
+    if not here or URL.match(source):
         return source
     path = Path(source).absolute()
     if not path.exists():
@@ -244,32 +247,28 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
     )
 
 
-def _judged(
-    session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
-) -> SkewReport:
-    from kafkaform.plan.skew_report import judged
+def _report(session: Session, cluster_id: str | None, results: Iterable[TopicResult]) -> SkewReport:
     from spark_validation.results import SkewReport
 
     name = session.target.name if session.target and cluster_id is not None else None
-    report = SkewReport(
+    return SkewReport(
         __version__,
         cluster_id,
         name if name in session.settings.clusters else None,
         datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         tuple(sorted(results, key=lambda one: one.name)),
     )
-    return judged(report, desired, session.settings, session.environment)
 
 
 def _tell_failures(outcome: AnalysisResults) -> None:
     """Say why topics have no result; raises where none has one."""
     failures: Mapping[str, KafkaformError] = outcome.failed
-    if not outcome.results and len(failures) == 1:
+    if not outcome.report.topics and len(failures) == 1:
         raise next(iter(failures.values()))
     complaints = click.get_current_context().find_object(Complaints)
     for error in failures.values():
         hint = f" ({error.hint})" if error.hint else ""
         text = f"not read: {error.message}{hint}"
         click.echo(printable(complaints.redacted(text) if complaints else text), err=True)
-    if not outcome.results:
+    if not outcome.report.topics:
         raise KafkaformError(f"none of {counted(len(failures), 'topic')} could be analysed")

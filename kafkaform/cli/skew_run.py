@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Callable,
         Iterable,
         Iterator,
+        Mapping,
         Sequence,
     )
     from contextlib import AbstractContextManager
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.skew_options import SkewOptions
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
+    from spark_validation.metrics import MetricRow
     from spark_validation.results import SkewReport, TopicResult
 
 
@@ -53,17 +55,21 @@ class Analysis:
     run: Callable[[Any, Tell | None], TopicResult]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AnalysisResults:
-    """What became of analyses.
+    """The results of analyses.
 
     Attributes:
-        results: Those that came to an end.
+        report: Of the topics whose analyses came to an end.
         failed: Why a topic has no result.
+        past: The earlier metrics of these topics, where trends are drawn from a table.
+        metrics_error: Why metrics were not read or appended; None if they were, or were not asked for.
     """
 
-    results: list[TopicResult] = field(default_factory=list)
-    failed: dict[str, KafkaformError] = field(default_factory=dict)
+    report: SkewReport
+    failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+    past: Sequence[MetricRow] = ()
+    metrics_error: KafkaformError | None = None
 
 
 def require_spark() -> None:
@@ -82,40 +88,73 @@ def require_spark() -> None:
 
 
 def run(
-    plan: Callable[[Any], Iterable[Analysis]], settings: SessionSettings, secrets: Iterable[str] = ()
+    plan: Callable[[Any], Iterable[Analysis]],
+    settings: SessionSettings,
+    report: Callable[[Iterable[TopicResult]], SkewReport],
+    options: SkewOptions,
+    secrets: Iterable[str] = (),
 ) -> AnalysisResults:
     """Start Spark, and run analyses one after the other; one that fails does not keep the others.
 
     Args:
         plan: Takes the session, and says what is to be run in it.
         settings: How Spark runs.
+        report: Makes the report of results.
+        options: Say where metrics are kept.
         secrets: What no message may repeat.
 
     Raises:
-        KafkaformError: There is no session, or the plan cannot be made.
+        KafkaformError: There is no session, the plan cannot be made, or the table of metrics cannot be one.
     """
     from spark_validation.errors import SkewError, translated
     from spark_validation.session import start
 
-    outcome = AnalysisResults()
+    results: list[TopicResult] = []
+    failed: dict[str, KafkaformError] = {}
     with _progress() as progress:
         try:
             with start(settings) as spark:
+                for table in filter(None, {options.metrics, options.past}):
+                    table.check(spark)
                 for analysis in plan(spark):
                     try:
                         with progress(analysis.topic) as tell:
                             result = analysis.run(spark, tell)
                     except KafkaformError as error:
-                        outcome.failed[analysis.topic] = error
+                        failed[analysis.topic] = error
                     except Exception as error:  # noqa: BLE001 - Spark's are of any class; each is told in a line
                         _log.debug("topic %s", analysis.topic, exc_info=error)
                         told = translated(error, topic=analysis.topic, secrets=secrets)
-                        outcome.failed[analysis.topic] = ours(told)
+                        failed[analysis.topic] = ours(told)
                     else:
-                        outcome.results.append(result)
+                        results.append(result)
+                made = report(results)
+                past, unkept = _exchanged(spark, made, options)
         except SkewError as error:
             raise ours(error) from error
-    return outcome
+    return AnalysisResults(made, failed, past, unkept)
+
+
+def _exchanged(
+    spark: Any, report: SkewReport, options: SkewOptions
+) -> tuple[Sequence[MetricRow], KafkaformError | None]:
+    """Read the earlier metrics of a report's topics, append its own, and say what kept it from that."""
+    from kafkaform.report.skew_trend import SHOWN
+    from spark_validation.errors import SkewError
+    from spark_validation.metrics import metric_rows
+
+    past: Sequence[MetricRow] = ()
+    if not report.topics:
+        return past, None
+    try:
+        if options.past is not None:
+            topics = [topic.name for topic in report.topics]
+            past = options.past.read(spark, report.cluster_id, topics, SHOWN)
+        if options.metrics is not None:
+            options.metrics.append(spark, metric_rows(report))
+    except SkewError as error:
+        return past, ours(error)
+    return past, None
 
 
 def ours(error: SkewError) -> KafkaformError:
@@ -152,17 +191,22 @@ def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]
         yield shown
 
 
-def publish(report: SkewReport, options: SkewOptions) -> None:
+def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow]) -> None:
     """Print a report, write it into files, and keep it, as asked for.
 
-    What was kept before is read first: a page shows the report beside those.
+    What was kept before is read first: a page shows the trend.
+
+    Args:
+        report: The report.
+        options: Say where.
+        past: Earlier metrics of its topics; those of a folder of reports are read here.
 
     Raises:
         KafkaformError: A file cannot be written.
     """
+    from spark_validation.metrics import metric_rows
     from spark_validation.results import to_json
 
-    before: Sequence[SkewReport] = ()
     if options.history is not None:
         from kafkaform.plan.skew_report import read_skew_report
 
@@ -170,8 +214,8 @@ def publish(report: SkewReport, options: SkewOptions) -> None:
         found = skew.earlier(options.history, report, read)
         for reason in found.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
-        before = found.reports
+        past = [row for earlier in found.reports for row in metric_rows(earlier)]
         skew.keep(options.history, report, to_json(report), write_file)
     for output_format, path in options.artefacts.items():
-        show("skew", output_format, report, out=path, history=before)
-    show("skew", options.output_format, report, out=options.out, history=before, verbose=options.verbose)
+        show("skew", output_format, report, out=path, history=past)
+    show("skew", options.output_format, report, out=options.out, history=past, verbose=options.verbose)

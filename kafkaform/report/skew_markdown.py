@@ -44,6 +44,7 @@ from kafkaform.report.skew_values import (
     size,
     summary,
     verdict,
+    what_if_note,
 )
 from kafkaform.report.truncation import Block, fit_all
 
@@ -134,6 +135,9 @@ def details(topic: TopicResult) -> str:
         parts.append(_keys(topic))
     if topic.what_if:
         parts.append(_predictions(topic))
+    note = what_if_note(topic)
+    if note:
+        parts.append(f"What if: {_sentence(note)}")
     parts += _list([f"Group {_group(one)}" for one in topic.groups])
     return "\n\n".join(parts)
 

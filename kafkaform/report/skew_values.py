@@ -60,6 +60,7 @@ _FEW_NUMBERS = 6
 _LEAST_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
 _FEW_KEYS = 3
+_DIFFERS = 0.05
 _NOTABLE = 0.05
 _BURSTY = 2.0
 
@@ -235,6 +236,22 @@ def headline(topic: TopicResult) -> str:
         case _:
             lead = "Keys are not spread evenly"
     return f"{lead}; {fullest}."
+
+
+def what_if_note(topic: TopicResult) -> str:
+    """Why other partition counts are not predicted, or what to compare the predictions with; else nothing."""
+    if topic.what_if_withheld is not None:
+        return f"No prediction of other partition counts. {topic.what_if_withheld}"
+    present = len(topic.partitions)
+    predicted = [case.max_mean_ratio.value for case in topic.what_if if case.partitions == present]
+    measured = topic.by_records.max_mean_ratio.value
+    if not predicted or abs(predicted[0] - measured) < _DIFFERS:
+        return ""
+    return (
+        f"In the log, the fullest of {counted(present, 'partition')} has {ratio(measured)} times the mean; "
+        "if all records were where their producers put them now, it would have "
+        f"{ratio(predicted[0])}. Compare other counts with the latter."
+    )
 
 
 def sampled(sample: SampleResult) -> str:

@@ -120,12 +120,17 @@ def _compare_with_earlier(counts: KeyCounts, record: Record, hashed: int, *, lie
 
 
 def _place_key(counts: KeyCounts, layout: CountsLayout, hashed: list[int], mine: list[Record]) -> None:
-    """By the first partitioner that put a record of it where it lies; by murmur2 if none did."""
+    """By the first partitioner that put its latest record where it lies, or an older one; else by murmur2."""
+    current = max(mine, key=lambda record: record.at).partition
     chosen = next(
-        (value for value in hashed if any(value % layout.partitions == record.partition for record in mine)),
+        (
+            value
+            for places in ({current}, {record.partition for record in mine})
+            for value in hashed
+            if value % layout.partitions in places
+        ),
         hashed[0],
     )
-    current = max(mine, key=lambda record: record.at).partition
     for count, placement in counts.placements.items():
         to = chosen % count
         placement.keys_moved += to != current

@@ -127,13 +127,25 @@ def produced(
     codes = np.asarray(codes, dtype=np.int64)
     random = np.random.default_rng(seed)
     counts = np.broadcast_to(np.asarray(partitions if counts is None else counts), codes.shape)
-    sizes = np.broadcast_to(np.asarray(sizes, dtype=np.int64), codes.shape)
     hashable = Keys.of([*keys])
     by_murmur2, by_crc32 = (PARTITIONERS[name](hashable) for name in ("murmur2", "crc32"))
     hashed = np.where(np.asarray(crc32), by_crc32[codes], by_murmur2[codes])
     without = np.cumsum(codes == NULL) // sticky_batch
     sticky = random.integers(0, 2**31, size=int(without.max(initial=0)) + 1)[without]
-    placed = np.where(codes == NULL, sticky, hashed) % counts
+    return lying(np.where(codes == NULL, sticky, hashed) % counts, codes, keys, partitions, sizes=sizes)
+
+
+def lying(
+    placed: Int64s,
+    codes: npt.ArrayLike,
+    keys: Sequence[bytes],
+    partitions: int,
+    *,
+    sizes: npt.ArrayLike = 200,
+) -> SimulatedTopic:
+    """A topic from the partitions that records lie on, in the order of time, one a millisecond."""
+    codes = np.asarray(codes, dtype=np.int64)
+    sizes = np.broadcast_to(np.asarray(sizes, dtype=np.int64), codes.shape)
     order = np.argsort(placed, kind="stable")
     cuts = np.cumsum(np.bincount(placed, minlength=partitions))[:-1]
     lengths = np.bincount(placed, minlength=partitions).tolist()

@@ -123,6 +123,12 @@ def test_each_topic_with_records_is_folded_with_all_its_parts() -> None:
     )
 
 
+def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
+    text = markdown(samples.withheld())
+    assert "What if: No prediction of other partition counts. 98 % of the records" in text
+    assert "What if: partitions" not in text
+
+
 def test_keys_are_shown_only_if_the_report_has_them() -> None:
     assert "tenant-0" not in markdown(samples.hot())
     made = replace(samples.hot(), hot_keys=(samples.key("tenant-0", 0.3, [4], shown=True),))

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from spark_validation import estimates
+from spark_validation import estimates, predictions
 from spark_validation.estimates import distinct_keys
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
@@ -80,7 +80,7 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
         weighting = Weighting.of(plan)
         fullest = estimates.partitions(counts, plan, weighting)[hottest]
         by_bytes = measure_imbalance(weighting.by_partition(counts.bytes))
-        what_if = estimates.what_if(24, counts.placements[24], counts, weighting)
+        what_if = predictions.what_if(24, counts.placements[24], counts, weighting)
         judged["hottest partition by bytes"].append(
             (float(topic.bytes[hottest] / topic.bytes.sum()), fullest.byte_share)
         )
@@ -174,7 +174,7 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
     truth, judged = topic.ratio_on(24), []
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed, candidates=(24,))
-        what_if = estimates.what_if(24, counts.placements[24], counts, Weighting.of(plan))
+        what_if = predictions.what_if(24, counts.placements[24], counts, Weighting.of(plan))
         judged.append((truth, what_if.max_mean_ratio))
     assert held(judged) >= HELD
     assert abs(sum(found.value for _, found in judged) / draws - truth) < 0.03

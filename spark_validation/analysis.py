@@ -112,7 +112,7 @@ def analyse(
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
     """
-    weighting = Weighting.of(plan)
+    weighting = Weighting.of(plan, counts.records)
     partitions = estimates.partitions(counts, plan, weighting)
     hot = estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]

@@ -13,6 +13,7 @@ at most x with the probability F(x) ** partitions. So the expected fullest is th
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,7 @@ for the expected largest of normal variables (*Transformed Beta-Variables*, 1958
 _LIKELY = 0.9
 
 
+@lru_cache(maxsize=65_536)
 def expected_ratio(keys: float, partitions: int) -> float:
     """The expected fullest partition over the mean, of so many equal keys."""
     mean = keys / partitions
@@ -163,6 +165,7 @@ def expected_ratio(keys: float, partitions: int) -> float:
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean
 
 
+@lru_cache(maxsize=65_536)
 def likely_ratio(keys: int, partitions: int) -> float:
     """The ratio that is not exceeded with a probability of 0.9."""
     mean = keys / partitions

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_validation import estimates
 from spark_validation.advice import advise
+from spark_validation.causes_placement import placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
@@ -26,13 +27,15 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
-from spark_validation.sampled_topic import SampledTopic
+from spark_validation.salts import partition_loads
+from spark_validation.sampled_topic import MEASURES, SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_validation.key_counts import CountsLayout, KeyCounts
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import SamplePlan
 
 
@@ -90,6 +93,7 @@ def analyse(
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
+    partition_changes: Sequence[PartitionChange] = (),
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
@@ -104,6 +108,7 @@ def analyse(
         since_ms: From when on records were read, in milliseconds since 1970; None for all.
         precision: The wanted half width of the interval of a share; None if none was asked for.
         notes: What was met while reading; what the counts show is added.
+        partition_changes: Changes of the topic's partition count that were recorded, in the order of time.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
@@ -144,11 +149,14 @@ def analyse(
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    if result.what_if and (reason := withheld(SampledTopic(result, counts, plan, layout), weighting)):
-        result = replace(result, what_if=(), what_if_withheld=reason)
-    causes = diagnose(result, counts, plan, layout)
-    result = replace(result, causes=causes, diagnosis=causes[0].name)
-    return replace(result, advice=advise(result, limits))
+    topic = SampledTopic(result, counts, plan, layout, tuple(partition_changes))
+    placed = placement(topic)
+    if result.what_if and (reason := withheld(topic, placed, weighting)):
+        topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
+    causes = diagnose(topic, placed)
+    result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
+    loads = {by: partition_loads(topic, by) for by in MEASURES}
+    return replace(result, advice=advise(result, limits, loads, placed))
 
 
 def needed(

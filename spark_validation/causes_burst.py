@@ -19,6 +19,8 @@ from spark_validation.sampled_topic import (
     LEAST_LIFT,
     NULLS_WORTH_NAMING,
     SampledTopic,
+    capitalised,
+    named,
     percent,
     utc,
 )
@@ -426,13 +428,13 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
     if found.partition is None and found.key is not None:
         return SkewCause(
             "bursty",
-            f"Key {found.key.digest[:12]} has {percent(found.share)} of the records {found.place}, "
+            f"{capitalised(named(found.key))} has {percent(found.share)} of the records {found.place}, "
             f"and {percent(found.usual)} overall.",
             explains,
         )
     start, end = found.start_ms, found.end_ms
     ratio = found.share * topic.partitions
-    reason = f"; key {found.key.digest[:12]} causes it" if found.key else ""
+    reason = f"; {named(found.key)} causes it" if found.key else ""
     others = (
         f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
         if found.others

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
+    LONGEST_SALTED,
     MULTIPLICITIES,
     NEVER,
+    SUFFIXES,
     CountsLayout,
     HotKey,
     KeyCounts,
+    first_misfits,
     hottest,
+    suffix,
 )
 
 if TYPE_CHECKING:
@@ -81,9 +85,7 @@ class _Counting:
         hashes = [hash_keys(self.keys) for hash_keys in PARTITIONERS.values()]
         self._multiplicities()
         fits = self._fits(hashes)
-        self._earlier(hashes[0], fits[0])
-        self._place(hashes, fits)
-        self._hot(hashes[0])
+        self._hot(hashes[0], self._place(hashes, fits))
 
     def _multiplicities(self) -> None:
         counts, count = self.counts, len(self.keys)
@@ -107,25 +109,13 @@ class _Counting:
         fits = [hashed[self.code] % self.layout.partitions == self.partition for hashed in hashes]
         for number, fit in enumerate(fits):
             counts.fits[number] += self._by_partition(self.records, fit)
-        counts.fits_none += self._by_partition(self.records, ~np.logical_or.reduce(fits))
+        misfit = ~np.logical_or.reduce(fits)
+        counts.fits_none += self._by_partition(self.records, misfit)
+        rows = np.flatnonzero(misfit)
+        hashed = [values[self.code[rows]] for values in hashes]
+        columns = [column[rows] for column in (self.partition, self.n, self.first, self.last)]
+        counts.misfits = first_misfits(np.stack([mixed(hashed), *hashed, *columns], axis=1))
         return fits
-
-    def _earlier(self, hashed: Int64s, fit: Bools) -> None:
-        counts = self.counts
-        row_hash = hashed[self.code]
-        for older in range(1, len(counts.earlier) + 1):
-            was = row_hash % older == self.partition
-            before, after = was & ~fit, fit & ~was
-            if before.any():
-                counts.earlier[older - 1] += self.n[before].sum()
-                counts.earlier_last_ms[older - 1] = max(
-                    counts.earlier_last_ms[older - 1], self.last[before].max()
-                )
-            if after.any():
-                counts.later[older - 1] += self.n[after].sum()
-                counts.later_first_ms[older - 1] = min(
-                    counts.later_first_ms[older - 1], self.first[after].min()
-                )
 
     def _place(self, hashes: list[Int64s], fits: list[Bools]) -> Int64s:
         """Place each key by the partitioner that put its latest records where they lie, or else older ones.
@@ -133,22 +123,23 @@ class _Counting:
         By the first of several, and by murmur2 if none did.
 
         Returns:
-            The hash that this partitioner takes (keys).
+            The number of this partitioner (keys).
         """
         by_time = np.argsort(self.last, kind="stable")
         latest = np.zeros(len(self.keys), dtype=np.int64)
         latest[self.code[by_time]] = by_time
         current = self.partition[latest]
-        chosen = hashes[0].copy()
+        chosen = np.zeros(len(self.keys), dtype=np.int64)
         unplaced = np.ones(len(self.keys), dtype=bool)
         older = [np.bincount(self.code[fit], minlength=len(self.keys)) > 0 for fit in fits]
         for fitting in ([fit[latest] for fit in fits], older):
-            for hashed, explained in zip(hashes, fitting, strict=True):
-                chosen[explained & unplaced] = hashed[explained & unplaced]
+            for number, explained in enumerate(fitting):
+                chosen[explained & unplaced] = number
                 unplaced &= ~explained
+        hashed = np.stack(hashes)[chosen, np.arange(len(chosen))]
         records, size = self._columns(self.records), self._columns(self.bytes)
         for count, placement in self.counts.placements.items():
-            to = chosen % count
+            to = hashed % count
             moved = to != current
             placement.keys_moved += int(moved.sum())
             of_row, leaving = to[self.code], moved[self.code]
@@ -168,7 +159,7 @@ class _Counting:
         whole = np.where(read_whole, self.weights[self.partition] * values.sum(axis=1), 0.0)
         return [*(values[:, number] * sampled for number in range(self.layout.replicates)), whole]
 
-    def _hot(self, hashed: Int64s) -> None:
+    def _hot(self, hashed: Int64s, placed_by: Int64s) -> None:
         weight, keys = self.weights[self.partition], len(self.keys)
         records = np.bincount(self.code, weights=self.n * weight, minlength=keys)
         size = np.bincount(self.code, weights=self.bytes.sum(axis=1) * weight, minlength=keys)
@@ -187,9 +178,18 @@ class _Counting:
                     key if self.layout.keep_keys else None,
                     by_records,
                     by_bytes,
+                    self._suffixed(key, int(placed_by[code])),
                 )
             )
         self.counts.hot = hottest(self.counts.hot, self.weights)
+
+    def _suffixed(self, key: bytes, partitioner: int) -> Int64s:
+        """Return the partitions of `HotKey.suffixed`."""
+        if len(key) > LONGEST_SALTED:
+            return np.zeros(0, dtype=np.int64)
+        salted = [key, *(key + suffix(number).encode() for number in range(SUFFIXES))]
+        hash_keys = [*PARTITIONERS.values()][partitioner]
+        return hash_keys(Keys.of(salted)) % self.layout.partitions
 
 
 def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:

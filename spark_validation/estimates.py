@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_HOT = 20
 """How many frequent keys are shown."""
-_HASH_DIGITS = 12
 
 
 def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
@@ -96,7 +95,7 @@ def _hot_key(
     by_partition = key.records.sum(axis=1)
     places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
-        key_hash=key.digest[:_HASH_DIGITS],
+        key_hash=key.key_hash,
         key_length=key.length,
         key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
         share=share,

@@ -149,7 +149,6 @@ def _statistic(
 _GAUSSIAN_FROM = 5_000.0
 """The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
 for the expected largest of normal variables (*Transformed Beta-Variables*, 1958)."""
-_LIKELY = 0.9
 
 
 @lru_cache(maxsize=65_536)
@@ -163,17 +162,6 @@ def expected_ratio(keys: float, partitions: int) -> float:
     if keys <= 1:
         return float(partitions)
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean
-
-
-@lru_cache(maxsize=65_536)
-def likely_ratio(keys: int, partitions: int) -> float:
-    """The ratio that is not exceeded with a probability of 0.9."""
-    mean = keys / partitions
-    if partitions == 1 or mean <= 0:
-        return 1.0
-    if keys <= 1:
-        return float(partitions)
-    return float(np.argmax(_no_fuller(mean, partitions) >= _LIKELY)) / mean
 
 
 def most_partitions(keys: float, ratio: float, limit: int) -> int:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation import causes_placement, intervals
-from spark_validation.hashing import PARTITIONERS
+from spark_validation import intervals
 from spark_validation.imbalance import expected_ratio, max_mean_ratio
 from spark_validation.results import WhatIf
 from spark_validation.sampled_topic import BALANCED_RATIO, max_over_mean, percent
 
 if TYPE_CHECKING:
+    from spark_validation.causes_placement import Placement
     from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import KeyCounts, KeyPlacement
     from spark_validation.sampled_topic import SampledTopic
@@ -58,15 +58,14 @@ def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
     return total.with_values(each * total.total, each[:, None] * total.without)
 
 
-def withheld(topic: SampledTopic, weighting: Weighting) -> str | None:
+def withheld(topic: SampledTopic, placement: Placement, weighting: Weighting) -> str | None:
     """Return why no prediction of another partition count holds for a topic; None if they do."""
     if topic.partitions < 2:
         return None
-    unexplained = _unexplained(topic)
-    if unexplained > MOST_UNEXPLAINED:
+    if placement.unknown > MOST_UNEXPLAINED:
         return (
-            f"{percent(unexplained)} of the records with a key are on partitions that neither murmur2, CRC32 "
-            f"nor FNV-1a chose, so their partitions under another count cannot be predicted."
+            f"{percent(placement.unknown)} of the records with a key are on partitions that neither murmur2, "
+            f"CRC32 nor FNV-1a chose, so their partitions under another count cannot be predicted."
         )
     if _null_excess(topic, weighting) > MOST_UNEVEN:
         share = topic.result.null_key_share.value
@@ -76,21 +75,6 @@ def withheld(topic: SampledTopic, weighting: Weighting) -> str | None:
             "times their mean. How they would spread over another count cannot be predicted."
         )
     return None
-
-
-def _unexplained(topic: SampledTopic) -> float:
-    """The share of records with a key that neither a known partitioner nor an earlier count placed.
-
-    Of records that none placed, a part still lies by chance where one of the partitioners puts it.
-    """
-    keyed = float(topic.weighted(topic.keyed).sum())
-    if keyed <= 0:
-        return 0.0
-    increase = causes_placement.partition_increase(topic)
-    if increase is not None:
-        return increase.misplaced * (1 - increase.explains)
-    none = float(topic.weighted(topic.counts.fits_none).sum()) / keyed
-    return min(1.0, none / (1 - 1 / topic.partitions) ** len(PARTITIONERS))
 
 
 def _null_excess(topic: SampledTopic, weighting: Weighting) -> float:

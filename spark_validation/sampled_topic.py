@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_validation.key_counts import HotKey
+
 if TYPE_CHECKING:
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
-    from spark_validation.results import Estimate, TopicResult
+    from spark_validation.key_counts import CountsLayout, Floats, KeyCounts
+    from spark_validation.results import Estimate, HotKeyResult, TopicResult
     from spark_validation.windows import SamplePlan
 
 NULLS_WORTH_NAMING = 0.01
@@ -31,6 +33,29 @@ LEAST_LIFT = 0.05
 MEASURES = ("records", "bytes")
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A change of a topic's partition count that was recorded.
+
+    Attributes:
+        before: The partition count before.
+        after: The count after.
+        since_ms: When it took place at the earliest, in milliseconds since 1970.
+        until_ms: When at the latest.
+        source: What recorded it, such as `the audit record`.
+    """
+
+    before: int
+    after: int
+    since_ms: int
+    until_ms: int
+    source: str
+
+    def __str__(self) -> str:
+        low, high = utc(self.since_ms), utc(self.until_ms)
+        return f"{f'at {low}' if low == high else f'between {low} and {high}'} ({self.source})"
+
+
 @dataclass(frozen=True, eq=False)
 class SampledTopic:
     """One topic as its sample shows it.
@@ -40,12 +65,14 @@ class SampledTopic:
         counts: The counts.
         plan: What was read.
         layout: How the counts are laid out.
+        partition_changes: Changes of the partition count that were recorded, in the order of time.
     """
 
     result: TopicResult
     counts: KeyCounts
     plan: SamplePlan
     layout: CountsLayout
+    partition_changes: tuple[PartitionChange, ...] = ()
 
     @property
     def partitions(self) -> int:
@@ -169,6 +196,17 @@ def max_over_mean(loads: Floats) -> float:
     return float(loads.max()) * len(loads) / total if total > 0 else 1.0
 
 
+def named(key: HotKey | HotKeyResult) -> str:
+    """Name a key within a sentence: by the start of its hash, or as the empty key."""
+    length = key.length if isinstance(key, HotKey) else key.key_length
+    return f"key {key.key_hash}" if length else "the empty key"
+
+
+def capitalised(text: str) -> str:
+    """Return a text for the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def percent(share: float) -> str:
     """A share of 0 to 1 with three digits at most."""
     value = 100 * share
@@ -196,6 +234,6 @@ def utc(milliseconds: float, *, within: float = 0.0) -> str:
     return f"{time.replace(tzinfo=None).isoformat(sep=' ', timespec=precise)} UTC"
 
 
-def listed(items: list[str]) -> str:
+def listed(items: list[str], conjunction: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {conjunction} {items[-1]}"

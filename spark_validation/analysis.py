@@ -27,7 +27,8 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
-from spark_validation.sampled_topic import SampledTopic
+from spark_validation.salts import partition_loads
+from spark_validation.sampled_topic import MEASURES, SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def analyse(
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
     """
-    weighting = Weighting.of(plan)
+    weighting = Weighting.of(plan, counts.records)
     partitions = estimates.partitions(counts, plan, weighting)
     hot = estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
@@ -154,7 +155,8 @@ def analyse(
         topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
     causes = diagnose(topic, placed)
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
-    return replace(result, advice=advise(result, limits, placed))
+    loads = {by: partition_loads(topic, by) for by in MEASURES}
+    return replace(result, advice=advise(result, limits, loads, placed))
 
 
 def needed(

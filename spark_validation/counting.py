@@ -13,13 +13,16 @@ from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
+    LONGEST_SALTED,
     MULTIPLICITIES,
     NEVER,
+    SUFFIXES,
     CountsLayout,
     HotKey,
     KeyCounts,
     first_misfits,
     hottest,
+    suffix,
 )
 
 if TYPE_CHECKING:
@@ -82,8 +85,7 @@ class _Counting:
         hashes = [hash_keys(self.keys) for hash_keys in PARTITIONERS.values()]
         self._multiplicities()
         fits = self._fits(hashes)
-        self._place(hashes, fits)
-        self._hot(hashes[0])
+        self._hot(hashes[0], self._place(hashes, fits))
 
     def _multiplicities(self) -> None:
         counts, count = self.counts, len(self.keys)
@@ -121,22 +123,23 @@ class _Counting:
         By the first of several, and by murmur2 if none did.
 
         Returns:
-            The hash that this partitioner takes (keys).
+            The number of this partitioner (keys).
         """
         by_time = np.argsort(self.last, kind="stable")
         latest = np.zeros(len(self.keys), dtype=np.int64)
         latest[self.code[by_time]] = by_time
         current = self.partition[latest]
-        chosen = hashes[0].copy()
+        chosen = np.zeros(len(self.keys), dtype=np.int64)
         unplaced = np.ones(len(self.keys), dtype=bool)
         older = [np.bincount(self.code[fit], minlength=len(self.keys)) > 0 for fit in fits]
         for fitting in ([fit[latest] for fit in fits], older):
-            for hashed, explained in zip(hashes, fitting, strict=True):
-                chosen[explained & unplaced] = hashed[explained & unplaced]
+            for number, explained in enumerate(fitting):
+                chosen[explained & unplaced] = number
                 unplaced &= ~explained
+        hashed = np.stack(hashes)[chosen, np.arange(len(chosen))]
         records, size = self._columns(self.records), self._columns(self.bytes)
         for count, placement in self.counts.placements.items():
-            to = chosen % count
+            to = hashed % count
             moved = to != current
             placement.keys_moved += int(moved.sum())
             of_row, leaving = to[self.code], moved[self.code]
@@ -156,7 +159,7 @@ class _Counting:
         whole = np.where(read_whole, self.weights[self.partition] * values.sum(axis=1), 0.0)
         return [*(values[:, number] * sampled for number in range(self.layout.replicates)), whole]
 
-    def _hot(self, hashed: Int64s) -> None:
+    def _hot(self, hashed: Int64s, placed_by: Int64s) -> None:
         weight, keys = self.weights[self.partition], len(self.keys)
         records = np.bincount(self.code, weights=self.n * weight, minlength=keys)
         size = np.bincount(self.code, weights=self.bytes.sum(axis=1) * weight, minlength=keys)
@@ -175,9 +178,18 @@ class _Counting:
                     key if self.layout.keep_keys else None,
                     by_records,
                     by_bytes,
+                    self._suffixed(key, int(placed_by[code])),
                 )
             )
         self.counts.hot = hottest(self.counts.hot, self.weights)
+
+    def _suffixed(self, key: bytes, partitioner: int) -> Int64s:
+        """Return the partitions of `HotKey.suffixed`."""
+        if len(key) > LONGEST_SALTED:
+            return np.zeros(0, dtype=np.int64)
+        salted = [key, *(key + suffix(number).encode() for number in range(SUFFIXES))]
+        hash_keys = [*PARTITIONERS.values()][partitioner]
+        return hash_keys(Keys.of(salted)) % self.layout.partitions
 
 
 def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:

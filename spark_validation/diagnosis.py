@@ -17,8 +17,10 @@ from spark_validation.sampled_topic import (
     NULLS_WORTH_NAMING,
     STANDS_OUT,
     SampledTopic,
+    capitalised,
     listed,
     max_over_mean,
+    named,
     percent,
     times_mean,
 )
@@ -234,16 +236,17 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
 def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
     """Word the cause."""
     ratio = topic.ratio(hot.by).value
-    named = [
-        f"{key.digest[:12]} ({percent(share)})"
+    noun = "Keys " if all(key.length for key in hot.keys[:NAMED]) else ""
+    parts = [
+        f"{named(key).removeprefix(noun[:-2].lower()).strip()} ({percent(share)})"
         for key, share in zip(hot.keys[:NAMED], hot.shares, strict=False)
     ]
     if len(hot.keys) == 1:
-        subject = f"Key {hot.keys[0].digest[:12]} has {percent(hot.shares[0])} of the {hot.by}"
+        subject = f"{capitalised(named(hot.keys[0]))} has {percent(hot.shares[0])} of the {hot.by}"
     else:
         more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
-        names = ", ".join(named) + more if more else listed(named)
-        subject = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
+        names = ", ".join(parts) + more if more else listed(parts)
+        subject = f"{capitalised(noun + names)} have {percent(sum(hot.shares))} of the {hot.by}"
     remaining = 1 + (ratio - 1) * (1 - hot.explains)
     evidence = (
         f"{subject}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import (
     Estimate,
     HotKeyResult,
@@ -21,13 +20,13 @@ from spark_validation.results import (
 )
 
 if TYPE_CHECKING:
+    from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import Floats, HotKey, KeyCounts
     from spark_validation.windows import SamplePlan
 
 
 MOST_HOT = 20
 """How many frequent keys are shown."""
-_HASH_DIGITS = 12
 
 
 def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
@@ -58,7 +57,7 @@ def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Es
     """Estimate a partition's records: offsets that were compacted away, or end a transaction, have none."""
     if read == offsets or found == read:
         return Estimate.exact(float(offsets if found == read else found))
-    density = ReplicatedTotals(total.total / offsets, total.without / offsets, total.fraction)
+    density = total.with_values(total.total / offsets, total.without / offsets)
     share = intervals.share_interval(density, total.replicates)
     value = share.value * offsets
     return Estimate(value, min(value, max(share.low * offsets, float(found))), share.high * offsets)
@@ -89,7 +88,7 @@ def _hot_key(
     by_partition = key.records.sum(axis=1)
     places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
-        key_hash=key.digest[:_HASH_DIGITS],
+        key_hash=key.key_hash,
         key_length=key.length,
         key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
         share=share,
@@ -98,10 +97,6 @@ def _hot_key(
         slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
         peak=peak / share.value if share.value > 0 else 0.0,
     )
-
-
-_Z = 1.96
-"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 
 
 def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
@@ -155,10 +150,10 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
     unseen = once**2 / (doubled + odds * once)
     ratio = once / max(twice, 1)
     variance = max(twice, 1) * (ratio**2 / 2 + ratio**3 + ratio**4 / 4)
-    factor = math.exp(_Z * math.sqrt(math.log1p(variance / unseen**2)))
+    factor = math.exp(intervals.Z * math.sqrt(math.log1p(variance / unseen**2)))
     return Estimate(unseen, unseen / factor, unseen * factor)
 
 
 def _poisson_limit(count: int) -> float:
     """Return the upper 95 % limit of the mean of a Poisson count (root transformation of Anscombe 1948)."""
-    return (math.sqrt(count + 0.375) + _Z / 2) ** 2
+    return (math.sqrt(count + 0.375) + intervals.Z / 2) ** 2

@@ -59,6 +59,10 @@ MULTIPLICITIES = 12
 MISFITS = 1_000
 """How many keys that no partitioner puts where they lie are kept, to try earlier partition counts on them."""
 MISFIT_COLUMNS = ("order", *PARTITIONERS, "partition", "records", "first_ms", "last_ms")
+SUFFIXES = 64
+"""With how many suffixes a frequent key is tried: on a dozen partitions they reach every one."""
+LONGEST_SALTED = 1024
+"""A key of more bytes is not one that people append a suffix to."""
 HOT_BY_BYTES = 25
 """How many of the keys with the most bytes."""
 NEVER = np.iinfo(np.int64).max
@@ -96,6 +100,8 @@ class HotKey:
         key: The key itself; None unless it may be shown.
         records: Its records in the sample, by partition and replicate.
         bytes: Their keys' and values' bytes, alike.
+        suffixed: The partition on which its partitioner puts the key, and then the key with each suffix of
+            `suffix` (1 + SUFFIXES); empty for a key of more than LONGEST_SALTED bytes.
     """
 
     digest: str
@@ -103,6 +109,17 @@ class HotKey:
     key: bytes | None
     records: Int64s
     bytes: Int64s
+    suffixed: Int64s
+
+    @property
+    def key_hash(self) -> str:
+        """What names the key in reports: the first 12 digits of its hash."""
+        return self.digest[:12]
+
+
+def suffix(number: int) -> str:
+    """The text that makes one of a key's salts when it is appended to the key."""
+    return f"#{number}"
 
 
 @dataclass(slots=True, eq=False)
@@ -264,6 +281,10 @@ def pack(counts: KeyCounts) -> bytes:
         )
         arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
         arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
+    # One array of all: each entry of its own takes more than what it holds.
+    arrays["suffixed"] = np.concatenate(
+        [np.zeros(0, np.int32), *(key.suffixed for key in counts.hot)], dtype=np.int32
+    )
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
@@ -286,7 +307,8 @@ def unpack(data: bytes, layout: CountsLayout) -> KeyCounts:
 
 
 def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
-    number = 0
+    number, taken = 0, 0
+    every_suffixed = arrays["suffixed"].astype(np.int64)
     while f"hot/{number}/digest" in arrays:
         cells, records, size = arrays[f"hot/{number}/cells"]
         by_records, by_bytes = np.zeros((2, int(np.prod(shape))), dtype=np.int64)
@@ -294,5 +316,7 @@ def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
         length, shown = arrays[f"hot/{number}/length"]
         key = arrays[f"hot/{number}/key"].tobytes() if shown else None
         digest = arrays[f"hot/{number}/digest"].tobytes().hex()
-        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape))
+        suffixed = every_suffixed[taken : taken + (1 + SUFFIXES if length <= LONGEST_SALTED else 0)]
+        taken += len(suffixed)
+        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape), suffixed)
         number += 1

@@ -7,10 +7,11 @@ within. Estimates are never so rounded that a limit seems kept that is not, or t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from spark_validation.results import Estimate, HotKeyResult, SkewLimits, SkewVerdict, TopicResult
 
@@ -21,6 +22,9 @@ FIELDS = {
     "minDistinctKeys": "min_distinct_keys",
 }
 """The names of limits in manifests and policies, and those of SkewLimits."""
+
+_BOUNDS = {"maxPartitionRatio": (1.0, None), "maxKeyShare": (0.0, 1.0), "minDistinctKeys": (1, None)}
+_UNITS = ("records", "bytes")
 
 NO_RECORD = "there is no record to judge"
 
@@ -40,6 +44,39 @@ class BrokenLimit:
     message: str
     estimate: Estimate
     certain: bool
+
+
+def limits_of(policy: Mapping[str, object]) -> SkewLimits:
+    """Return the limits of a policy, by the names and within the bounds of the manifest's schema.
+
+    Args:
+        policy: As in a manifest; numbers may be text.
+
+    Raises:
+        ValueError: A name or a value is wrong, or there is no limit.
+    """
+    from spark_validation.results import SkewLimits  # which plans do without
+
+    unknown = sorted(policy.keys() - FIELDS.keys() - {"by"})
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is none of {', '.join((*FIELDS, 'by'))}")
+    by = policy.get("by", "records")
+    if by not in _UNITS:
+        raise ValueError(f"by is {' or '.join(_UNITS)}, not {by!r}")
+    limits: dict[str, float] = {}
+    for name in FIELDS.keys() & policy.keys():
+        least, most = _BOUNDS[name]
+        kind = int if name == "minDistinctKeys" else float
+        try:
+            number = kind(str(policy[name]))
+        except ValueError:
+            raise ValueError(f"{name} is a number, not {policy[name]!r}") from None
+        if not (least <= number <= (most or inf)) or number in {0, inf}:
+            raise ValueError(f"{name} cannot be {policy[name]}")
+        limits[FIELDS[name]] = number
+    if not limits:
+        raise ValueError(f"it has none of {', '.join(FIELDS)}")
+    return SkewLimits(**limits, by=str(by))  # type: ignore[arg-type]  # minDistinctKeys was made an int
 
 
 def verdict(result: TopicResult, limits: SkewLimits) -> SkewVerdict:

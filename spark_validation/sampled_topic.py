@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_validation.key_counts import HotKey
+
 if TYPE_CHECKING:
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
-    from spark_validation.results import Estimate, TopicResult
+    from spark_validation.key_counts import CountsLayout, Floats, KeyCounts
+    from spark_validation.results import Estimate, HotKeyResult, TopicResult
     from spark_validation.windows import SamplePlan
 
 NULLS_WORTH_NAMING = 0.01
@@ -192,6 +194,17 @@ def max_over_mean(loads: Floats) -> float:
     """The largest over the mean; 1 where there is nothing."""
     total = float(loads.sum())
     return float(loads.max()) * len(loads) / total if total > 0 else 1.0
+
+
+def named(key: HotKey | HotKeyResult) -> str:
+    """Name a key within a sentence: by the start of its hash, or as the empty key."""
+    length = key.length if isinstance(key, HotKey) else key.key_length
+    return f"key {key.key_hash}" if length else "the empty key"
+
+
+def capitalised(text: str) -> str:
+    """Return a text for the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def percent(share: float) -> str:

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from spark_validation import counting
 from spark_validation.counting import of_records
-from spark_validation.hashing import PARTITIONERS, Keys, mixed
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
 from spark_validation.key_counts import (
     MISFIT_COLUMNS,
     MISFITS,
     MULTIPLICITIES,
     NEVER,
+    SUFFIXES,
     CountsLayout,
     HotKey,
     KeyCounts,
@@ -100,6 +101,7 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         key if layout.keep_keys else None,
         np.zeros_like(counts.records),
         np.zeros_like(counts.records),
+        _suffixed(layout, key, mine),
     )
     counts.hot.append(hot)
     for partition in partitions:
@@ -128,18 +130,29 @@ def _misfits(
         yield [order, *hashed, partition, len(times), min(times), max(times)]
 
 
-def _place_key(counts: KeyCounts, layout: CountsLayout, hashed: list[int], mine: list[Record]) -> None:
-    """By the first partitioner that put its latest record where it lies, or an older one; else by murmur2."""
-    current = max(mine, key=lambda record: record.at).partition
-    chosen = next(
+def _partitioner(layout: CountsLayout, hashed: list[int], mine: list[Record]) -> int:
+    """The first that put the key's latest record where it lies, or an older one; else murmur2."""
+    latest = max(mine, key=lambda record: record.at).partition
+    return next(
         (
-            value
-            for places in ({current}, {record.partition for record in mine})
-            for value in hashed
+            number
+            for places in ({latest}, {record.partition for record in mine})
+            for number, value in enumerate(hashed)
             if value % layout.partitions in places
         ),
-        hashed[0],
+        0,
     )
+
+
+def _suffixed(layout: CountsLayout, key: bytes, mine: list[Record]) -> Int64s:
+    number = _partitioner(layout, hashes(key), mine)
+    salted = [key, *(key + f"#{suffix}".encode() for suffix in range(SUFFIXES))]
+    return np.array([hashes(one)[number] % layout.partitions for one in salted])
+
+
+def _place_key(counts: KeyCounts, layout: CountsLayout, hashed: list[int], mine: list[Record]) -> None:
+    current = max(mine, key=lambda record: record.at).partition
+    chosen = hashed[_partitioner(layout, hashed, mine)]
     for count, placement in counts.placements.items():
         to = chosen % count
         placement.keys_moved += to != current
@@ -170,6 +183,7 @@ def assert_same(one: KeyCounts, other: KeyCounts) -> None:
             for key, same in zip(mine, theirs, strict=True):
                 np.testing.assert_array_equal(key.records, same.records)
                 np.testing.assert_array_equal(key.bytes, same.bytes)
+                np.testing.assert_array_equal(key.suffixed, same.suffixed)
         else:
             np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
 

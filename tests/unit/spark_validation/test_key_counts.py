@@ -16,6 +16,7 @@ from spark_validation.key_counts import (
     HOT_KEYS,
     MISFIT_COLUMNS,
     MISFITS,
+    SUFFIXES,
     CountsLayout,
     HotKey,
     KeyCounts,
@@ -98,7 +99,9 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
 
 
 def hot(number: int, records: int, size: int) -> HotKey:
-    return HotKey(f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]))
+    return HotKey(
+        f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]), np.zeros(1 + SUFFIXES, np.int64)
+    )
 
 
 def test_keys_with_most_records_come_first_and_equal_ones_by_digest() -> None:

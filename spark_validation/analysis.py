@@ -93,7 +93,7 @@ def analyse(
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
-    partition_changes: Sequence[PartitionChange] = (),
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
@@ -108,12 +108,13 @@ def analyse(
         since_ms: From when on records were read, in milliseconds since 1970; None for all.
         precision: The wanted half width of the interval of a share; None if none was asked for.
         notes: What was met while reading; what the counts show is added.
-        partition_changes: Changes of the topic's partition count that were recorded, in the order of time.
+        partition_changes: Reads the changes of the topic's partition count that were recorded; called where
+            records lie as no partitioner puts them now.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
     """
-    weighting = Weighting.of(plan)
+    weighting = Weighting.of(plan, counts.records)
     partitions = estimates.partitions(counts, plan, weighting)
     hot = estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
@@ -149,7 +150,8 @@ def analyse(
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    topic = SampledTopic(result, counts, plan, layout, tuple(partition_changes))
+    changes = partition_changes() if partition_changes is not None and len(counts.misfits) else ()
+    topic = SampledTopic(result, counts, plan, layout, tuple(changes))
     placed = placement(topic)
     if result.what_if and (reason := withheld(topic, placed, weighting)):
         topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))

@@ -238,6 +238,10 @@ absolute deviation over all partitions and intervals): among thousands of interv
 INTERPOLATED = 4.0
 """So many by records, of the median absolute deviation: simulated with a log that was written on and off, it
 was called bursty in 9 of 60 samples without that, and in 1 with it; bursts were found as before."""
+BESIDE = 3.0
+"""And so many of the same time."""
+FEWEST_BESIDE = 6
+"""Partitions, below which those beside a partition that bursts are too few to be compared with each other."""
 MOST_OF_IT = 0.5
 """The part of a partition's surplus in a burst that one key must have, to be named as its reason."""
 
@@ -318,7 +322,7 @@ def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
     units = np.maximum(1.0, topic.uncertainty(topic.keyed))
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
     # Where records come and go all the time, the curves are wrong by as much between two windows.
-    surely &= _beyond_the_usual(mass, expected, INTERPOLATED)
+    surely &= _beyond_the_usual(mass, expected, INTERPOLATED) & _beyond_its_time(mass, expected)
     found = _strongest(topic, line, mass, surely, "records")
     if found is None:
         return None
@@ -359,10 +363,35 @@ def _beyond_the_usual(mass: Floats, expected: Floats, deviations: float) -> Bool
     """Return what is so many deviations above the expected, as all partitions and intervals are from it."""
     filled = (mass > 0) & (expected > 0)
     logs = np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
-    middle = float(np.median(logs[filled])) if filled.any() else 0.0
-    # The median absolute deviation of a normal variable is its standard deviation over 1.4826.
-    deviation = 1.4826 * float(np.median(np.abs(logs[filled] - middle))) if filled.any() else 0.0
+    middle, deviation = _middle_and_deviation(logs[filled])
     return filled & (logs - middle > deviations * max(deviation, 1e-9))
+
+
+def _beyond_its_time(mass: Floats, expected: Floats) -> Bools:
+    """Return what is above the expected, by more than other partitions are from it at the same time.
+
+    Where nothing is written for a while, the curves of all partitions are wrong just then: between the last
+    window before and the first one after, each is a straight line of its own.
+    """
+    filled = (mass > 0) & (expected > 0)
+    beyond = filled.copy()
+    if len(mass) < FEWEST_BESIDE:
+        return beyond
+    logs = np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
+    for interval in np.flatnonzero(filled.any(axis=0)):
+        near = slice(max(0, interval - 1), interval + 2)
+        middle, deviation = _middle_and_deviation(logs[:, near][filled[:, near]])
+        beyond[:, interval] &= logs[:, interval] - middle > BESIDE * deviation
+    return beyond
+
+
+def _middle_and_deviation(values: Floats) -> tuple[float, float]:
+    """The median, and the median absolute deviation as a standard deviation; 0 where there is no value."""
+    if not len(values):
+        return 0.0, 0.0
+    middle = float(np.median(values))
+    # That of a normal variable is its standard deviation over 1.4826.
+    return middle, 1.4826 * float(np.median(np.abs(values - middle)))
 
 
 def _usual(mass: Floats) -> tuple[Floats, Floats]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import (
     Estimate,
     HotKeyResult,
@@ -21,6 +20,7 @@ from spark_validation.results import (
 )
 
 if TYPE_CHECKING:
+    from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import Floats, HotKey, KeyCounts
     from spark_validation.windows import SamplePlan
 
@@ -57,7 +57,7 @@ def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Es
     """Estimate a partition's records: offsets that were compacted away, or end a transaction, have none."""
     if read == offsets or found == read:
         return Estimate.exact(float(offsets if found == read else found))
-    density = ReplicatedTotals(total.total / offsets, total.without / offsets, total.fraction)
+    density = total.with_values(total.total / offsets, total.without / offsets)
     share = intervals.share_interval(density, total.replicates)
     value = share.value * offsets
     return Estimate(value, min(value, max(share.low * offsets, float(found))), share.high * offsets)
@@ -73,9 +73,16 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
     """Estimate the keys with the largest shares of records or of bytes, most records first."""
     records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
     by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
-    found = [_hot_key(key, records, size, by_replicate, weighting) for key in counts.hot]
-    found.sort(key=lambda key: (-max(key.share.value, key.byte_share.value), key.key_hash))
-    return tuple(sorted(found[:MOST_HOT], key=lambda key: (-key.share.value, key.key_hash)))
+    read = max(float(records.total), 1e-12), max(float(size.total), 1e-12)
+
+    def larger_share(key: HotKey) -> float:
+        of_key = (counted.sum(axis=1) @ weighting.weights for counted in (key.records, key.bytes))
+        return max(float(part) / whole for part, whole in zip(of_key, read, strict=True))
+
+    # Intervals only for those that are shown: there may be a thousand topics.
+    shown = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
+    found = [_hot_key(key, records, size, by_replicate, weighting) for key in shown]
+    return tuple(sorted(found, key=lambda key: (-key.share.value, key.key_hash)))
 
 
 def _hot_key(
@@ -97,10 +104,6 @@ def _hot_key(
         slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
         peak=peak / share.value if share.value > 0 else 0.0,
     )
-
-
-_Z = 1.96
-"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 
 
 def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
@@ -154,10 +157,10 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
     unseen = once**2 / (doubled + odds * once)
     ratio = once / max(twice, 1)
     variance = max(twice, 1) * (ratio**2 / 2 + ratio**3 + ratio**4 / 4)
-    factor = math.exp(_Z * math.sqrt(math.log1p(variance / unseen**2)))
+    factor = math.exp(intervals.Z * math.sqrt(math.log1p(variance / unseen**2)))
     return Estimate(unseen, unseen / factor, unseen * factor)
 
 
 def _poisson_limit(count: int) -> float:
     """Return the upper 95 % limit of the mean of a Poisson count (root transformation of Anscombe 1948)."""
-    return (math.sqrt(count + 0.375) + _Z / 2) ** 2
+    return (math.sqrt(count + 0.375) + intervals.Z / 2) ** 2

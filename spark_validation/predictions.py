@@ -12,13 +12,12 @@ import numpy as np
 
 from spark_validation import intervals
 from spark_validation.imbalance import expected_ratio, max_mean_ratio
-from spark_validation.intervals import ReplicatedTotals
 from spark_validation.results import WhatIf
 from spark_validation.sampled_topic import BALANCED_RATIO, max_over_mean, percent
 
 if TYPE_CHECKING:
     from spark_validation.causes_placement import Placement
-    from spark_validation.intervals import Weighting
+    from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import KeyCounts, KeyPlacement
     from spark_validation.sampled_topic import SampledTopic
 
@@ -56,7 +55,7 @@ def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: W
 
 def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
     each = np.full(count, 1.0 / count)
-    return ReplicatedTotals(each * total.total, each[:, None] * total.without, total.fraction)
+    return total.with_values(each * total.total, each[:, None] * total.without)
 
 
 def withheld(topic: SampledTopic, placement: Placement, weighting: Weighting) -> str | None:

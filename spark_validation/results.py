@@ -292,6 +292,11 @@ class TopicResult:
     policy: SkewVerdict | None = None
     what_if_withheld: str | None = field(default=None, metadata=OMITTED)
 
+    @property
+    def keys_stay(self) -> bool:
+        """Return whether each of the most frequent keys, if there are any, lies on one partition alone."""
+        return bool(self.hot_keys) and all(len(key.partitions) == 1 for key in self.hot_keys)
+
 
 @dataclass(frozen=True, slots=True)
 class SkewReport:

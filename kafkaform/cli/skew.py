@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,20 @@ from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
-from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers
+from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers, recorded_increases
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
-    from kafkaform.cluster.protocol import PartitionReader
+    from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
-_CONNECTOR = "spark-sql-kafka"
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
@@ -96,11 +95,10 @@ def _of_cluster(
 ) -> AnalysisResults:
     """The analysis of records that are read from the cluster."""
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, run
-    from kafkaform.config.client_properties.java import to_java
     from spark_validation.configuration import secrets
     from spark_validation.job import run_topic
 
-    kafka = to_java(session.client())
+    kafka = dict(session.client())
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -114,6 +112,9 @@ def _of_cluster(
         if not reading.logs:
             return AnalysisResults(report(()), failed)
 
+        # Most topics have no record that the present partition count does not explain.
+        records = cache(partial(_records, session, cluster, options, facts.cluster_id, reading.logs))
+
         def analyse(name: str, logs: Sequence[PartitionLog], spark: Any, tell: Tell | None) -> TopicResult:
             return run_topic(
                 spark,
@@ -125,12 +126,34 @@ def _of_cluster(
                 groups=_groups(desired, name),
                 on_progress=tell,
                 spans_now=lambda: _spans_now(cluster, name, len(logs)),
+                partition_changes=lambda: recorded_increases(*records(), facts.cluster_id, name),
             )
 
         planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
-        settings = _spark(options, max(map(len, reading.logs.values())))
-        outcome = run(lambda _: planned, settings, report, options, secrets(kafka))
+        outcome = run(lambda _: planned, _spark(options), report, options, secrets(kafka))
     return replace(outcome, failed={**failed, **outcome.failed})
+
+
+def _records(
+    session: Session, cluster: AuditReader, options: SkewOptions, cluster_id: str, topics: Collection[str]
+) -> tuple[Sequence[AuditEntry], Sequence[SkewReport]]:
+    """The audit record, and the reports of --history: where partition counts of the past are recorded.
+
+    What cannot be read is said on stderr, and left out: records show an increase too, if not so well.
+    """
+    from kafkaform.audit.trail import read_record
+    from kafkaform.cli.skew_run import earlier
+
+    entries: Sequence[AuditEntry] = ()
+    reports: Sequence[SkewReport] = ()
+    try:
+        if session.target is not None and session.target.audit.enabled:
+            entries = read_record(cluster, session.target.audit).entries
+    except AuditError as error:
+        click.echo(printable(f"not read: when partitions were added: {error.message}"), err=True)
+    if options.history is not None:
+        reports = earlier(options.history, cluster_id, topics).reports
+    return entries, reports
 
 
 def _of_files(
@@ -192,30 +215,17 @@ def _job(options: SkewOptions) -> JobSettings:
     )
 
 
-def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
-    """How Spark is to run; what reads Kafka is fetched first, if records come from there.
-
-    Args:
-        options: What was asked for.
-        partitions: The most that a topic has.
-    """
+def _spark(options: SkewOptions) -> SessionSettings:
+    """How Spark is to run."""
     from kafkaform.devcluster.jars.java import find_java
-    from kafkaform.devcluster.jars.spark import connector_jars
     from spark_validation.configuration import SessionSettings
 
-    java = None if options.remote is not None else find_java()
-    own = any(_CONNECTOR in value for value in options.spark_conf.values())
-    jars: Sequence[Path] = ()
-    if not own and options.source is None:
-        jars = connector_jars(progress=tell)
-    home = None if java is None else java.path.parent.parent
+    home = None if options.remote is not None else find_java().path.parent.parent
     return SessionSettings(
-        tuple(jars),
         options.master,
         options.remote,
         options.spark_conf,
         options.full,
-        partitions,
         debug=bool(click.get_current_context().find_root().params.get("debug")),
         # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
         java_home=home if home is not None and (home / "bin" / "java").exists() else None,

@@ -59,6 +59,8 @@ _WORST = (FAIL, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
 _LEAST_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
+_MOST = 0.5
+"""Where no known partitioner explains more records than this, producers have one of their own."""
 _FEW_KEYS = 3
 _DIFFERS = 0.05
 _NOTABLE = 0.05
@@ -234,7 +236,11 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = "Producers place the same keys on different partitions, so order per key is broken"
+            lead = "The same keys are on different partitions, so order per key is broken"
+            if topic.keys_stay:
+                lead = "Producers choose partitions in different ways, and each key stays on one"
+                if topic.partitioners.get("other", 0.0) > _MOST:
+                    lead = "Producers choose partitions themselves, and each key stays on one"
         case "repartitioned":
             lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:

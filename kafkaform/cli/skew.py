@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
-from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import SkewOptions, skew_options
 from kafkaform.core.errors import KafkaformError
@@ -24,19 +22,18 @@ from kafkaform.inspect.skew import choose, declared_partitions, limits, read_log
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
+    from kafkaform.cli.skew_run import AnalysisResults, Progress
     from kafkaform.cluster.protocol import PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
-    from spark_validation.files import RecordFiles
+    from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
     from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
-_CONNECTOR = "spark-sql-kafka"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
@@ -93,12 +90,10 @@ def _of_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> tuple[str, AnalysisResults]:
     """The cluster's id, and the analysis of records that are read from it."""
-    from kafkaform.cli.skew_run import Analysis, AnalysisResults, run
-    from kafkaform.config.client_properties.java import to_java
-    from spark_validation.configuration import secrets
-    from spark_validation.job import run_topic
+    from kafkaform.cli.skew_run import AnalysisResults, run
+    from spark_validation.job import TopicRequest, run_topics
 
-    kafka = to_java(session.client())
+    kafka = session.client()
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -110,23 +105,25 @@ def _of_cluster(
         outcome = AnalysisResults(failed={**chosen.failed, **reading.failed})
         if not reading.logs:
             return facts.cluster_id, outcome
+        requests = [
+            TopicRequest(name, _spans(logs), limits(desired, name), _groups(desired, name))
+            for name, logs in reading.logs.items()
+        ]
+        counts = {name: len(logs) for name, logs in reading.logs.items()}
 
-        def analyse(name: str, logs: Sequence[PartitionLog], spark: Any, tell: Tell | None) -> TopicResult:
-            return run_topic(
-                spark,
-                name,
-                _spans(logs),
-                kafka,
-                job,
-                limits=limits(desired, name),
-                groups=_groups(desired, name),
-                on_progress=tell,
-                spans_now=lambda: _spans_now(cluster, name, len(logs)),
-            )
+        def analyse(spark: Any, progress: Progress) -> Mapping[str, TopicResult | SkewError]:
+            title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
+            with progress(title) as tell:
+                return run_topics(
+                    spark,
+                    requests,
+                    kafka,
+                    job,
+                    on_progress=tell,
+                    spans_now=lambda names: _spans_now(cluster, {name: counts[name] for name in names}),
+                )
 
-        planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
-        settings = _spark(options, max(map(len, reading.logs.values())))
-        ran = run(lambda _: planned, settings, secrets(kafka))
+        ran = run(analyse, _spark(options))
     return facts.cluster_id, AnalysisResults(ran.results, {**outcome.failed, **ran.failed})
 
 
@@ -134,29 +131,34 @@ def _of_files(
     source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """The analysis of records that lie in files."""
-    from kafkaform.cli.skew_run import Analysis, run
+    from kafkaform.cli.skew_run import run
+    from spark_validation.errors import SkewError
     from spark_validation.files import open_files, run_file
 
     job, place = _job(options), _place(source, options)
 
-    def analyses(spark: Any) -> Iterator[Analysis]:
+    def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
         files = open_files(spark, place, topics, called=source)
-        return (Analysis(name, partial(analyse, files, name)) for name in files.topics)
+        found: dict[str, TopicResult | SkewError] = {}
+        for name in files.topics:
+            with progress(name) as tell:
+                try:
+                    found[name] = run_file(
+                        spark,
+                        files,
+                        name,
+                        job,
+                        partitions=options.partitions,
+                        declared=declared_partitions(desired, name),
+                        limits=limits(desired, name),
+                        groups=_groups(desired, name),
+                        on_progress=tell,
+                    )
+                except SkewError as error:
+                    found[name] = error
+        return found
 
-    def analyse(files: RecordFiles, name: str, spark: Any, tell: Tell | None) -> TopicResult:
-        return run_file(
-            spark,
-            files,
-            name,
-            job,
-            partitions=options.partitions,
-            declared=declared_partitions(desired, name),
-            limits=limits(desired, name),
-            groups=_groups(desired, name),
-            on_progress=tell,
-        )
-
-    return run(analyses, _spark(options))
+    return run(analyse, _spark(options))
 
 
 def _place(source: str, options: SkewOptions) -> str:
@@ -189,30 +191,18 @@ def _job(options: SkewOptions) -> JobSettings:
     )
 
 
-def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
-    """How Spark is to run; what reads Kafka is fetched first, if records come from there.
-
-    Args:
-        options: What was asked for.
-        partitions: The most that a topic has.
-    """
+def _spark(options: SkewOptions) -> SessionSettings:
+    """How Spark is to run."""
     from kafkaform.devcluster.jars.java import find_java
-    from kafkaform.devcluster.jars.spark import connector_jars
     from spark_validation.configuration import SessionSettings
 
     java = None if options.remote is not None else find_java()
-    own = any(_CONNECTOR in value for value in options.spark_conf.values())
-    jars: Sequence[Path] = ()
-    if not own and options.source is None:
-        jars = connector_jars(progress=tell)
     home = None if java is None else java.path.parent.parent
     return SessionSettings(
-        tuple(jars),
-        options.master,
-        options.remote,
-        options.spark_conf,
-        options.full,
-        partitions,
+        master=options.master,
+        remote=options.remote,
+        conf=options.spark_conf,
+        full=options.full,
         debug=bool(click.get_current_context().find_root().params.get("debug")),
         # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
         java_home=home if home is not None and (home / "bin" / "java").exists() else None,
@@ -225,12 +215,15 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
 
-def _spans_now(cluster: PartitionReader, topic: str, count: int) -> list[Span]:
-    """How far the logs reach by now; a partition of which nobody tells is left out."""
+def _spans_now(cluster: PartitionReader, counts: Mapping[str, int]) -> dict[str, list[Span]]:
+    """How far the logs of topics reach by now; a partition of which nobody tells is left out."""
     from spark_validation.windows import Span
 
-    spans = cluster.log_spans([(topic, number) for number in range(count)])
-    return [Span(number, span.start, span.end) for (_, number), span in sorted(spans.items())]
+    places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+    spans: dict[str, list[Span]] = {topic: [] for topic in counts}
+    for (topic, number), span in sorted(cluster.log_spans(places).items()):
+        spans[topic].append(Span(number, span.start, span.end))
+    return spans
 
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:

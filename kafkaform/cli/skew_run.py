@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,8 +20,8 @@ from kafkaform.inspect import skew
 if TYPE_CHECKING:
     from collections.abc import (
         Callable,
-        Iterable,
         Iterator,
+        Mapping,
         Sequence,
     )
     from contextlib import AbstractContextManager
@@ -37,20 +36,6 @@ Tell: TypeAlias = "Callable[[int, int, str], None]"
 """Takes tasks that are done, tasks in all, and the phase; called from another thread."""
 
 _NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The analysis of one topic.
-
-    Attributes:
-        topic: Its name.
-        run: Takes a Spark session and what to tell of its progress to (None for nobody).
-    """
-
-    topic: str
-    run: Callable[[Any, Tell | None], TopicResult]
 
 
 @dataclass(slots=True)
@@ -81,40 +66,37 @@ def require_spark() -> None:
         )
 
 
+Progress: TypeAlias = "Callable[[str], AbstractContextManager[Tell | None]]"
+"""Takes a title; gives what to tell of the progress under it (None for nobody)."""
+
+
 def run(
-    plan: Callable[[Any], Iterable[Analysis]], settings: SessionSettings, secrets: Iterable[str] = ()
+    analyse: Callable[[Any, Progress], Mapping[str, TopicResult | SkewError]], settings: SessionSettings
 ) -> AnalysisResults:
-    """Start Spark, and run analyses one after the other; one that fails does not keep the others.
+    """Start Spark, and analyse topics in it.
 
     Args:
-        plan: Takes the session, and says what is to be run in it.
+        analyse: Takes the session, and gives the result of each topic, or why it has none.
         settings: How Spark runs.
-        secrets: What no message may repeat.
 
     Raises:
-        KafkaformError: There is no session, or the plan cannot be made.
+        KafkaformError: There is no session, or no topic can be analysed.
     """
-    from spark_validation.errors import SkewError, translated
+    from spark_validation.errors import SkewError
     from spark_validation.session import start
 
     outcome = AnalysisResults()
     with _progress() as progress:
         try:
             with start(settings) as spark:
-                for analysis in plan(spark):
-                    try:
-                        with progress(analysis.topic) as tell:
-                            result = analysis.run(spark, tell)
-                    except KafkaformError as error:
-                        outcome.failed[analysis.topic] = error
-                    except Exception as error:  # noqa: BLE001 - Spark's are of any class; each is told in a line
-                        _log.debug("topic %s", analysis.topic, exc_info=error)
-                        told = translated(error, topic=analysis.topic, secrets=secrets)
-                        outcome.failed[analysis.topic] = ours(told)
-                    else:
-                        outcome.results.append(result)
+                found = analyse(spark, progress)
         except SkewError as error:
             raise ours(error) from error
+    for topic, result in found.items():
+        if isinstance(result, SkewError):
+            outcome.failed[topic] = ours(result)
+        else:
+            outcome.results.append(result)
     return outcome
 
 
@@ -124,8 +106,8 @@ def ours(error: SkewError) -> KafkaformError:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]]:
-    """What shows how far each topic is: a bar on a terminal that moves its cursor, nothing elsewhere."""
+def _progress() -> Iterator[Progress]:
+    """What shows how far analyses are: a bar on a terminal that moves its cursor, nothing elsewhere."""
     bar = progress_bar()
     if bar is None:
 
@@ -141,11 +123,11 @@ def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]
         task = bar.add_task("Starting Spark", total=None)
 
         @contextmanager
-        def shown(topic: str) -> Iterator[Tell]:
-            bar.update(task, description=escape(topic), completed=0, total=None)
+        def shown(title: str) -> Iterator[Tell]:
+            bar.update(task, description=escape(title), completed=0, total=None)
 
             def tell(done: int, total: int, phase: str) -> None:
-                bar.update(task, description=escape(f"{topic}: {phase}"), completed=done, total=total)
+                bar.update(task, description=escape(f"{title}: {phase}"), completed=done, total=total)
 
             yield tell
 

@@ -9,22 +9,21 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
-from kafkaform.config.client_properties.java import to_java
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import SkewLimits, from_document
+from spark_validation.job import JobSettings
+from spark_validation.kafka_client import KafkaAdmin
+from spark_validation.results import from_document
 from spark_validation.submit import parser
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
+from tests.support.skew_producers import result_of
 from tests.support.spark_cluster import spark_home, standalone
 
 ROOT = Path(__file__).parents[2]
@@ -52,64 +51,26 @@ def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
 ) -> None:
     topic = f"{prefix}a"
     filled(kafka.bootstrap_servers, topic)
-    spans, properties = spans_read(spark, kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
+    spans, properties = spans_read(kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
     readings = []
 
-    def spans_now() -> Sequence[Span]:
+    def spans_now(topics: Sequence[str]) -> dict[str, list[Span]]:
         readings.append(1)
-        return spans
+        return dict.fromkeys(topics, spans)
 
     small = JobSettings(records=1_200)
-    first = run_topic(spark, topic, spans, properties, small, limits=SkewLimits(), spans_now=spans_now)
+    first = result_of(spark, topic, spans, properties, small, spans_now=spans_now)
     assert first.sample.offsets < RECORDS
     assert first.sample.achieved is not None
     assert first.sample.achieved > 0
     wanted = JobSettings(records=1_200, precision=first.sample.achieved / 3)
-    second = run_topic(spark, topic, spans, properties, wanted, limits=SkewLimits(), spans_now=spans_now)
+    second = result_of(spark, topic, spans, properties, wanted, spans_now=spans_now)
     assert second.sample.offsets > first.sample.offsets
     assert len(readings) == 3
 
 
-def spans_read(spark: SparkSession, kafka: DevCluster, topic: str, since_ms: int | None = None) -> list[Span]:
-    from spark_validation.admin import admin
-
-    with admin(spark, {"bootstrap.servers": kafka.bootstrap_servers}) as client:
-        return client.spans(topic, since_ms=since_ms)
-
-
-def test_java_finds_the_spans_that_other_clients_find(
-    spark: SparkSession, kafka: DevCluster, prefix: str, real_cluster: Any
-) -> None:
-    from spark_validation.admin import admin
-
-    topic = f"{prefix}a"
-    filled(kafka.bootstrap_servers, topic)
-    pairs = [(topic, number) for number in range(PARTITIONS)]
-    theirs, sizes = real_cluster.log_spans(pairs), real_cluster.partition_sizes(pairs)
-    mine = spans_read(spark, kafka, topic)
-    assert [(s.start, s.end, s.log_bytes) for s in mine] == [
-        (theirs[pair].start, theirs[pair].end, sizes[pair]) for pair in pairs
-    ]
-    later = spans_read(spark, kafka, topic, since_ms=BEGIN + RECORDS - 600)
-    assert sum(span.records for span in later) == 600
-    assert all(span.records == 0 for span in spans_read(spark, kafka, topic, since_ms=BEGIN + 2_000_000))
-    with admin(spark, {"bootstrap.servers": kafka.bootstrap_servers}) as client:
-        assert client.cluster_id() == real_cluster.facts().cluster_id
-
-
-def test_who_may_not_see_log_directories_sees_no_bytes(
-    spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    from spark_validation.admin import admin
-
-    topic = f"{prefix}a"
-    filled(kafka_acl.bootstrap_servers, topic)
-    reader = account(f"TOPIC:{topic}:READ").properties
-    kafka = to_java({"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **reader})
-    with admin(spark, kafka) as client:
-        spans = client.spans(topic)
-    assert sum(span.records for span in spans) == RECORDS
-    assert {span.log_bytes for span in spans} == {None}
+def spans_read(kafka: DevCluster, topic: str) -> list[Span]:
+    return KafkaAdmin({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])[0][topic]
 
 
 # --- the report ------------------------------------------------------------------------------------
@@ -169,9 +130,9 @@ def test_the_entry_says_what_is_wrong_in_one_line(
 THROUGH_MASTER = """
 import json, sys
 from pathlib import Path
-from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.results import to_json
-from spark_validation.job import JobSettings, run_topic
+from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.kafka_client import KafkaAdmin
 from spark_validation.results import SkewLimits, SkewReport
 from spark_validation.session import start
 from spark_validation.configuration import SessionSettings
@@ -179,10 +140,11 @@ from spark_validation.windows import Span
 
 master, topic, spans, kafka = json.loads(sys.stdin.read())
 conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-settings = SessionSettings(jars=tuple(connector_jars()), master=master, memory="512m", conf=conf)
+settings = SessionSettings(master=master, memory="512m", conf=conf)
 with start(settings) as spark:
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=SkewLimits())
+    request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
+    result = run_topics(spark, [request], kafka, job)[topic]
 print(to_json(SkewReport("", None, None, "", (result,))))
 """
 
@@ -201,20 +163,17 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
     topic = f"{prefix}a"
     filled(kafka_acl.bootstrap_servers, topic)
     reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
-    kafka = to_java({"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **reader})
-    from spark_validation.admin import admin
-
-    with admin(spark, kafka) as client:
-        spans = client.spans(topic)
-        cluster_id = client.cluster_id()
+    kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
+    admin = KafkaAdmin(kafka)
+    spans, cluster_id = admin.spans([topic])[0][topic], admin.cluster_id()
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    local = run_topic(spark, topic, spans, kafka, job, limits=SkewLimits())
+    local = result_of(spark, topic, spans, kafka, job)
     assert 0 < local.sample.records < RECORDS
 
-    secret = kafka["sasl.jaas.config"]
+    secret = kafka["sasl.password"]
     config = tmp_path / "client.properties"
     entries = {**kafka, "group.id": "mine", "auto.offset.reset": "earliest"}
-    config.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in entries.items()))
+    config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
     cluster_folder = tmp_path / "cluster"
     with standalone(cluster_folder) as master:
         rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
@@ -243,21 +202,16 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
     assert report.cluster_id == cluster_id
     # spark-submit passes its script's stderr on as stdout.
     assert "note: group.id in" in submitted.stdout
-    assert "ConsumerConfig values" in "".join(logs.values()), "the executors' logs are there to be looked at"
+    assert "Running task" in "".join(logs.values()), "the executors' logs are there to be looked at"
     shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master.stderr]
-    assert not [text for text in shown if secret in text or 'password="' in text]
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+    assert not [text for text in shown if secret in text]
 
 
 def _submit(master: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    jars = ",".join(map(str, connector_jars()))
     conf = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
     script = ROOT / "spark_validation" / "submit.py"
     return subprocess.run(
-        [spark_home() / "bin" / "spark-submit", "--master", master, "--driver-memory", "512m", "--jars", jars,
+        [spark_home() / "bin" / "spark-submit", "--master", master, "--driver-memory", "512m",
          *conf, script, *arguments],
         cwd=folder,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())},

@@ -11,14 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
-from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Estimate, SkewLimits, TopicResult
+from spark_validation.job import JobSettings
+from spark_validation.results import Estimate, TopicResult
 from tests.support.skew_producers import (
     PARTITIONS,
     RECORDS,
     Scene,
     consumed,
     create_topic,
+    result_of,
     send,
     skewed,
     spans,
@@ -74,13 +75,12 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: OfScene) -> Analyse
     def of(name: str, settings: JobSettings) -> TopicResult:
         if (name, settings) not in done:
             topic = skewed(name).topic
-            done[name, settings] = run_topic(
+            done[name, settings] = result_of(
                 spark,
                 topic,
                 spans(servers, topic, PARTITIONS),
                 {"bootstrap.servers": servers},
                 settings,
-                limits=SkewLimits(),
             )
         return done[name, settings]
 

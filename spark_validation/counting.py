@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed, murmur2
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
@@ -26,7 +26,7 @@ from spark_validation.key_counts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spark_validation.key_counts import Bools
 
@@ -207,8 +207,6 @@ def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:
 
 
 _COMPACT_ROWS = 1_000_000
-_CLOSE = 0.1
-"""Times further apart than this part of a replicate's time do not say when the next replicate begins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,23 +234,135 @@ class Rows:
     last_ms: Int64s
 
 
+class CellCounts:
+    """Records grouped by key and cell, a cell being a partition and a replicate.
+
+    Memory grows with the groups, not with the records.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Any] = []
+        self._limit = _COMPACT_ROWS
+        self.rows = 0
+
+    def add_records(self, keys: Any, cells: Any, sizes: Any, times: Any) -> None:
+        """Add single records.
+
+        Args:
+            keys: Arrow array of the keys (binary, null for none).
+            cells: Their partition * replicates + replicate.
+            sizes: Bytes of key and value.
+            times: Timestamps in milliseconds since 1970.
+        """
+        import pyarrow as pa
+
+        ones = pa.repeat(pa.scalar(1, pa.int64()), len(keys))
+        columns = [keys, pa.array(cells, pa.int64()), ones, sizes, times, times]
+        self.add(pa.Table.from_arrays(columns, schema=_cells_schema()))
+
+    def add(self, table: Any) -> None:
+        """Add what another one's `table` gave."""
+        if not table.num_rows:
+            return
+        self._held.append(table)
+        self.rows += table.num_rows
+        if self.rows >= self._limit:
+            self.table()
+            self._limit = max(_COMPACT_ROWS, 2 * self.rows)
+
+    def table(self) -> Any:
+        """The groups: an Arrow table with one row for each key and cell."""
+        schema = _cells_schema()
+        table = _compact(self._held or [schema.empty_table()], schema)
+        self._held, self.rows = [table], table.num_rows
+        return table
+
+
+def _compact(tables: list[Any], schema: Any) -> Any:
+    import pyarrow as pa
+
+    grouped = pa.concat_tables(tables).group_by(["key", "cell"], use_threads=False)
+    sums = [("records", "sum"), ("bytes", "sum"), ("first", "min"), ("last", "max")]
+    return grouped.aggregate(sums).select(
+        ["key", "cell", "records_sum", "bytes_sum", "first_min", "last_max"]
+    ).rename_columns(schema.names)  # fmt: skip
+
+
+def _cells_schema() -> Any:
+    import pyarrow as pa
+
+    numbers = ("cell", "records", "bytes", "first", "last")
+    return pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in numbers)])
+
+
+def divided(table: Any, parts: int) -> Iterator[tuple[int, Any]]:
+    """Divide cell counts by key into so many parts, and leave out those that are empty.
+
+    Args:
+        table: Of `CellCounts`.
+        parts: Their number.
+    """
+    import pyarrow as pa
+
+    if parts == 1:
+        yield 0, table
+        return
+    keys = table.column("key").combine_chunks().dictionary_encode()
+    # Mixed, as a partition has only keys with one remainder of this hash.
+    mixed = murmur2(Keys.of_arrow(keys.dictionary)).astype(np.uint64) * _MIX >> np.uint64(32)
+    part_of = (mixed % np.uint64(parts)).astype(np.int64)
+    codes = np.asarray(keys.indices.fill_null(-1))
+    part = np.where(codes >= 0, part_of[codes], 0) if len(part_of) else np.zeros(len(codes), np.int64)
+    order = np.argsort(part, kind="stable")
+    edges = np.searchsorted(part[order], np.arange(parts + 1))
+    ordered = table.take(pa.array(order))
+    for number in range(parts):
+        if edges[number + 1] > edges[number]:
+            yield number, ordered.slice(edges[number], edges[number + 1] - edges[number])
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
 def of_records(batches: Iterable[Any], partitions: int, replicates: int) -> Rows | None:
     """Group single records; None where there is none.
 
     Args:
-        batches: Arrow record batches with the columns of `measure.COLUMNS`: `partition` and `replicate`
-            (int32), `key` (binary, null for none), `size` (int64, bytes of key and value) and `at` (int64,
-            milliseconds since 1970).
+        batches: Arrow record batches with the columns `partition` and `replicate` (int32), `key` (binary,
+            null for none), `size` (int64, bytes of key and value) and `at` (int64, milliseconds since 1970).
         partitions: The topic's partition count.
         replicates: How many replicates there are.
     """
-    table = _grouped(batches, replicates)
-    if table is None:
+    cells = CellCounts()
+    for batch in batches:
+        add_batch(cells, batch, replicates)
+    return of_cells(cells.table(), partitions, replicates)
+
+
+def add_batch(cells: CellCounts, batch: Any, replicates: int) -> None:
+    """Add an Arrow record batch as `of_records` takes it."""
+    partition, replicate = (
+        batch.column(name).to_numpy().astype(np.int64) for name in ("partition", "replicate")
+    )
+    cell = partition * replicates + replicate
+    cells.add_records(batch.column("key"), cell, batch.column("size"), batch.column("at"))
+
+
+def of_cells(table: Any, partitions: int, replicates: int) -> Rows | None:
+    """Group cell counts by key and partition; None where there is none.
+
+    Args:
+        table: Of `CellCounts`.
+        partitions: The topic's partition count.
+        replicates: How many replicates there are.
+    """
+    if not table.num_rows:
         return None
     cell, records, size, first, last = (
         table.column(name).to_numpy().astype(np.int64) for name in table.column_names[1:]
     )
-    first_ms, last_ms = _no_times(partitions, replicates)
+    first_ms = np.full((partitions, replicates), NEVER)
+    last_ms = np.full((partitions, replicates), -1, dtype=np.int64)
     np.minimum.at(first_ms.reshape(-1), cell, first)
     np.maximum.at(last_ms.reshape(-1), cell, last)
     keys = table.column("key").combine_chunks()
@@ -276,87 +386,6 @@ def of_records(batches: Iterable[Any], partitions: int, replicates: int) -> Rows
     )
 
 
-def of_groups(batches: Iterable[Any], partitions: int, replicates: int) -> Rows | None:
-    """Take records that Spark has grouped already; None where there is none.
-
-    Bytes are known of a row, not of its replicates, and are divided among them as its records are. Timestamps
-    are known of a row too, so that a replicate may have records and no timestamps: see `_times`.
-
-    Args:
-        batches: Arrow record batches with the columns of `measure.GROUPED`, and one for the records of each
-            replicate.
-        partitions: The topic's partition count.
-        replicates: How many replicates there are.
-    """
-    import pyarrow as pa
-
-    held = [batch for batch in batches if batch.num_rows]
-    if not held:
-        return None
-    table = pa.Table.from_batches(held)
-    partition, size, first, last, *counts = (
-        table.column(name).to_numpy().astype(np.int64) for name in table.column_names[1:]
-    )
-    records = np.stack(counts, axis=1)
-    so_far = records.cumsum(axis=1)
-    # Rounded on the running total, so that the parts add up to the whole.
-    shares = np.rint(size[:, None] * (so_far / so_far[:, -1:])).astype(np.int64)
-    first_ms, last_ms = _times(partition, records, first, last, (partitions, replicates))
-    return Rows(
-        table.column(0).combine_chunks(),
-        partition,
-        records,
-        np.diff(shares, axis=1, prepend=0),
-        first,
-        last,
-        first_ms,
-        last_ms,
-    )
-
-
-def _times(
-    partition: Int64s, records: Int64s, first: Int64s, last: Int64s, shape: tuple[int, int]
-) -> tuple[Int64s, Int64s]:
-    """Return the first and last timestamps of each replicate, as far as rows tell them.
-
-    The earliest timestamp of a row belongs to its first replicate, and the latest to its last. As times
-    ascend along a log, two replicates meet between the latest known time before and the earliest known time
-    after. Where these are far apart, the first replicate has no last time and the second no first.
-
-    Args:
-        partition: Of each row (rows).
-        records: Records by row and replicate (rows by replicates).
-        first: The earliest timestamp of each row, in milliseconds since 1970 (rows).
-        last: The latest.
-        shape: Partitions, replicates.
-
-    Returns:
-        First and last timestamps, each of partitions by replicates; NEVER and -1 where unknown.
-    """
-    partitions, replicates = shape
-    occurs = records > 0
-    earliest, latest = _no_times(partitions, replicates)
-    for number, time in (
-        (occurs.argmax(axis=1), first),
-        (replicates - 1 - occurs[:, ::-1].argmax(axis=1), last),
-    ):
-        np.minimum.at(earliest, (partition, number), time)
-        np.maximum.at(latest, (partition, number), time)
-    before = np.maximum.accumulate(latest, axis=1)[:, :-1]
-    after = np.minimum.accumulate(earliest[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    duration = latest.max(axis=1, keepdims=True) - earliest.min(axis=1, keepdims=True).clip(max=NEVER - 1)
-    outermost = (before < 0) | (after == NEVER)
-    close = outermost | (after.astype(np.float64) - before <= _CLOSE * duration / replicates)
-    filled = np.stack([np.bincount(partition, column, partitions) > 0 for column in records.T], axis=1)
-    earliest[:, 1:] = np.where(close & filled[:, 1:], after, NEVER)
-    latest[:, :-1] = np.where(close & filled[:, :-1], before, -1)
-    return earliest, latest
-
-
-def _no_times(partitions: int, replicates: int) -> tuple[Int64s, Int64s]:
-    return np.full((partitions, replicates), NEVER), np.full((partitions, replicates), -1, dtype=np.int64)
-
-
 def _indices(values: Int64s) -> Any:
     import pyarrow as pa
 
@@ -367,44 +396,3 @@ def _summed(cell: Int64s, values: npt.NDArray[Any], rows: int, replicates: int) 
     """Sum values by cell (row * replicates + replicate), into rows by replicates."""
     total = np.bincount(cell, weights=values, minlength=rows * replicates)
     return total.reshape(rows, replicates).astype(np.int64)
-
-
-def _grouped(batches: Iterable[Any], replicates: int) -> Any:
-    """The records as one row for each key and cell; memory grows with these, not with the records."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    schema = pa.schema(
-        [("key", pa.binary()), ("cell", pa.int32()), ("records", pa.int64()), ("bytes", pa.int64()),
-         ("first", pa.int64()), ("last", pa.int64())]
-    )  # fmt: skip
-    held: list[Any] = []
-    rows = 0
-    limit = _COMPACT_ROWS
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        cell = pc.add(
-            pc.multiply(batch.column("partition"), pa.scalar(replicates, pa.int32())),
-            batch.column("replicate"),
-        )
-        ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
-        at = batch.column("at")
-        columns = [batch.column("key"), cell, ones, batch.column("size"), at, at]
-        held.append(pa.Table.from_arrays(columns, schema=schema))
-        rows += batch.num_rows
-        if rows >= limit:
-            held = [_compact(held, schema)]
-            rows = held[0].num_rows
-            limit = max(_COMPACT_ROWS, 2 * rows)
-    return _compact(held, schema) if held else None
-
-
-def _compact(tables: list[Any], schema: Any) -> Any:
-    import pyarrow as pa
-
-    grouped = pa.concat_tables(tables).group_by(["key", "cell"], use_threads=False)
-    sums = [("records", "sum"), ("bytes", "sum"), ("first", "min"), ("last", "max")]
-    return grouped.aggregate(sums).select(
-        ["key", "cell", "records_sum", "bytes_sum", "first_min", "last_max"]
-    ).rename_columns(schema.names)  # fmt: skip

@@ -158,3 +158,15 @@ def _first_line(error: BaseException) -> str:
 
 def _first(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_LONGEST]
+
+
+def to_parts(error: SkewError) -> list[str | None]:
+    """An error as what JSON can say of it: its kind, message and hint."""
+    return [type(error).__name__, error.message, error.hint]
+
+
+def of_parts(parts: list[str | None]) -> SkewError:
+    """The error of `to_parts`."""
+    name, message, hint = parts
+    kind = next((kind for kind in (SparkMissing, ReadingFailed) if kind.__name__ == name), JobFailed)
+    return kind(message or "", hint=hint)

@@ -16,7 +16,7 @@ from spark_validation import analysis
 from spark_validation.errors import ReadingFailed
 from spark_validation.job import reporting_progress, task_slots
 from spark_validation.key_counts import CountsLayout, candidate_counts
-from spark_validation.measure import count_keys, reducers
+from spark_validation.measure import count_records
 from spark_validation.windows import (
     MOST_PER_PARTITION,
     SamplePlan,
@@ -277,10 +277,13 @@ def run_file(
             tuple(candidate_counts(count, settings.what_if)),
             settings.show_keys,
         )
-        parts = reducers(plan.records, task_slots(spark))
+        slots = task_slots(spark)
         with reporting_progress(spark, on_progress):
-            counted = count_keys(
-                _with_replicate(rows, files, replicates, settings.seed), layout, reducers=parts
+            counted = count_records(
+                _with_replicate(rows, files, replicates, settings.seed),
+                layout,
+                count=plan.records,
+                slots=slots,
             )
     except _SPARKS as error:
         raise _unreadable(files.name, error) from None

@@ -1,21 +1,24 @@
-"""Analyse one topic, from its offsets to its result: the command line and spark-submit share it."""
+"""Analyse topics, from their offsets to their results: the command line and spark-submit share it."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from spark_validation import analysis
-from spark_validation.configuration import is_local, is_sensitive
-from spark_validation.errors import ReadingFailed
+from spark_validation.configuration import is_local, is_sensitive, secrets
+from spark_validation.errors import ReadingFailed, SkewError, translated
 from spark_validation.kafka_client import travelling
-from spark_validation.kafka_source import records
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
-from spark_validation.measure import count_keys, reducers
-from spark_validation.windows import SamplePlan, plan_windows
+from spark_validation.measure import Counted, count_topics
+from spark_validation.windows import plan_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
     from spark_validation.analysis import ReaderGroup
     from spark_validation.results import SkewLimits, TopicResult
     from spark_validation.sampled_topic import PartitionChange
-    from spark_validation.windows import Span
+    from spark_validation.windows import SamplePlan, Span
 
 
+_log = logging.getLogger(__name__)
 _CONNECT_DEFAULT = 16
 
 
@@ -171,92 +175,171 @@ class JobSettings:
     since_ms: int | None = None
 
 
-def run_topic(
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """A topic that is to be analysed.
+
+    Attributes:
+        name: The topic.
+        spans: One for each partition, by number, without a gap.
+        limits: The topic's policy, for advice.
+        groups: Declared groups that read the topic, as `analysis.analyse` takes them.
+        partition_changes: Reads recorded changes of the partition count, as `analysis.analyse` takes it.
+    """
+
+    name: str
+    spans: Sequence[Span]
+    limits: SkewLimits
+    groups: Sequence[ReaderGroup] = ()
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None
+
+
+_TOPICS_IN_JOB = 250
+_PARTITIONS_IN_JOB = 10_000
+"""About 200 MB of counts that come to the driver."""
+
+
+def run_topics(
     spark: SparkSession,
-    name: str,
-    spans: Sequence[Span],
+    requests: Sequence[TopicRequest],
     kafka: Mapping[str, str],
     settings: JobSettings,
     *,
-    limits: SkewLimits,
-    groups: Sequence[ReaderGroup] = (),
     on_progress: ProgressCallback | None = None,
-    spans_now: Callable[[], Sequence[Span]] | None = None,
-    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
-) -> TopicResult:
-    """Sample a topic, or read it whole, and analyse what was counted.
+    spans_now: Callable[[Sequence[str]], Mapping[str, Sequence[Span]]] | None = None,
+) -> dict[str, TopicResult | SkewError]:
+    """Sample topics, or read them whole, and analyse what was counted; many of them in one Spark job.
 
     Args:
         spark: Of `session.start`.
-        name: The topic.
-        spans: One for each partition, by number, without a gap.
+        requests: The topics.
         kafka: Properties by librdkafka's names; secrets among them.
         settings: What is read, and what is said of it.
-        limits: The topic's policy, for advice.
-        groups: Declared groups that read the topic, as `analysis.analyse` takes them.
         on_progress: Called with how far Spark is; see `reporting_progress`.
-        spans_now: Reads the spans once more, to find what retention removed during the job.
-        partition_changes: Reads recorded changes of the partition count, as `analysis.analyse` takes it.
+        spans_now: Reads the spans of topics once more, to find what retention removed during a job.
 
-    Raises:
-        ReadingFailed: Secrets would be sent to a Spark Connect server.
-        Exception: As Spark raises it; `errors.translated` makes one line of it.
+    Returns:
+        By topic its result, or why it has none: one that fails does not keep the others.
     """
-    if is_connect(spark) and (secret := sorted(filter(is_sensitive, kafka))):
-        raise ReadingFailed(
-            f"a Spark Connect server writes requests to its log and event log, where {', '.join(secret)}"
-            " could be read",
-            hint="use --master, or a listener that needs no secret",
-        )
+    try:
+        if is_connect(spark) and (secret := sorted(filter(is_sensitive, kafka))):
+            raise ReadingFailed(
+                f"a Spark Connect server writes requests to its log and event log, where {', '.join(secret)}"
+                " could be read",
+                hint="use --master, or a listener that needs no secret",
+            )
+        local = not is_connect(spark) and is_local(spark.conf.get("spark.master"))
+        properties = travelling(kafka, local=local)
+    except SkewError as error:
+        return {request.name: error for request in requests}
+    job = _Job(spark, properties, settings, on_progress, spans_now)
+    found: dict[str, TopicResult | SkewError] = {}
+    for chunk in _chunks(requests):
+        found |= job.run(chunk)
+    return found
 
-    def measured(plan: SamplePlan) -> TopicResult:
-        what_if_counts = tuple(candidate_counts(len(spans), settings.what_if))
+
+def _chunks(requests: Sequence[TopicRequest]) -> Iterator[list[TopicRequest]]:
+    chunk: list[TopicRequest] = []
+    partitions = 0
+    for request in requests:
+        full = len(chunk) >= _TOPICS_IN_JOB or partitions + len(request.spans) > _PARTITIONS_IN_JOB
+        if chunk and full:
+            yield chunk
+            chunk, partitions = [], 0
+        chunk.append(request)
+        partitions += len(request.spans)
+    if chunk:
+        yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is alike for all topics of a run."""
+
+    spark: SparkSession
+    kafka: Mapping[str, str]
+    settings: JobSettings
+    on_progress: ProgressCallback | None
+    spans_now: Callable[[Sequence[str]], Mapping[str, Sequence[Span]]] | None
+
+    def run(self, requests: Sequence[TopicRequest]) -> dict[str, TopicResult | SkewError]:
+        """Analyse topics; those of which a larger sample is needed are read again, together."""
+        plans = {request.name: self._plan(request.spans) for request in requests}
+        found: dict[str, TopicResult | SkewError] = {}
+        waiting = list(requests)
+        for _ in range(analysis.PASSES):
+            results = self._measured(waiting, plans)
+            found |= results
+            larger = self._larger(results, plans)
+            if not larger:
+                break
+            plans |= larger
+            waiting = [request for request in waiting if request.name in larger]
+        return found
+
+    def _plan(self, spans: Sequence[Span]) -> SamplePlan:
+        everything = sum(span.records for span in spans)
+        wanted = everything if self.settings.full else self.settings.records
+        return plan_windows(spans, records=wanted, seed=self.settings.seed)
+
+    def _larger(
+        self, results: Mapping[str, TopicResult | SkewError], plans: Mapping[str, SamplePlan]
+    ) -> dict[str, SamplePlan]:
+        if self.settings.full:
+            return {}
+        wanted, precision = self.settings.records, self.settings.precision
+        needed = {
+            name: analysis.needed(result, plans[name], records=wanted, precision=precision)
+            for name, result in results.items()
+            if not isinstance(result, SkewError)
+        }
+        return {name: plan for name, plan in needed.items() if plan is not None}
+
+    def _measured(
+        self, requests: Sequence[TopicRequest], plans: Mapping[str, SamplePlan]
+    ) -> dict[str, TopicResult | SkewError]:
+        topics = [self._counted(request, plans[request.name]) for request in requests]
+        try:
+            with reporting_progress(self.spark, self.on_progress):
+                counts = count_topics(self.spark, topics, self.kafka, slots=task_slots(self.spark))
+        except (Py4JError, PySparkException) as error:
+            _log.debug("a job of %d topics", len(topics), exc_info=error)
+            hide = secrets(self.kafka)
+            return {topic.name: translated(error, topic=topic.name, secrets=hide) for topic in topics}
+        now = self.spans_now([topic.name for topic in topics]) if self.spans_now else {}
+        return {
+            topic.name: found
+            if isinstance(found, SkewError)
+            else self._analysed(request, topic, found, now.get(topic.name))
+            for request, topic, found in zip(requests, topics, counts, strict=True)
+        }
+
+    def _counted(self, request: TopicRequest, plan: SamplePlan) -> Counted:
+        count = len(request.spans)
         layout = CountsLayout(
-            len(spans),
+            count,
             plan.replicates,
             plan.weights,
             plan.read_whole,
-            what_if_counts,
-            keep_keys=settings.show_keys,
+            tuple(candidate_counts(count, self.settings.what_if)),
+            keep_keys=self.settings.show_keys,
         )
-        counted = _counted(spark, name, plan, layout, kafka, on_progress)
+        return Counted(request.name, plan, layout)
+
+    def _analysed(
+        self, request: TopicRequest, topic: Counted, counts: KeyCounts, now: Sequence[Span] | None
+    ) -> TopicResult:
         return analysis.analyse(
-            name,
-            counted,
-            plan,
-            layout,
-            mode="full" if settings.full else "sample",
-            limits=limits,
-            groups=groups,
-            since_ms=settings.since_ms,
-            precision=settings.precision,
-            notes=retention_notes(plan, spans_now()) if spans_now else (),
-            partition_changes=partition_changes,
+            request.name,
+            counts,
+            topic.plan,
+            topic.layout,
+            mode="full" if self.settings.full else "sample",
+            limits=request.limits,
+            groups=request.groups,
+            since_ms=self.settings.since_ms,
+            precision=self.settings.precision,
+            notes=() if now is None else retention_notes(topic.plan, now),
+            partition_changes=request.partition_changes,
         )
-
-    everything = sum(span.records for span in spans)
-    plan = plan_windows(spans, records=everything if settings.full else settings.records, seed=settings.seed)
-    result = measured(plan)
-    for _ in range(analysis.PASSES - 1):
-        larger = analysis.needed(result, plan, records=settings.records, precision=settings.precision)
-        if larger is None:
-            break
-        plan, result = larger, measured(larger)
-    return result
-
-
-def _counted(
-    spark: SparkSession,
-    name: str,
-    plan: SamplePlan,
-    layout: CountsLayout,
-    kafka: Mapping[str, str],
-    on_progress: ProgressCallback | None,
-) -> KeyCounts:
-    if not plan.records:
-        return KeyCounts.empty(layout)
-    parts = reducers(plan.records, task_slots(spark))
-    local = not is_connect(spark) and is_local(spark.sparkContext.master)
-    rows = records(spark, name, plan, travelling(kafka, local=local), task_slots(spark))
-    with reporting_progress(spark, on_progress):
-        return count_keys(rows, layout, reducers=parts, group=plan.full)

@@ -21,16 +21,15 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from py4j.protocol import Py4JJavaError
 
 from spark_validation import __version__
-from spark_validation.configuration import is_local, secrets, session_settings, zipped
-from spark_validation.errors import JobFailed, SkewError, java_causes, translated
-from spark_validation.job import RECORDS, JobSettings, run_topic
+from spark_validation.configuration import is_local, session_settings, zipped
+from spark_validation.errors import JobFailed, SkewError, java_causes
+from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, KafkaAdmin
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import limits_of, verdict
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_validation.results import TopicResult
-    from spark_validation.windows import Span
 
 
 WRONG_USAGE = 64
@@ -287,22 +285,15 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
         table.check(spark)
     kafka = client_properties(given)
     settings = job_settings(given)
-    hide = secrets(kafka)
     admin = KafkaAdmin(kafka)
     cluster_id = admin.cluster_id()
     spans, unread = admin.spans(topics, since_ms=settings.since_ms)
-    outcome: dict[str, TopicResult | SkewError] = {**unread}
-    for topic, found in spans.items():
-        limits = policies.get(topic, SkewLimits())
-        spans_now = partial(_spans_now, admin, topic)
-        try:
-            with _one_line(topic, hide):
-                outcome[topic] = run_topic(
-                    spark, topic, found, kafka, settings, limits=limits, spans_now=spans_now
-                )
-        except SkewError as error:
-            outcome[topic] = error
-    results, failed = _judged(outcome, policies)
+    requests = [
+        TopicRequest(topic, found, policies.get(topic, SkewLimits()))
+        for topic, found in sorted(spans.items())
+    ]
+    read = run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
+    results, failed = _judged({**unread, **read}, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
     _write_json(spark, given, report)
@@ -352,10 +343,6 @@ def _write_json(spark: SparkSession, given: argparse.Namespace, report: SkewRepo
             f"the report cannot be written to {given.output}: {causes[0].line}",
             hint="give a path that the driver's Hadoop configuration supports and this account may write to",
         ) from error
-
-
-def _spans_now(admin: KafkaAdmin, topic: str) -> list[Span]:
-    return admin.spans([topic])[0].get(topic, [])
 
 
 _JAVAS = {
@@ -428,17 +415,6 @@ def _entries(file: str) -> dict[str, str]:
         name, value = name.strip(), value.strip()
         entries[name] = value.replace("\\n", "\n") if name.endswith(".pem") else value
     return entries
-
-
-@contextmanager
-def _one_line(topic: str, hide: frozenset[str]) -> Iterator[None]:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        raise translated(error, topic=topic, secrets=hide) from None
 
 
 if __name__ == "__main__":

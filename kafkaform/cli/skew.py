@@ -24,17 +24,18 @@ from kafkaform.inspect.skew import choose, declared_partitions, limits, read_log
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
+    from kafkaform.cli.skew_run import AnalysisResults, Progress
     from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
-    from spark_validation.files import RecordFiles
+    from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
     from spark_validation.results import SkewReport, TopicResult
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import Span
 
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
@@ -94,11 +95,10 @@ def _of_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """The analysis of records that are read from the cluster."""
-    from kafkaform.cli.skew_run import Analysis, AnalysisResults, run
-    from spark_validation.configuration import secrets
-    from spark_validation.job import run_topic
+    from kafkaform.cli.skew_run import AnalysisResults, run
+    from spark_validation.job import TopicRequest, run_topics
 
-    kafka = dict(session.client())
+    kafka = session.client()
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -115,22 +115,34 @@ def _of_cluster(
         # Most topics have no record that the present partition count does not explain.
         records = cache(partial(_records, session, cluster, options, facts.cluster_id, reading.logs))
 
-        def analyse(name: str, logs: Sequence[PartitionLog], spark: Any, tell: Tell | None) -> TopicResult:
-            return run_topic(
-                spark,
+        def partition_changes(name: str) -> Sequence[PartitionChange]:
+            return recorded_increases(*records(), facts.cluster_id, name)
+
+        requests = [
+            TopicRequest(
                 name,
                 _spans(logs),
-                kafka,
-                job,
-                limits=limits(desired, name),
-                groups=_groups(desired, name),
-                on_progress=tell,
-                spans_now=lambda: _spans_now(cluster, name, len(logs)),
-                partition_changes=lambda: recorded_increases(*records(), facts.cluster_id, name),
+                limits(desired, name),
+                _groups(desired, name),
+                partial(partition_changes, name),
             )
+            for name, logs in reading.logs.items()
+        ]
+        counts = {name: len(logs) for name, logs in reading.logs.items()}
 
-        planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
-        outcome = run(lambda _: planned, _spark(options), report, options, secrets(kafka))
+        def analyse(spark: Any, progress: Progress) -> Mapping[str, TopicResult | SkewError]:
+            title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
+            with progress(title) as tell:
+                return run_topics(
+                    spark,
+                    requests,
+                    kafka,
+                    job,
+                    on_progress=tell,
+                    spans_now=lambda names: _spans_now(cluster, {name: counts[name] for name in names}),
+                )
+
+        outcome = run(analyse, _spark(options), report, options)
     return replace(outcome, failed={**failed, **outcome.failed})
 
 
@@ -160,29 +172,34 @@ def _of_files(
     session: Session, source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """The analysis of records that lie in files."""
-    from kafkaform.cli.skew_run import Analysis, run
+    from kafkaform.cli.skew_run import run
+    from spark_validation.errors import SkewError
     from spark_validation.files import open_files, run_file
 
     job, place = _job(options), _place(source, options)
 
-    def analyses(spark: Any) -> Iterator[Analysis]:
+    def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
         files = open_files(spark, place, topics, called=source)
-        return (Analysis(name, partial(analyse, files, name)) for name in files.topics)
+        found: dict[str, TopicResult | SkewError] = {}
+        for name in files.topics:
+            with progress(name) as tell:
+                try:
+                    found[name] = run_file(
+                        spark,
+                        files,
+                        name,
+                        job,
+                        partitions=options.partitions,
+                        declared=declared_partitions(desired, name),
+                        limits=limits(desired, name),
+                        groups=_groups(desired, name),
+                        on_progress=tell,
+                    )
+                except SkewError as error:
+                    found[name] = error
+        return found
 
-    def analyse(files: RecordFiles, name: str, spark: Any, tell: Tell | None) -> TopicResult:
-        return run_file(
-            spark,
-            files,
-            name,
-            job,
-            partitions=options.partitions,
-            declared=declared_partitions(desired, name),
-            limits=limits(desired, name),
-            groups=_groups(desired, name),
-            on_progress=tell,
-        )
-
-    return run(analyses, _spark(options), partial(_report, session, None), options)
+    return run(analyse, _spark(options), partial(_report, session, None), options)
 
 
 def _place(source: str, options: SkewOptions) -> str:
@@ -238,12 +255,15 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
 
-def _spans_now(cluster: PartitionReader, topic: str, count: int) -> list[Span]:
-    """How far the logs reach by now; a partition of which nobody tells is left out."""
+def _spans_now(cluster: PartitionReader, counts: Mapping[str, int]) -> dict[str, list[Span]]:
+    """How far the logs of topics reach by now; a partition of which nobody tells is left out."""
     from spark_validation.windows import Span
 
-    spans = cluster.log_spans([(topic, number) for number in range(count)])
-    return [Span(number, span.start, span.end) for (_, number), span in sorted(spans.items())]
+    places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+    spans: dict[str, list[Span]] = {topic: [] for topic in counts}
+    for (topic, number), span in sorted(cluster.log_spans(places).items()):
+        spans[topic].append(Span(number, span.start, span.end))
+    return spans
 
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,20 +40,6 @@ Tell: TypeAlias = "Callable[[int, int, str], None]"
 """Takes tasks that are done, tasks in all, and the phase; called from another thread."""
 
 _NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The analysis of one topic.
-
-    Attributes:
-        topic: Its name.
-        run: Takes a Spark session and what to tell of its progress to (None for nobody).
-    """
-
-    topic: str
-    run: Callable[[Any, Tell | None], TopicResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +74,28 @@ def require_spark() -> None:
         )
 
 
+Progress: TypeAlias = "Callable[[str], AbstractContextManager[Tell | None]]"
+"""Takes a title; gives what to tell of the progress under it (None for nobody)."""
+
+
 def run(
-    plan: Callable[[Any], Iterable[Analysis]],
+    analyse: Callable[[Any, Progress], Mapping[str, TopicResult | SkewError]],
     settings: SessionSettings,
     report: Callable[[Iterable[TopicResult]], SkewReport],
     options: SkewOptions,
-    secrets: Iterable[str] = (),
 ) -> AnalysisResults:
-    """Start Spark, and run analyses one after the other; one that fails does not keep the others.
+    """Start Spark, and analyse topics in it.
 
     Args:
-        plan: Takes the session, and says what is to be run in it.
+        analyse: Takes the session, and gives the result of each topic, or why it has none.
         settings: How Spark runs.
         report: Makes the report of results.
         options: Say where metrics are kept.
-        secrets: What no message may repeat.
 
     Raises:
-        KafkaformError: There is no session, the plan cannot be made, or the table of metrics cannot be one.
+        KafkaformError: There is no session, or the table of metrics cannot be one.
     """
-    from spark_validation.errors import SkewError, translated
+    from spark_validation.errors import SkewError
     from spark_validation.session import start
 
     results: list[TopicResult] = []
@@ -118,16 +105,9 @@ def run(
             with start(settings) as spark:
                 for table in filter(None, {options.metrics, options.past}):
                     table.check(spark)
-                for analysis in plan(spark):
-                    try:
-                        with progress(analysis.topic) as tell:
-                            result = analysis.run(spark, tell)
-                    except KafkaformError as error:
-                        failed[analysis.topic] = error
-                    except Exception as error:  # noqa: BLE001 - Spark's are of any class; each is told in a line
-                        _log.debug("topic %s", analysis.topic, exc_info=error)
-                        told = translated(error, topic=analysis.topic, secrets=secrets)
-                        failed[analysis.topic] = ours(told)
+                for topic, result in analyse(spark, progress).items():
+                    if isinstance(result, SkewError):
+                        failed[topic] = ours(result)
                     else:
                         results.append(result)
                 made = report(results)
@@ -165,8 +145,8 @@ def ours(error: SkewError) -> KafkaformError:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]]:
-    """What shows how far each topic is: a bar on a terminal that moves its cursor, nothing elsewhere."""
+def _progress() -> Iterator[Progress]:
+    """What shows how far analyses are: a bar on a terminal that moves its cursor, nothing elsewhere."""
     bar = progress_bar()
     if bar is None:
 
@@ -182,11 +162,11 @@ def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]
         task = bar.add_task("Starting Spark", total=None)
 
         @contextmanager
-        def shown(topic: str) -> Iterator[Tell]:
-            bar.update(task, description=escape(topic), completed=0, total=None)
+        def shown(title: str) -> Iterator[Tell]:
+            bar.update(task, description=escape(title), completed=0, total=None)
 
             def tell(done: int, total: int, phase: str) -> None:
-                bar.update(task, description=escape(f"{topic}: {phase}"), completed=done, total=total)
+                bar.update(task, description=escape(f"{title}: {phase}"), completed=done, total=total)
 
             yield tell
 

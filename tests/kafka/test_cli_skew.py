@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,7 +14,8 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.configuration import SessionSettings
-from spark_validation.errors import SparkUnavailable
+from spark_validation.errors import JobFailed, SkewError, SparkUnavailable
+from spark_validation.job import TopicRequest
 from spark_validation.results import Estimate, TopicResult
 from tests.support import skew_scenes as scenes
 from tests.support.cli_helpers import Project
@@ -63,27 +64,30 @@ def test_a_bad_manifest_is_an_error_because_a_policy_may_be_in_it(project: Proje
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicResult | Exception]:
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicResult | SkewError]:
     """What each topic comes to, by its full name."""
-    made: dict[str, TopicResult | Exception] = {}
+    made: dict[str, TopicResult | SkewError] = {}
 
     @contextmanager
     def start(_: SessionSettings) -> Iterator[None]:
         yield None
 
-    def run_topic(_: object, name: str, *__: object, **___: object) -> TopicResult:
-        answer = made[name]
-        if isinstance(answer, Exception):
-            raise answer
-        return replace(answer, name=name)
+    def run_topics(
+        _: object, requests: Sequence[TopicRequest], *__: object, **___: object
+    ) -> dict[str, TopicResult | SkewError]:
+        answers = {request.name: made[request.name] for request in requests}
+        return {
+            name: replace(answer, name=name) if isinstance(answer, TopicResult) else answer
+            for name, answer in answers.items()
+        }
 
     monkeypatch.setattr("spark_validation.session.start", start)
-    monkeypatch.setattr("spark_validation.job.run_topic", run_topic)
+    monkeypatch.setattr("spark_validation.job.run_topics", run_topics)
     return made
 
 
 def test_exit_2_if_a_policy_is_surely_broken_and_0_if_it_may_be(
-    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | Exception]
+    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = filled(real_cluster, project, "orders", 3, ["a"])
     policy(project, "orders", 3, maxPartitionRatio=2.0)
@@ -102,7 +106,7 @@ def test_exit_2_if_a_policy_is_surely_broken_and_0_if_it_may_be(
 
 
 def test_a_topic_that_fails_does_not_keep_the_others_but_exits_1(
-    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | Exception]
+    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     good = filled(real_cluster, project, "good", 1, ["a"])
     bad = filled(real_cluster, project, "bad", 1, ["a"])
@@ -115,14 +119,14 @@ def test_a_topic_that_fails_does_not_keep_the_others_but_exits_1(
     call = project.run("skew", "--format", "json").needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [good]
     assert call.said.startswith(f"not read: there is no topic '{project.prefix}new' on the cluster")
-    answers[good] = ValueError("odd")
+    answers[good] = JobFailed("odd")
     call = project.run("skew", good, bad).needs(1)
     assert call.out == ""
     assert call.err.splitlines()[-1] == "Error: none of 2 topics could be analysed"
 
 
 def test_reports_are_kept_and_damaged_ones_told(
-    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | Exception]
+    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = filled(real_cluster, project, "orders", 3, ["a"])
     answers[name] = scenes.measured()

@@ -6,20 +6,18 @@ import random
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from spark_validation import measure
 from spark_validation.key_counts import CountsLayout
-from spark_validation.measure import count_keys
+from spark_validation.measure import count_records
 from tests.support.skew_records import Record, assert_same, counted
-from tests.unit.spark_validation.test_rows import assert_same_counts
 
 LAYOUT = CountsLayout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
 SCHEMA = "partition int, replicate int, key binary, size long, at long"
 
 
-def test_many_reducers_count_what_few_do_and_so_do_grouped_records(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_reducers_count_what_few_do(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     place = random.Random(3)
     records = [
         Record(place.randrange(3), place.randrange(2), b"k%d" % place.randrange(40), place.randrange(9), at)
@@ -27,7 +25,15 @@ def test_many_reducers_count_what_few_do_and_so_do_grouped_records(
     ]
     frame = spark.createDataFrame([tuple(record) for record in records], SCHEMA)
     truth = counted(records, LAYOUT)
-    assert_same(count_keys(frame, LAYOUT, reducers=2), truth)
+    assert_same(count_records(frame, LAYOUT, count=400, slots=2), truth)
+    monkeypatch.setattr(measure, "FEWEST_PER_REDUCER", 100)
+    assert measure.divide([400], 4).count == 4
     monkeypatch.setattr(measure, "MOST_COLLECTED", 3)  # as each reducer costs Python a tenth of a second
-    assert_same(count_keys(frame, LAYOUT, reducers=4), truth)
-    assert_same_counts(count_keys(frame, LAYOUT, reducers=2, group=True), truth)
+    assert_same(count_records(frame, LAYOUT, count=400, slots=4), truth)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 200])
+def test_spark_puts_each_label_on_a_partition_of_its_own(spark: SparkSession, count: int) -> None:
+    labels = spark.createDataFrame([(label,) for label in measure.spark_labels(count)], "label int")
+    places = labels.select(F.pmod(F.hash("label"), F.lit(count))).collect()
+    assert [place for (place,) in places] == list(range(count))

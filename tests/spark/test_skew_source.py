@@ -1,4 +1,4 @@
-"""What Spark reads of a real Kafka's logs, also where offsets have gaps."""
+"""What is read of a real Kafka's logs, also where offsets have gaps."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import TopicPartition
-from pyspark.sql import SparkSession
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew import read_logs
-from spark_validation.job import JobSettings, run_topic
-from spark_validation.kafka_source import records
-from spark_validation.results import SkewLimits
+from spark_validation import kafka_source
+from spark_validation.kafka_source import Reader
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.skew_producers import Key, busy_cleaner, create_topic, messages, named, producer, send
 
 pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
 
-Read: TypeAlias = Counter[tuple[int, int, Key, int]]
-"""Records by partition, replicate, key and size."""
+Read: TypeAlias = Counter[tuple[int, int, Key, str]]
+"""Records and their bytes, by partition, replicate and key."""
 
 LARGE: dict[str, Any] = {"message.max.bytes": 3 * 2**20}
 
@@ -48,11 +46,18 @@ class Topic:
     def send(self, keys: list[Key]) -> None:
         send(self.servers, self.name, keys)
 
-    def read_by(self, spark: SparkSession, plan: SamplePlan) -> Read:
-        kafka = {"bootstrap.servers": self.servers}
-        table = records(spark, self.name, plan, kafka, 2).drop("at").toArrow()
-        columns = (table.column(name).to_pylist() for name in ("partition", "replicate", "key", "size"))
-        return Counter(zip(*columns, strict=True))
+    def read(self, plan: SamplePlan, tasks: int = 2) -> Read:
+        reader = Reader([self.name], [plan.replicates], {"bootstrap.servers": self.servers})
+        found: Read = Counter()
+        for ranges in kafka_source.tasks([plan], tasks):
+            for _, table in reader.read(ranges):
+                for row in table.to_pylist():
+                    partition, replicate = divmod(row["cell"], plan.replicates)
+                    assert row["first"] <= row["last"]
+                    found[partition, replicate, row["key"], "records"] += row["records"]
+                    found[partition, replicate, row["key"], "bytes"] += row["bytes"]
+        assert reader.failures == {}
+        return found
 
     def expected(self, plan: SamplePlan) -> Read:
         """What a consumer finds in the windows of a plan."""
@@ -67,8 +72,14 @@ class Topic:
             assert partition is not None
             if (where := (partition, offset or 0)) in replicates:
                 key, value = message.key(), message.value()
-                found[partition, replicates[where], key, len(key or b"") + len(value or b"")] += 1
+                place = partition, replicates[where], key
+                found[*place, "records"] += 1
+                found[*place, "bytes"] += len(key or b"") + len(value or b"")
         return found
+
+
+def total(read: Read) -> int:
+    return sum(count for (*_, what), count in read.items() if what == "records")
 
 
 Make: TypeAlias = "Callable[..., Topic]"
@@ -98,16 +109,16 @@ def sampled(spans: list[Span], share: float = 0.5) -> SamplePlan:
     return plan
 
 
-def test_each_record_is_read_once_and_in_its_replicate(spark: SparkSession, topic: Make) -> None:
+def test_each_record_is_read_once_and_in_its_replicate(topic: Make) -> None:
     made = topic(3)
     made.send([*named(range(3_000)), *[None] * 300, b""])
     for plan in (whole(made.spans()), sampled(made.spans())):
-        read = made.read_by(spark, plan)
+        read = made.read(plan)
         assert read == made.expected(plan)
-        assert read.total() == plan.records
+        assert total(read) == plan.records
 
 
-def test_records_that_compaction_removed_are_not_there(spark: SparkSession, topic: Make) -> None:
+def test_records_that_compaction_removed_are_not_there(topic: Make) -> None:
     made = topic(2, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001")
     made.send(named(number % 400 for number in range(4_000)))
     made.send(named(range(400, 3_000)))
@@ -118,16 +129,16 @@ def test_records_that_compaction_removed_are_not_there(spark: SparkSession, topi
         return made.expected(whole(made.spans()))
 
     with busy_cleaner(made.servers):
-        eventually(survivors, lambda found: found.total() < 3_500)
+        eventually(survivors, lambda found: total(found) < 3_500)
     offsets = made.offsets()
     for plan in (whole(made.spans()), sampled(made.spans())):
-        read = made.read_by(spark, plan)
+        read = made.read(plan)
         assert read == made.expected(plan)
-        assert 0 < read.total() < plan.records
+        assert 0 < total(read) < plan.records
     assert made.offsets() == offsets > 6_600
 
 
-def test_only_committed_records_are_read_and_none_is_waited_for(spark: SparkSession, topic: Make) -> None:
+def test_only_committed_records_are_read_and_none_is_waited_for(topic: Make) -> None:
     made = topic(2)
     client = producer(made.servers, **{"transactional.id": made.name})
     client.init_transactions(TIMEOUT_S)
@@ -153,47 +164,47 @@ def test_only_committed_records_are_read_and_none_is_waited_for(spark: SparkSess
     transaction([b"open-%d" % number for number in range(500)])
     assert made.offsets() == offsets
     plans = [whole(made.spans()), sampled(made.spans()), sampled(made.spans(), 0.2)]
-    reads = [made.read_by(spark, plan) for plan in plans]
+    reads = [made.read(plan) for plan in plans]
     assert reads == [made.expected(plan) for plan in plans]
-    assert reads[0].total() == 4_400
-    assert sorted(key for _, _, key, _ in reads[0]) == sorted(named(range(4_400)))  # type: ignore[type-var]
+    assert total(reads[0]) == 4_400
+    assert {key for _, _, key, _ in reads[0]} == {*named(range(4_400))}
     client.abort_transaction(TIMEOUT_S)
 
 
-def test_records_deleted_before_are_no_part_of_the_spans(spark: SparkSession, topic: Make) -> None:
+def test_records_deleted_before_are_no_part_of_the_spans(topic: Make) -> None:
     made = topic(2)
     made.send(named(range(4_000)))
     delete_before(made, 0, 1_500)
     spans = made.spans()
     assert (spans[0].start, spans[1].start) == (1_500, 0)
     for plan in (whole(spans), sampled(spans)):
-        read = made.read_by(spark, plan)
+        read = made.read(plan)
         assert read == made.expected(plan)
-        assert read.total() == plan.records
+        assert total(read) == plan.records
 
 
-def test_records_deleted_meanwhile_are_missing_and_no_failure(spark: SparkSession, topic: Make) -> None:
+def test_records_deleted_meanwhile_are_missing_and_no_failure(topic: Make) -> None:
     made = topic(2)
     made.send(named(range(4_000)))
     plans = [whole(made.spans()), sampled(made.spans())]
     delete_before(made, 0, 1_100)
     for plan in plans:
-        read = made.read_by(spark, plan)
+        read = made.read(plan)
         assert read == made.expected(plan)
         lost = sum(max(0, min(w.end, 1_100) - w.start) for w in plan.windows if w.partition == 0)
         assert lost > 0
-        assert read.total() == plan.records - lost
+        assert total(read) == plan.records - lost
 
 
-def test_a_partition_emptied_meanwhile_is_no_failure(spark: SparkSession, topic: Make) -> None:
+def test_a_partition_emptied_meanwhile_is_no_failure(topic: Make) -> None:
     made = topic(2)
     made.send(named(range(4_000)))
     plans = [whole(made.spans()), sampled(made.spans())]
     delete_before(made, 0, made.spans()[0].end)
     for plan in plans:
-        read = made.read_by(spark, plan)
+        read = made.read(plan)
         assert read == made.expected(plan)
-        assert read.total() == plan.offsets_read[1]
+        assert total(read) == plan.offsets_read[1]
 
 
 def delete_before(topic: Topic, partition: int, offset: int) -> None:
@@ -202,34 +213,25 @@ def delete_before(topic: Topic, partition: int, offset: int) -> None:
         future.result(TIMEOUT_S)
 
 
-def test_empty_partitions_are_skipped(spark: SparkSession, topic: Make) -> None:
+def test_empty_partitions_are_skipped(topic: Make) -> None:
     made = topic(7)
     made.send([b"one key"] * 3_000)
     spans = made.spans()
     assert sorted(span.records for span in spans) == [0] * 6 + [3_000]
     for plan in (whole(spans), sampled(spans)):
-        assert made.read_by(spark, plan).total() == plan.records
+        assert total(made.read(plan)) == plan.records
 
 
-def test_a_topic_without_data_is_empty(spark: SparkSession, topic: Make) -> None:
-    made = topic(3)
-    kafka = {"bootstrap.servers": made.servers}
-    for settings in (JobSettings(), JobSettings(full=True)):
-        result = run_topic(spark, made.name, made.spans(), kafka, settings, limits=SkewLimits())
-        assert result.diagnosis == "empty"
-        assert [p.log_records for p in result.partitions] == [0, 0, 0]
-
-
-def test_a_topic_of_120_partitions_is_sampled_in_few_tasks(spark: SparkSession, topic: Make) -> None:
+def test_a_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> None:
     made = topic(120)
     made.send(named(range(30_000)))
     plan = plan_windows(made.spans(), records=5_000, seed=1)
-    scan = records(spark, made.name, plan, {"bootstrap.servers": made.servers}, 2)
-    assert (scan.rdd.getNumPartitions(), len(plan.windows)) == (2, 480)
-    assert made.read_by(spark, plan) == made.expected(plan)
+    assert len(plan.windows) == 480
+    assert len(kafka_source.tasks([plan], 1)) == 1
+    assert made.read(plan, tasks=1) == made.expected(plan)
 
 
-def test_large_records_and_tombstones_are_measured(spark: SparkSession, topic: Make) -> None:
+def test_large_records_and_tombstones_are_measured(topic: Make) -> None:
     made = topic(2, max_message_bytes=str(3 * 2**20))
     client = producer(made.servers, **LARGE)
     for number in range(10):
@@ -238,10 +240,9 @@ def test_large_records_and_tombstones_are_measured(spark: SparkSession, topic: M
         client.produce(made.name, None, b"gone-%d" % number)
     assert client.flush(TIMEOUT_S) == 0
     for plan in (whole(made.spans()), sampled(made.spans())):
-        assert made.read_by(spark, plan) == made.expected(plan)
-    everything = made.read_by(spark, whole(made.spans()))
-    sizes = Counter(size for _, _, _, size in everything)
-    assert sizes[2 * 2**20 + len(b"large-1")] == 10
-    assert sum(size * count for size, count in sizes.items() if size < 100) == sum(
-        len(b"gone-%d" % number) for number in range(1_000)
-    )
+        assert made.read(plan) == made.expected(plan)
+    sizes = {
+        key: count for (_, _, key, what), count in made.read(whole(made.spans())).items() if what == "bytes"
+    }
+    assert sizes[b"large-1"] == 2 * 2**20 + len(b"large-1")
+    assert sizes[b"gone-1"] == len(b"gone-1")

@@ -19,12 +19,13 @@ from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings, run_topic
+from spark_validation.job import JobSettings
 from spark_validation.kafka_client import KafkaAdmin
-from spark_validation.results import SkewLimits, SkewVerdict, from_document
+from spark_validation.results import SkewVerdict, from_document
 from spark_validation.submit import parser
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
+from tests.support.skew_producers import result_of
 from tests.support.spark_cluster import spark_home, standalone
 
 ROOT = Path(__file__).parents[2]
@@ -55,17 +56,17 @@ def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
     spans, properties = spans_read(kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
     readings = []
 
-    def spans_now() -> Sequence[Span]:
+    def spans_now(topics: Sequence[str]) -> dict[str, list[Span]]:
         readings.append(1)
-        return spans
+        return dict.fromkeys(topics, spans)
 
     small = JobSettings(records=1_200)
-    first = run_topic(spark, topic, spans, properties, small, limits=SkewLimits(), spans_now=spans_now)
+    first = result_of(spark, topic, spans, properties, small, spans_now=spans_now)
     assert first.sample.offsets < RECORDS
     assert first.sample.achieved is not None
     assert first.sample.achieved > 0
     wanted = JobSettings(records=1_200, precision=first.sample.achieved / 3)
-    second = run_topic(spark, topic, spans, properties, wanted, limits=SkewLimits(), spans_now=spans_now)
+    second = result_of(spark, topic, spans, properties, wanted, spans_now=spans_now)
     assert second.sample.offsets > first.sample.offsets
     assert len(readings) == 3
 
@@ -166,7 +167,7 @@ THROUGH_MASTER = """
 import json, sys
 from pathlib import Path
 from spark_validation.results import to_json
-from spark_validation.job import JobSettings, run_topic
+from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import KafkaAdmin
 from spark_validation.results import SkewLimits, SkewReport
 from spark_validation.session import start
@@ -178,7 +179,8 @@ conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
 settings = SessionSettings(master=master, memory="512m", conf=conf)
 with start(settings) as spark:
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    result = run_topic(spark, topic, [Span(*s) for s in spans], kafka, job, limits=SkewLimits())
+    request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
+    result = run_topics(spark, [request], kafka, job)[topic]
 print(to_json(SkewReport("", None, None, "", (result,))))
 """
 
@@ -201,7 +203,7 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
     admin = KafkaAdmin(kafka)
     spans, cluster_id = admin.spans([topic])[0][topic], admin.cluster_id()
     job = JobSettings(records=1200, seed=7, what_if=(24,))
-    local = run_topic(spark, topic, spans, kafka, job, limits=SkewLimits())
+    local = result_of(spark, topic, spans, kafka, job)
     assert 0 < local.sample.records < RECORDS
 
     secret = kafka["sasl.password"]

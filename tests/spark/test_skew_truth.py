@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.report.skew_values import headline
-from spark_validation.job import JobSettings, run_topic
-from spark_validation.results import Estimate, SkewLimits, TopicResult, WhatIf
+from spark_validation.job import JobSettings
+from spark_validation.results import Estimate, TopicResult, WhatIf
 from tests.support.skew_producers import (
     PARTITIONS,
     RECORDS,
@@ -25,6 +25,7 @@ from tests.support.skew_producers import (
     consumed,
     create_topic,
     messages,
+    result_of,
     send,
     skewed,
     spans,
@@ -134,13 +135,12 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: OfScene) -> Analyse
     def of(name: str, settings: JobSettings) -> TopicResult:
         if (name, settings) not in done:
             topic = skewed(name).topic
-            done[name, settings] = run_topic(
+            done[name, settings] = result_of(
                 spark,
                 topic,
                 spans(servers, topic, PARTITIONS),
                 {"bootstrap.servers": servers},
                 settings,
-                limits=SkewLimits(),
             )
         return done[name, settings]
 

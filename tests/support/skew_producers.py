@@ -11,7 +11,7 @@ import time
 import uuid
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -36,8 +36,11 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
+from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually, remove_topics
 
@@ -196,6 +199,23 @@ def spans(servers: str, topic: str, partitions: int) -> list[Span]:
         for place in (place_of.earliest(), place_of.latest())
     )
     return [Span(number, starts[number], ends[number]) for number in range(partitions)]
+
+
+def result_of(
+    spark: SparkSession,
+    topic: str,
+    spans: Sequence[Span],
+    kafka: Mapping[str, str],
+    settings: JobSettings,
+    **more: Any,
+) -> TopicResult:
+    """The analysis of one topic, which must succeed."""
+    requests = [TopicRequest(topic, spans, SkewLimits())]
+    found = run_topics(spark, requests, kafka, settings, **more)
+    assert found.keys() == {topic}
+    result = found[topic]
+    assert isinstance(result, TopicResult), result
+    return result
 
 
 def messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:

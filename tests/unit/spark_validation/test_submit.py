@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import kafkaform
 import spark_validation
 from spark_validation.configuration import zipped
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings, retention_notes, run_topic
+from spark_validation.job import JobSettings, TopicRequest, retention_notes, run_topics
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.submit import _judged, client_properties, parser, run
 from spark_validation.windows import Span, plan_windows
@@ -208,18 +209,28 @@ def test_a_partition_that_is_gone_is_all_removed() -> None:
 # --- the job ---------------------------------------------------------------------------------------
 
 
-def test_a_topic_without_records_needs_no_spark() -> None:
-    nobody: Any = None
-    spans = [Span(0, 5, 5), Span(1, 0, 0)]
-    result = run_topic(nobody, "t", spans, {}, JobSettings(), limits=SkewLimits())
-    assert result.diagnosis == "empty"
-    assert result.sample.records == 0
+def test_topics_without_records_need_no_job() -> None:
+    """In a job of their own, with no session to run it."""
+    session: Any = SimpleNamespace(
+        conf=SimpleNamespace(get=lambda _: "local[2]"), sparkContext=SimpleNamespace(defaultParallelism=2)
+    )
+    requests = [TopicRequest(name, [Span(0, 5, 5), Span(1, 0, 0)], SkewLimits()) for name in ("a", "b")]
+    for settings in (JobSettings(), JobSettings(full=True)):
+        found = run_topics(session, requests, {}, settings)
+        assert list(found) == ["a", "b"]
+        for result in found.values():
+            assert isinstance(result, TopicResult)
+            assert result.diagnosis == "empty"
+            assert result.sample.records == 0
+            assert [partition.log_records for partition in result.partitions] == [0, 0]
 
 
 def test_no_secret_is_sent_to_a_connect_server() -> None:
     session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     kafka = {"bootstrap.servers": "a:1", "sasl.password": "s3cret"}
-    with pytest.raises(ReadingFailed, match=r"event log, where sasl\.password could be read") as raised:
-        run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=SkewLimits())
-    assert "s3cret" not in raised.value.message
-    assert "--master" in str(raised.value.hint)
+    request = TopicRequest("t", [Span(0, 0, 5)], SkewLimits())
+    error = run_topics(session, [request], kafka, JobSettings())["t"]
+    assert isinstance(error, ReadingFailed)
+    assert "event log, where sasl.password could be read" in error.message
+    assert "s3cret" not in error.message
+    assert "--master" in str(error.hint)

@@ -220,14 +220,7 @@ def headline(topic: TopicResult) -> str:
         case "balanced":
             lead = "Keys are spread evenly"
         case "hot_keys" | "bursty" if topic.hot_keys:
-            key, subject = topic.hot_keys[0], "The hottest key"
-            bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
-            if topic.diagnosis == "bursty" and bursty and (steepest := max(bursty, key=_peak)) is not key:
-                key, subject = steepest, "A key"
-            subject = subject if key.key_length else "The empty key"
-            lead = f"{subject} has {share(key.share.value)} of the records"
-            if topic.diagnosis == "bursty":
-                lead += f", in bursts of up to {ratio(key.peak)} times that"
+            lead = _hot_lead(topic)
         case "bursty":
             lead = "Records of some keys come in bursts"
         case "few_keys":
@@ -236,16 +229,30 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = "The same keys are on different partitions, so order per key is broken"
-            if topic.keys_stay:
-                lead = "Producers choose partitions in different ways, and each key stays on one"
-                if topic.partitioners.get("other", 0.0) > _MOST:
-                    lead = "Producers choose partitions themselves, and each key stays on one"
+            lead = _mixed_lead(topic)
         case "repartitioned":
             lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:
             lead = "Keys are not spread evenly"
     return f"{lead}; {fullest}."
+
+
+def _hot_lead(topic: TopicResult) -> str:
+    key, subject = topic.hot_keys[0], "The hottest key"
+    bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
+    if topic.diagnosis == "bursty" and bursty and (steepest := max(bursty, key=_peak)) is not key:
+        key, subject = steepest, "A key"
+    subject = subject if key.key_length else "The empty key"
+    lead = f"{subject} has {share(key.share.value)} of the records"
+    return f"{lead}, in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else lead
+
+
+def _mixed_lead(topic: TopicResult) -> str:
+    if not topic.keys_stay:
+        return "The same keys are on different partitions, so order per key is broken"
+    if topic.partitioners.get("other", 0.0) > _MOST:
+        return "Producers choose partitions themselves, and each key stays on one"
+    return "Producers choose partitions in different ways, and each key stays on one"
 
 
 def _peak(key: HotKeyResult) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_validation import estimates
+from spark_validation import causes_burst, estimates
 from spark_validation.advice import advise
 from spark_validation.causes_placement import placement
 from spark_validation.diagnosis import diagnose
@@ -155,6 +155,9 @@ def analyse(
     placed = placement(topic)
     if result.what_if and (reason := withheld(topic, placed, weighting)):
         topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
+    peaks = causes_burst.peaks(topic)
+    hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
+    topic = replace(topic, result=replace(topic.result, hot_keys=hot))
     causes = diagnose(topic, placed)
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     loads = {by: partition_loads(topic, by) for by in MEASURES}

@@ -13,10 +13,6 @@ command line there translates these errors into its own.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
-import os
 import platform
 import re
 from dataclasses import dataclass
@@ -25,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from spark_validation.configuration import hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
 _HINT = "hint: "
@@ -64,84 +60,10 @@ class JobFailed(SkewError):  # noqa: N818
     """The job came to no result for another reason."""
 
 
-GROUP_ID = "kafkaform-skew"
-"""What its name starts with. It never commits, so no broker knows it."""
-
-_SALT = os.urandom(16)
-
-
-def group_id(options: Mapping[str, str]) -> str:
-    """One group for all windows that are read with the same properties, and another for others.
-
-    Spark then keeps one consumer for each partition, instead of one for each window. Consumers of one group
-    must be made alike: where they are not, Spark's error prints every property of both, passwords too.
-
-    Args:
-        options: What consumers are made with; secrets among them, which is why the name is salted.
-    """
-    text = json.dumps(sorted(options.items())).encode()
-    return f"{GROUP_ID}-{hmac.new(_SALT, text, hashlib.sha256).hexdigest()[:12]}"
-
-
-_KAFKA = "org.apache.kafka.common.errors"
 _DEEPEST = 30
 _LONGEST = 300
 
-_REFUSALS: dict[str, tuple[str, str]] = {
-    f"{_KAFKA}.TopicAuthorizationException": (
-        "this account may not read topic {topic}",
-        "grant it READ and DESCRIBE on the topic",
-    ),
-    f"{_KAFKA}.GroupAuthorizationException": (
-        f"this account may not use the consumer group {GROUP_ID}",
-        f"grant it READ on groups whose name starts with {GROUP_ID}",
-    ),
-    f"{_KAFKA}.ClusterAuthorizationException": (
-        "this account may not describe the cluster",
-        "grant it DESCRIBE on the cluster",
-    ),
-    f"{_KAFKA}.TransactionalIdAuthorizationException": (
-        "this account may not read topic {topic}",
-        "grant it READ and DESCRIBE on the topic",
-    ),
-    f"{_KAFKA}.UnknownTopicOrPartitionException": (
-        "topic {topic} does not exist, or was deleted while it was being read",
-        "kafkaform get topics lists the topics that this account can see",
-    ),
-    f"{_KAFKA}.SaslAuthenticationException": (
-        "the broker rejected the credentials that Spark uses",
-        "check sasl.mechanism, the user name and the password",
-    ),
-    f"{_KAFKA}.SslAuthenticationException": (
-        "the TLS handshake between Spark and the broker failed",
-        "check that the executors can read the certificates, and that these match the broker's host name",
-    ),
-    "javax.security.auth.login.LoginException": (
-        "Spark could not log in to Kafka: the login module failed",
-        "check sasl.mechanism and its properties",
-    ),
-    f"{_KAFKA}.TimeoutException": (
-        "Kafka did not answer Spark in time",
-        "check that Spark's executors can reach the brokers' advertised addresses",
-    ),
-    "java.util.concurrent.TimeoutException": (
-        "Kafka sent Spark no records of topic {topic} in time",
-        "try again; if the brokers are slow, read fewer records with --records",
-    ),
-    "org.apache.kafka.common.config.ConfigException": (
-        "Kafka's Java client rejects a client property",
-        "check the names and values of the cluster's client properties",
-    ),
-    "java.lang.OutOfMemoryError": (
-        "Spark's Java ran out of memory",
-        "give it more: --spark-conf spark.driver.memory=4g",
-    ),
-    "java.lang.NoClassDefFoundError": (
-        "Spark's Kafka connector is incomplete or has the wrong version",
-        "let spark-submit fetch it: --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    ),
-}
-_READING = (_KAFKA, "javax.security", "org.apache.kafka", "java.util.concurrent.TimeoutException")
+_MEMORY = "java.lang.OutOfMemoryError"
 _CAUSE = re.compile(r"^(?:Caused by: )?([a-z]\w*(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
 _PYTHON = "Traceback (most recent call last)"
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning)\b.*|\[[A-Z_]+\].*)$", re.MULTILINE)
@@ -180,13 +102,10 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
     if ours := _OURS.search(text):
         name, message, hint = ours.groups()
         return _KINDS.get(name, JobFailed)(hidden(message, secrets), hint=hint)
-    # What is innermost says most; what Kafka says, says more than a timeout around it.
-    for cause in reversed(causes):
-        for name in cause.names:
-            if name in _REFUSALS:
-                message, hint = _REFUSALS[name]
-                kind = ReadingFailed if name.startswith(_READING) else JobFailed
-                return kind(message.format(topic=topic), hint=hint)
+    if any(_MEMORY in cause.names for cause in causes):
+        return JobFailed(
+            "Spark's Java ran out of memory", hint="give it more: --spark-conf spark.driver.memory=4g"
+        )
     if _DIED.search(text):
         return JobFailed(
             "a Python worker of Spark ended unexpectedly, most likely for lack of memory",

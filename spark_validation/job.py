@@ -6,14 +6,15 @@ import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_validation import analysis
-from spark_validation.configuration import is_sensitive
+from spark_validation.configuration import is_local, is_sensitive
 from spark_validation.errors import ReadingFailed
+from spark_validation.kafka_client import travelling
+from spark_validation.kafka_source import records
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
-from spark_validation.measure import count_keys, records, reducers
+from spark_validation.measure import count_keys, reducers
 from spark_validation.windows import SamplePlan, plan_windows
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def run_topic(
         spark: Of `session.start`.
         name: The topic.
         spans: One for each partition, by number, without a gap.
-        kafka: Properties of Kafka's Java client; secrets among them.
+        kafka: Properties by librdkafka's names; secrets among them.
         settings: What is read, and what is said of it.
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.
@@ -207,7 +208,6 @@ def run_topic(
             " could be read",
             hint="use --master, or a listener that needs no secret",
         )
-    properties = _with_absolute_paths(kafka)
 
     def measured(plan: SamplePlan) -> TopicResult:
         what_if_counts = tuple(candidate_counts(len(spans), settings.what_if))
@@ -219,7 +219,7 @@ def run_topic(
             what_if_counts,
             keep_keys=settings.show_keys,
         )
-        counted = _counted(spark, name, plan, layout, properties, on_progress)
+        counted = _counted(spark, name, plan, layout, kafka, on_progress)
         return analysis.analyse(
             name,
             counted,
@@ -245,14 +245,6 @@ def run_topic(
     return result
 
 
-def _with_absolute_paths(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Make the paths in properties absolute: Spark does not run in this directory."""
-    return {
-        name: str(Path(value).absolute()) if name.endswith(".location") else value
-        for name, value in kafka.items()
-    }
-
-
 def _counted(
     spark: SparkSession,
     name: str,
@@ -264,5 +256,7 @@ def _counted(
     if not plan.records:
         return KeyCounts.empty(layout)
     parts = reducers(plan.records, task_slots(spark))
+    local = not is_connect(spark) and is_local(spark.sparkContext.master)
+    rows = records(spark, name, plan, travelling(kafka, local=local), task_slots(spark))
     with reporting_progress(spark, on_progress):
-        return count_keys(records(spark, name, plan, kafka), layout, reducers=parts, group=plan.full)
+        return count_keys(rows, layout, reducers=parts, group=plan.full)

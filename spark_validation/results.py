@@ -115,7 +115,7 @@ class HotKeyResult:
         byte_share: Of the topic's bytes.
         partitions: Where its sampled records lie, most first.
         slices_seen: In how many replicates it occurs.
-        peak: Its largest share in one replicate over `share.value`.
+        peak: Its largest share at a time over `share.value`; in one replicate where times do not show it.
     """
 
     key_hash: str

@@ -1,10 +1,9 @@
 r"""The file for spark-submit: from topics of one cluster to a report in a file.
 
-spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 spark_validation/submit.py \
-        --bootstrap-server host:9092 --topic orders.v1 --output hdfs:///reports/orders.json
+spark-submit spark_validation/submit.py --bootstrap-server host:9092 --topic orders.v1 \
+        --output hdfs:///reports/orders.json
 
-Spark's settings are spark-submit's. Offsets and sizes, for which the command line of kafkaform has clients of
-its own, are read through the Kafka client of Spark's JVM.
+Spark's settings are spark-submit's.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from py4j.protocol import Py4JJavaError
 
 from spark_validation import __version__
-from spark_validation.admin import admin, java_properties
 from spark_validation.configuration import is_local, secrets, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError, java_causes, translated
 from spark_validation.job import RECORDS, JobSettings, run_topic
+from spark_validation.kafka_client import READERS_OWN, KafkaAdmin
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_validation.results import TopicResult
+    from spark_validation.windows import Span
 
 
 WRONG_USAGE = 64
@@ -61,7 +61,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add = arguments.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
-    add("--command-config", metavar="FILE", help="properties of Kafka's Java clients; secrets stay in it")
+    add(
+        "--command-config",
+        metavar="FILE",
+        help="client properties by librdkafka's names; secrets stay in it",
+    )
     add(
         "--topic",
         action="append",
@@ -227,19 +231,6 @@ def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None
 FAILED = 1
 BEYOND_POLICY = 2
 
-# What Spark's source sets itself, and refuses from others.
-_SPARKS_OWN = (
-    "auto.offset.reset",
-    "client.id",
-    "enable.auto.commit",
-    "group.id",
-    "group.instance.id",
-    "interceptor.classes",
-    "isolation.level",
-    "key.deserializer",
-    "value.deserializer",
-)
-
 
 def run(arguments: Sequence[str]) -> int:
     """Analyse topics and write the report.
@@ -294,23 +285,23 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     table = MetricsTable(given.metrics, given.metrics_format) if given.metrics else None
     if table is not None:
         table.check(spark)
-    kafka = _client_properties(spark, given)
+    kafka = client_properties(given)
     settings = job_settings(given)
     hide = secrets(kafka)
-    with _one_line("the brokers", hide), admin(spark, kafka) as client:
-        cluster_id = client.cluster_id()
-        outcome: dict[str, TopicResult | SkewError] = {}
-        for topic in topics:
-            limits = policies.get(topic, SkewLimits())
-            try:
-                with _one_line(topic, hide):
-                    found = client.spans(topic, since_ms=settings.since_ms)
-                    spans_now = partial(client.spans, topic)
-                    outcome[topic] = run_topic(
-                        spark, topic, found, kafka, settings, limits=limits, spans_now=spans_now
-                    )
-            except SkewError as error:
-                outcome[topic] = error
+    admin = KafkaAdmin(kafka)
+    cluster_id = admin.cluster_id()
+    spans, unread = admin.spans(topics, since_ms=settings.since_ms)
+    outcome: dict[str, TopicResult | SkewError] = {**unread}
+    for topic, found in spans.items():
+        limits = policies.get(topic, SkewLimits())
+        spans_now = partial(_spans_now, admin, topic)
+        try:
+            with _one_line(topic, hide):
+                outcome[topic] = run_topic(
+                    spark, topic, found, kafka, settings, limits=limits, spans_now=spans_now
+                )
+        except SkewError as error:
+            outcome[topic] = error
     results, failed = _judged(outcome, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
@@ -363,26 +354,80 @@ def _write_json(spark: SparkSession, given: argparse.Namespace, report: SkewRepo
         ) from error
 
 
-def _client_properties(spark: SparkSession, given: argparse.Namespace) -> dict[str, str]:
-    kafka: dict[str, str] = {}
-    if given.command_config:
-        try:
-            text = Path(given.command_config).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise JobFailed(
-                f"cannot read {given.command_config}: {reason}",
-                hint="on a cluster, pass it to the driver: spark-submit --files client.properties",
-            ) from error
-        kafka = java_properties(spark, text)
+def _spans_now(admin: KafkaAdmin, topic: str) -> list[Span]:
+    return admin.spans([topic])[0].get(topic, [])
+
+
+_JAVAS = {
+    "sasl.jaas.config": "sasl.username and sasl.password (or sasl.oauthbearer.client.id and .client.secret)",
+    "sasl.login.callback.handler.class": "sasl.oauthbearer.method and sasl.oauthbearer.token.endpoint.url",
+    "sasl.client.callback.handler.class": "sasl.mechanism=AWS_MSK_IAM",
+    "ssl.truststore.location": "ssl.ca.location, with the path of a PEM file",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.truststore.password": "ssl.ca.location, with the path of a PEM file",
+    "ssl.truststore.type": "ssl.ca.location, with the path of a PEM file",
+    "ssl.keystore.type": "ssl.keystore.location, with the path of a PKCS#12 file",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+"""Names that only Kafka's Java clients know, and what says the same to librdkafka."""
+_JKS = b"\xfe\xed\xfe\xed"
+
+
+def client_properties(given: argparse.Namespace) -> dict[str, str]:
+    """Return the properties of the command config, with the addresses of the arguments.
+
+    Raises:
+        JobFailed: They cannot be read, are those of Kafka's Java clients, or give no address.
+    """
+    kafka = _entries(given.command_config) if given.command_config else {}
     if given.bootstrap_server:
         kafka["bootstrap.servers"] = given.bootstrap_server
     if not kafka.get("bootstrap.servers"):
         raise JobFailed("no broker address is given", hint="give --bootstrap-server HOST:PORT")
-    for name in _SPARKS_OWN:
-        if kafka.pop(name, None) is not None:
-            sys.stderr.write(f"note: {name} in {given.command_config} is not used: Spark sets it itself\n")
+    for name, instead in _JAVAS.items():
+        if name in kafka:
+            raise JobFailed(
+                f"{given.command_config}: {name} is a property of Kafka's Java clients, and this job reads"
+                " with librdkafka",
+                hint=f"write {instead}",
+            )
+    store = Path(kafka.get("ssl.keystore.location", ""))
+    if store.is_file() and store.read_bytes().startswith(_JKS):
+        raise JobFailed(
+            f"{given.command_config}: ssl.keystore.location: {store} is a JKS store",
+            hint=f"convert it: keytool -importkeystore -srckeystore {store} -destkeystore client.p12"
+            " -deststoretype PKCS12",
+        )
+    for name in sorted(READERS_OWN & kafka.keys()):
+        del kafka[name]
+        sys.stderr.write(f"note: {name} in {given.command_config} is not used: the reader sets it itself\n")
     return kafka
+
+
+def _entries(file: str) -> dict[str, str]:
+    """The `name=value` lines of a file; a line break in PEM text is written as in C."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise JobFailed(
+            f"cannot read {file}: {reason}",
+            hint="on a cluster, pass it to the driver: spark-submit --files client.properties",
+        ) from error
+    entries: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith(("#", "!")):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            # It may be a part of a secret.
+            raise JobFailed(
+                f"{file}, line {number}: not NAME=VALUE", hint="write a property and its value on one line"
+            )
+        name, value = name.strip(), value.strip()
+        entries[name] = value.replace("\\n", "\n") if name.endswith(".pem") else value
+    return entries
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
-from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
 from kafkaform.core.errors import AuditError, KafkaformError
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 
-_CONNECTOR = "spark-sql-kafka"
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
@@ -97,11 +95,10 @@ def _of_cluster(
 ) -> AnalysisResults:
     """The analysis of records that are read from the cluster."""
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, run
-    from kafkaform.config.client_properties.java import to_java
     from spark_validation.configuration import secrets
     from spark_validation.job import run_topic
 
-    kafka = to_java(session.client())
+    kafka = dict(session.client())
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -133,8 +130,7 @@ def _of_cluster(
             )
 
         planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
-        settings = _spark(options, max(map(len, reading.logs.values())))
-        outcome = run(lambda _: planned, settings, report, options, secrets(kafka))
+        outcome = run(lambda _: planned, _spark(options), report, options, secrets(kafka))
     return replace(outcome, failed={**failed, **outcome.failed})
 
 
@@ -219,30 +215,17 @@ def _job(options: SkewOptions) -> JobSettings:
     )
 
 
-def _spark(options: SkewOptions, partitions: int = 0) -> SessionSettings:
-    """How Spark is to run; what reads Kafka is fetched first, if records come from there.
-
-    Args:
-        options: What was asked for.
-        partitions: The most that a topic has.
-    """
+def _spark(options: SkewOptions) -> SessionSettings:
+    """How Spark is to run."""
     from kafkaform.devcluster.jars.java import find_java
-    from kafkaform.devcluster.jars.spark import connector_jars
     from spark_validation.configuration import SessionSettings
 
-    java = None if options.remote is not None else find_java()
-    own = any(_CONNECTOR in value for value in options.spark_conf.values())
-    jars: Sequence[Path] = ()
-    if not own and options.source is None:
-        jars = connector_jars(progress=tell)
-    home = None if java is None else java.path.parent.parent
+    home = None if options.remote is not None else find_java().path.parent.parent
     return SessionSettings(
-        tuple(jars),
         options.master,
         options.remote,
         options.spark_conf,
         options.full,
-        partitions,
         debug=bool(click.get_current_context().find_root().params.get("debug")),
         # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
         java_home=home if home is not None and (home / "bin" / "java").exists() else None,

@@ -220,10 +220,14 @@ def headline(topic: TopicResult) -> str:
         case "balanced":
             lead = "Keys are spread evenly"
         case "hot_keys" | "bursty" if topic.hot_keys:
-            hottest = topic.hot_keys[0]
-            lead = f"The hottest key has {share(hottest.share.value)} of the records"
+            key, subject = topic.hot_keys[0], "The hottest key"
+            bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
+            if topic.diagnosis == "bursty" and bursty and (steepest := max(bursty, key=_peak)) is not key:
+                key, subject = steepest, "A key"
+            subject = subject if key.key_length else "The empty key"
+            lead = f"{subject} has {share(key.share.value)} of the records"
             if topic.diagnosis == "bursty":
-                lead += f", in bursts of up to {ratio(hottest.peak)} times that"
+                lead += f", in bursts of up to {ratio(key.peak)} times that"
         case "bursty":
             lead = "Records of some keys come in bursts"
         case "few_keys":
@@ -242,6 +246,15 @@ def headline(topic: TopicResult) -> str:
         case _:
             lead = "Keys are not spread evenly"
     return f"{lead}; {fullest}."
+
+
+def _peak(key: HotKeyResult) -> float:
+    return key.peak
+
+
+def key_name(key: HotKeyResult) -> str:
+    """What names a key: the start of its hash, unless it is empty."""
+    return key.key_hash if key.key_length else "(empty key)"
 
 
 def what_if_note(topic: TopicResult) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -39,21 +38,6 @@ def filled(cluster: KafkaCluster, project: Project, name: str, partitions: int, 
         producer.poll(0)
     assert producer.flush(TIMEOUT_S) == 0
     return ref.name
-
-
-def test_a_connector_that_cannot_be_fetched_is_one_line(
-    project: Project, real_cluster: KafkaCluster, tmp_path: Path
-) -> None:
-    name = filled(real_cluster, project, "orders", 1, ["a"])
-    dead = project.write(
-        "ivysettings.xml",
-        '<ivysettings><settings defaultResolver="dead"/><resolvers>'
-        '<ibiblio name="dead" m2compatible="true" root="http://127.0.0.1:1/"/></resolvers></ivysettings>',
-    )
-    env = {"KAFKAFORM_CACHE": str(tmp_path / "cache"), "KAFKAFORM_IVY_SETTINGS": str(dead)}
-    call = project.run("skew", name, env=env).needs(1)
-    assert "Error: org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 could not be downloaded" in call.err
-    assert call.out == ""
 
 
 def test_topics_that_are_not_there_are_told_before_spark_starts(

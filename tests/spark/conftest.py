@@ -7,18 +7,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation.configuration import SessionSettings
 from spark_validation.session import start
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session with Kafka's connector; tests that need another one run it in a process of its own."""
-    settings = SessionSettings(
-        jars=tuple(connector_jars()),
-        master="local[2]",
-        memory="1g",
-    )
+    """A session; tests that need another one run it in a process of its own."""
+    settings = SessionSettings(master="local[2]", memory="1g")
     with start(settings) as session:
         yield session

@@ -15,7 +15,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew import read_logs
 from spark_validation.job import JobSettings, run_topic
-from spark_validation.measure import records
+from spark_validation.kafka_source import records
 from spark_validation.results import SkewLimits
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
@@ -50,7 +50,7 @@ class Topic:
 
     def read_by(self, spark: SparkSession, plan: SamplePlan) -> Read:
         kafka = {"bootstrap.servers": self.servers}
-        table = records(spark, self.name, plan, kafka).drop("at").toArrow()
+        table = records(spark, self.name, plan, kafka, 2).drop("at").toArrow()
         columns = (table.column(name).to_pylist() for name in ("partition", "replicate", "key", "size"))
         return Counter(zip(*columns, strict=True))
 
@@ -220,13 +220,12 @@ def test_a_topic_without_data_is_empty(spark: SparkSession, topic: Make) -> None
         assert [p.log_records for p in result.partitions] == [0, 0, 0]
 
 
-@pytest.mark.nightly("480 tasks; topics of two and three partitions are read in the same windows above")
-def test_a_topic_of_120_partitions_is_sampled_in_few_windows(spark: SparkSession, topic: Make) -> None:
+def test_a_topic_of_120_partitions_is_sampled_in_few_tasks(spark: SparkSession, topic: Make) -> None:
     made = topic(120)
     made.send(named(range(30_000)))
     plan = plan_windows(made.spans(), records=5_000, seed=1)
-    scan = records(spark, made.name, plan, {"bootstrap.servers": made.servers})
-    assert scan.rdd.getNumPartitions() == len(plan.windows) == 480
+    scan = records(spark, made.name, plan, {"bootstrap.servers": made.servers}, 2)
+    assert (scan.rdd.getNumPartitions(), len(plan.windows)) == (2, 480)
     assert made.read_by(spark, plan) == made.expected(plan)
 
 

@@ -19,7 +19,7 @@ from spark_validation.configuration import zipped
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, retention_notes, run_topic
 from spark_validation.results import SkewLimits, TopicResult
-from spark_validation.submit import _judged, parser, run
+from spark_validation.submit import _judged, client_properties, parser, run
 from spark_validation.windows import Span, plan_windows
 from tests.support import skew_samples as samples
 
@@ -136,6 +136,52 @@ def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> N
     assert done.stdout.startswith(str(archive))
 
 
+# --- client properties -------------------------------------------------------------------------------
+
+
+def properties_of(folder: Path, text: str, *words: str) -> dict[str, str]:
+    (folder / "client.properties").write_text(text)
+    given = ["--topic", "a", "--output", "b", "--command-config", str(folder / "client.properties"), *words]
+    return client_properties(parser().parse_args(given))
+
+
+def test_a_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "# of the platform team\n! and another\n\n bootstrap.servers = a:1\nsasl.password=p=a${b}\\c\n"
+        "ssl.ca.pem=-----BEGIN-----\\nMII\nisolation.level=read_uncommitted\ngroup.id=mine\n"
+    )
+    found = {"bootstrap.servers": "a:1", "sasl.password": "p=a${b}\\c", "ssl.ca.pem": "-----BEGIN-----\nMII"}
+    assert properties_of(tmp_path, text) == found
+    notes = capsys.readouterr().err.splitlines()
+    assert [note.split()[1] for note in notes] == ["group.id", "isolation.level"]
+    assert properties_of(tmp_path, text, "--bootstrap-server", "b:2")["bootstrap.servers"] == "b:2"
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "instead"),
+    [
+        (
+            "sasl.jaas.config=x required password=s3cret;",
+            "sasl.jaas.config is a property of",
+            "sasl.username",
+        ),
+        ("ssl.truststore.location=/trust.jks", "ssl.truststore.location is a property of", "ssl.ca.location"),
+        ("ssl.keystore.type=JKS", "ssl.keystore.type is a property of", "PKCS#12"),
+        ("ssl.keystore.location=STORE", "is a JKS store", "keytool -importkeystore"),
+        ("s3cret", "line 2: not NAME=VALUE", "on one line"),
+    ],
+)
+def test_what_only_java_knows_is_refused_by_name_with_what_to_write(
+    tmp_path: Path, line: str, said: str, instead: str
+) -> None:
+    store = tmp_path / "key.jks"
+    store.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    with pytest.raises(JobFailed, match=said) as raised:
+        properties_of(tmp_path, f"bootstrap.servers=a:1\n{line.replace('STORE', str(store))}\n")
+    assert "s3cret" not in raised.value.message
+    assert instead in str(raised.value.hint)
+
+
 # --- retention -------------------------------------------------------------------------------------
 
 
@@ -172,8 +218,8 @@ def test_a_topic_without_records_needs_no_spark() -> None:
 
 def test_no_secret_is_sent_to_a_connect_server() -> None:
     session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    kafka = {"bootstrap.servers": "a:1", "sasl.jaas.config": "s3cret"}
-    with pytest.raises(ReadingFailed, match=r"event log, where sasl\.jaas\.config could be read") as raised:
+    kafka = {"bootstrap.servers": "a:1", "sasl.password": "s3cret"}
+    with pytest.raises(ReadingFailed, match=r"event log, where sasl\.password could be read") as raised:
         run_topic(session, "t", [Span(0, 0, 5)], kafka, JobSettings(), limits=SkewLimits())
     assert "s3cret" not in raised.value.message
     assert "--master" in str(raised.value.hint)

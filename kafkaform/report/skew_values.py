@@ -236,11 +236,7 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = "The same keys are on different partitions, so order per key is broken"
-            if topic.keys_stay:
-                lead = "Producers choose partitions in different ways, and each key stays on one"
-                if topic.partitioners.get("other", 0.0) > _MOST:
-                    lead = "Producers choose partitions themselves, and each key stays on one"
+            lead = _mixed(topic)
         case "repartitioned":
             lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:
@@ -271,6 +267,14 @@ def what_if_note(topic: TopicResult) -> str:
         "if all records were where their producers put them now, it would have "
         f"{ratio(predicted[0])}. Compare other counts with the latter."
     )
+
+
+def _mixed(topic: TopicResult) -> str:
+    if not topic.keys_stay:
+        return "The same keys are on different partitions, so order per key is broken"
+    if topic.partitioners.get("other", 0.0) > _MOST:
+        return "Producers choose partitions themselves, and each key stays on one"
+    return "Producers choose partitions in different ways, and each key stays on one"
 
 
 def sampled(sample: SampleResult) -> str:

@@ -229,7 +229,7 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = _mixed_lead(topic)
+            lead = _mixed(topic)
         case "repartitioned":
             lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:
@@ -245,14 +245,6 @@ def _hot_lead(topic: TopicResult) -> str:
     subject = subject if key.key_length else "The empty key"
     lead = f"{subject} has {share(key.share.value)} of the records"
     return f"{lead}, in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else lead
-
-
-def _mixed_lead(topic: TopicResult) -> str:
-    if not topic.keys_stay:
-        return "The same keys are on different partitions, so order per key is broken"
-    if topic.partitioners.get("other", 0.0) > _MOST:
-        return "Producers choose partitions themselves, and each key stays on one"
-    return "Producers choose partitions in different ways, and each key stays on one"
 
 
 def _peak(key: HotKeyResult) -> float:
@@ -278,6 +270,14 @@ def what_if_note(topic: TopicResult) -> str:
         "if all records were where their producers put them now, it would have "
         f"{ratio(predicted[0])}. Compare other counts with the latter."
     )
+
+
+def _mixed(topic: TopicResult) -> str:
+    if not topic.keys_stay:
+        return "The same keys are on different partitions, so order per key is broken"
+    if topic.partitioners.get("other", 0.0) > _MOST:
+        return "Producers choose partitions themselves, and each key stays on one"
+    return "Producers choose partitions in different ways, and each key stays on one"
 
 
 def sampled(sample: SampleResult) -> str:

@@ -220,7 +220,7 @@ def headline(topic: TopicResult) -> str:
         case "balanced":
             lead = "Keys are spread evenly"
         case "hot_keys" | "bursty" if topic.hot_keys:
-            lead = _hot_lead(topic)
+            lead = _of_hottest(topic)
         case "bursty":
             lead = "Records of some keys come in bursts"
         case "few_keys":
@@ -237,18 +237,16 @@ def headline(topic: TopicResult) -> str:
     return f"{lead}; {fullest}."
 
 
-def _hot_lead(topic: TopicResult) -> str:
+def _of_hottest(topic: TopicResult) -> str:
+    """The share of the hottest key; in a burst, that of the key with the steepest one."""
     key, subject = topic.hot_keys[0], "The hottest key"
     bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
-    if topic.diagnosis == "bursty" and bursty and (steepest := max(bursty, key=_peak)) is not key:
-        key, subject = steepest, "A key"
+    if topic.diagnosis == "bursty" and bursty:
+        steepest = max(bursty, key=lambda own: own.peak)
+        key, subject = steepest, subject if steepest is key else "A key"
     subject = subject if key.key_length else "The empty key"
-    lead = f"{subject} has {share(key.share.value)} of the records"
-    return f"{lead}, in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else lead
-
-
-def _peak(key: HotKeyResult) -> float:
-    return key.peak
+    times = f", in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else ""
+    return f"{subject} has {share(key.share.value)} of the records{times}"
 
 
 def key_name(key: HotKeyResult) -> str:

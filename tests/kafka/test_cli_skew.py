@@ -18,7 +18,6 @@ from spark_validation.configuration import SessionSettings
 from spark_validation.errors import JobFailed, SkewError, SparkUnavailable
 from spark_validation.job import TopicRequest
 from spark_validation.results import Estimate, TopicResult
-from spark_validation.sampled_topic import PartitionChange
 from tests.support import skew_scenes as scenes
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
@@ -119,9 +118,7 @@ def test_increases_are_looked_up_in_the_audit_record_and_what_cannot_be_read_is_
     ) -> dict[str, TopicResult | SkewError]:
         (request,) = requests
         assert request.partition_changes is not None
-        seen.append(
-            [(change.before, change.after, change.source) for change in request.partition_changes()]
-        )
+        seen.append([(change.before, change.after, change.source) for change in request.partition_changes()])
         assert len(request.partition_changes()) == len(seen[-1])
         return {request.name: replace(scenes.measured(), name=request.name)}
 

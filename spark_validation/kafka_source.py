@@ -47,7 +47,7 @@ _OPTIONS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Reading:
+class _Reading:
     """What is read of a topic: the windows, and with which client; secrets among its properties."""
 
     topic: str
@@ -62,7 +62,7 @@ class _Task(InputPartition):  # type: ignore[misc, unused-ignore]
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc, unused-ignore]
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: _Reading) -> None:
         self._reading = reading
 
     def partitions(self) -> list[Any]:
@@ -138,7 +138,7 @@ def records(
             plan, page or log of Spark has them.
         tasks: How many tasks read.
     """
-    reading = Reading(topic, plan.windows, dict(kafka), tasks)
+    reading = _Reading(topic, plan.windows, dict(kafka), tasks)
 
     class Source(DataSource):  # type: ignore[misc, unused-ignore]
         @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from spark_validation.causes_burst import BURST_PEAK, ONGOING
 from spark_validation.causes_placement import by_chance, misplaced_share, mixed_advice
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
@@ -214,7 +215,6 @@ def _consumers(result: TopicResult, group: GroupResult) -> Iterator[str]:
 REACHABLE_RATIO = 1.5
 """The ratio that advice aims at where no policy says another."""
 _NAMED = 3
-_BURST_PEAK = 2.0
 
 
 def hottest(result: TopicResult, by: str) -> list[HotKeyResult]:
@@ -239,15 +239,16 @@ def share_of(key: HotKeyResult, by: str) -> float:
 
 def burst_advice(result: TopicResult, cause: SkewCause) -> Iterator[str]:
     """Name what to look at: the key in the evidence, or the partition if it names none."""
+    when = "now" if ONGOING in cause.evidence else "at that time"
     for key in result.hot_keys:
         if named(key) in cause.evidence.lower():
-            peak = f", up to {key.peak:.1f} times its overall share" if key.peak >= _BURST_PEAK else ""
+            peak = f", up to {key.peak:.3g} times its overall share" if key.peak >= BURST_PEAK else ""
             yield (
-                f"Check what writes {named(key)} at that time: spread its writes over time, or size "
+                f"Check what writes {named(key)} {when}: spread its writes over time, or size "
                 f"consumers for its share during the burst{peak}."
             )
             return
-    yield "Check what is written to that partition at that time: no single frequent key explains the burst."
+    yield f"Check what is written to that partition {when}: no single frequent key explains the burst."
 
 
 def salt_advice(

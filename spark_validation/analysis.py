@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_validation import estimates
+from spark_validation import causes_burst, estimates
 from spark_validation.advice import advise
 from spark_validation.causes_placement import placement
 from spark_validation.diagnosis import diagnose
@@ -93,7 +93,7 @@ def analyse(
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
-    partition_changes: Sequence[PartitionChange] = (),
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
@@ -108,7 +108,8 @@ def analyse(
         since_ms: From when on records were read, in milliseconds since 1970; None for all.
         precision: The wanted half width of the interval of a share; None if none was asked for.
         notes: What was met while reading; what the counts show is added.
-        partition_changes: Changes of the topic's partition count that were recorded, in the order of time.
+        partition_changes: Reads the changes of the topic's partition count that were recorded; called where
+            records lie as no partitioner puts them now.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
@@ -149,10 +150,14 @@ def analyse(
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    topic = SampledTopic(result, counts, plan, layout, tuple(partition_changes))
+    changes = partition_changes() if partition_changes is not None and len(counts.misfits) else ()
+    topic = SampledTopic(result, counts, plan, layout, tuple(changes))
     placed = placement(topic)
     if result.what_if and (reason := withheld(topic, placed, weighting)):
         topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
+    peaks = causes_burst.peaks(topic)
+    hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
+    topic = replace(topic, result=replace(topic.result, hot_keys=hot))
     causes = diagnose(topic, placed)
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     loads = {by: partition_loads(topic, by) for by in MEASURES}

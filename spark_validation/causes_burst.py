@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 INTERVALS = 48
 """Intervals of time; a burst that is much shorter than one is not seen."""
+FINER = 4
+"""So many of the last intervals are divided into as many each: what has just begun is only there."""
 FEWEST_TIMES = 4
 """Distinct timestamps for each replicate, below which they are too coarse."""
 LEAST_MS = 60_000
@@ -202,7 +204,9 @@ def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, hig
     density = topic.per_offset(topic.counts.records)
     in_each = _by_interval(curves, topic.partitions, points, density).sum(axis=0)
     total = np.concatenate(([0.0], np.cumsum(in_each)))
-    edges = np.interp(np.linspace(0, total[-1], INTERVALS + 1), total, points)
+    parts = np.arange(INTERVALS + 1.0)
+    newest = np.arange(INTERVALS - FINER, INTERVALS, 1 / FINER)
+    edges = np.interp(np.union1d(parts, newest) / INTERVALS * total[-1], total, points)
     return np.asarray(np.unique(edges), dtype=np.float64)
 
 
@@ -210,6 +214,8 @@ def _by_interval(curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats
     found = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
         densities = density[curve.partition, curve.replicates]
+        if not densities.any():
+            continue
         # Between two windows neither is nearer: the mean of both.
         steps = np.diff(curve.offsets) * (densities[:-1] + densities[1:]) / 2
         so_far = np.concatenate(([0.0], np.cumsum(steps)))
@@ -254,6 +260,7 @@ class Burst:
         key: The key that makes it; None where no frequent key does.
         place: In words, where timestamps could not be used.
         others: Other partitions that burst at some time.
+        ongoing: Whether it lasts to the end of the log.
     """
 
     partition: int | None
@@ -265,6 +272,30 @@ class Burst:
     key: HotKey | None = None
     place: str = ""
     others: int = 0
+    ongoing: bool = False
+
+
+def peaks(topic: SampledTopic) -> dict[str, float]:
+    """Return how many times its overall share a key has at its peak, for frequent keys that surely have one.
+
+    Shares are of the records of an interval of time; a replicate, which holds an equal part of each
+    partition, would show less of a key that is hot for a short time only.
+    """
+    line = timeline(topic)
+    if line is None:
+        return {}
+    everything = line.by_interval(topic.per_offset(topic.counts.records)).sum(axis=0)
+    found = {}
+    for key in topic.counts.hot:
+        if float(topic.of_key(key, "records").sum()) * topic.partitions < LEAST_LIFT * everything.sum():
+            continue
+        mass = line.by_interval(topic.per_offset(key.records)).sum(axis=0)
+        usual = float(mass.sum() / everything.sum())
+        expected = usual * everything
+        surely = mass - expected > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * topic.weights.max())
+        if surely.any():
+            found[key.key_hash] = float((mass[surely] / everything[surely]).max() / usual)
+    return found
 
 
 def burst(topic: SampledTopic) -> Burst | None:
@@ -311,6 +342,7 @@ def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
                 found.end_ms,
                 key,
                 others=found.others,
+                ongoing=found.ongoing,
             )
     return found
 
@@ -389,6 +421,7 @@ def _strongest(topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools,
         float(line.edges[first]),
         float(line.edges[last + 1]),
         others=int(np.count_nonzero(high.any(axis=1))) - 1,
+        ongoing=last + 1 == high.shape[1],
     )
 
 
@@ -420,6 +453,11 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
     return best
 
 
+BURST_PEAK = 2.0
+"""A key's peak is worth telling from so many times its overall share on."""
+ONGOING = "This lasts to the end of the log."
+
+
 def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
     """Word the cause; a key that bursts explains the part of the overall skew that goes with it."""
     explains = topic.explained(topic.of_key(found.key, "records"), "records") if found.key else None
@@ -435,6 +473,10 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
     start, end = found.start_ms, found.end_ms
     ratio = found.share * topic.partitions
     reason = f"; {named(found.key)} causes it" if found.key else ""
+    for key in topic.result.hot_keys:
+        if found.key and key.key_hash == found.key.key_hash and key.peak >= BURST_PEAK:
+            reason += f", with up to {key.peak:.3g} times its overall share"
+    now = f" {ONGOING}" if found.ongoing else ""
     others = (
         f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
         if found.others
@@ -444,6 +486,6 @@ def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
         "bursty",
         f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
         f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "
-        f"and {percent(found.usual)} overall{reason}.{others}",
+        f"and {percent(found.usual)} overall{reason}.{now}{others}",
         explains,
     )

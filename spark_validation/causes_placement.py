@@ -514,7 +514,7 @@ class PartitionIncrease:
     Attributes:
         earlier: The partition count before.
         later: The count after.
-        partitioner: What placed the keys before.
+        partitioners: What placed the keys before, most of them first.
         last_before_ms: The latest timestamp of what only the earlier count explains; None where times are
             not in order.
         first_after_ms: The earliest timestamp on the partitions that were added, likewise; None too where
@@ -524,7 +524,7 @@ class PartitionIncrease:
 
     earlier: int
     later: int
-    partitioner: str
+    partitioners: tuple[str, ...]
     last_before_ms: int | None
     first_after_ms: int | None
     known: PartitionChange | None = None
@@ -584,12 +584,16 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
     if not found:
         return None
     found.sort(key=lambda earlier: earlier.count)
-    later = [*(earlier.count for earlier in found[1:]), topic.partitions]
+    counts = sorted({earlier.count for earlier in found})
+    later = dict(zip(counts, [*counts[1:], topic.partitions], strict=True))
     records = rows[:, _RECORDS]
     newest = found[-1]
     misplaced = topic.keyed - topic.counts.fits[newest.partitioner]
     return Repartition(
-        tuple(_increase(topic, earlier, count) for earlier, count in zip(found, later, strict=True)),
+        tuple(
+            _increase(topic, [earlier for earlier in found if earlier.count == count], after)
+            for count, after in later.items()
+        ),
         float(topic.weighted(misplaced).sum() / topic.weighted(topic.keyed).sum()),
         1 - float(records[left].sum()) / float(records.sum()),
         newest.steps,
@@ -616,22 +620,20 @@ def _best(topic: SampledTopic, left: Bools) -> _Earlier | None:
     explained.sort(
         key=lambda entry: (entry[0] * (1.1 if entry[1] else 1.0), entry[2], entry[3]), reverse=True
     )
+    undated = None
     for fit, recorded, count, negative in explained:
         chance = int(np.searchsorted(by_number, count)) / count
         beyond = fit - chance > FAR_BEYOND_CHANCE * np.sqrt(chance + 1)
-        nearly_all = fit >= NEARLY_ALL * len(rows)
-        if beyond or nearly_all:
-            earlier = _try(topic, -negative, count, left, known.get(count) if recorded else None)
-            if earlier.known or (beyond and not _begun(topic, count)):
-                return earlier
-            if _begun(topic, count) and (earlier.in_time or earlier.steps) and (beyond or nearly_all):
-                return earlier
-    return None
-
-
-def _begun(topic: SampledTopic, count: int) -> bool:
-    """Return whether there are records on the partitions that a count does not have."""
-    return bool(topic.counts.records[count:].any())
+        if not beyond and fit < NEARLY_ALL * len(rows):
+            continue
+        earlier = _try(topic, -negative, count, left, known.get(count) if recorded else None)
+        begun = bool(topic.counts.records[count:].any())
+        # Where nothing was written since, only many keys say that it is no chance.
+        if earlier.known or (earlier.in_time if begun else beyond):
+            return earlier
+        if begun and earlier.steps:
+            undated = undated or earlier
+    return undated
 
 
 def _try(
@@ -651,16 +653,18 @@ def _try(
     return _Earlier(number, count, fit, last, in_time, steps, known)
 
 
-def _increase(topic: SampledTopic, found: _Earlier, later: int) -> PartitionIncrease:
-    first = int(topic.counts.first_ms[found.count : later].min())
-    dated = found.in_time or first == NEVER
+def _increase(topic: SampledTopic, found: list[_Earlier], later: int) -> PartitionIncrease:
+    """Date the end of a count, on which one partitioner or several placed keys."""
+    count = found[0].count
+    first = int(topic.counts.first_ms[count:later].min())
+    in_time = all(earlier.in_time for earlier in found)
     return PartitionIncrease(
-        found.count,
+        count,
         later,
-        list(PARTITIONERS)[found.partitioner],
-        found.last if dated else None,
-        first if found.in_time else None,
-        found.known,
+        tuple(list(PARTITIONERS)[earlier.partitioner] for earlier in found),
+        max(earlier.last for earlier in found) if in_time or first == NEVER else None,
+        first if in_time else None,
+        found[0].known,
     )
 
 
@@ -710,10 +714,10 @@ def repartition_cause(topic: SampledTopic, found: Placement) -> SkewCause | None
         return None
     increases = repartition.increases
     counts = listed([str(increase.earlier) for increase in increases], "or")
-    before = increases[-1].partitioner
+    before = increases[-1].partitioners[0]
     all_of_these = "all" if repartition.explains > 1 - WORTH_NAMING else percent(repartition.explains)
-    earlier_names = list(dict.fromkeys(increase.partitioner for increase in increases))
-    who = "it puts" if earlier_names == [before] else f"{listed([_name(name) for name in earlier_names])} put"
+    earlier = list(dict.fromkeys(name for increase in increases for name in increase.partitioners))
+    who = f"{listed([_name(name) for name in earlier])} put" if len(earlier) > 1 else "it puts"
     evidence = (
         f"{percent(repartition.misplaced)} of the records with a key are not where {_name(before)} puts them "
         f"with {topic.partitions} partitions, and {all_of_these} of these are where {who} them with "
@@ -754,7 +758,9 @@ def _when(increases: tuple[PartitionIncrease, ...]) -> str:
 def _dated(found: PartitionIncrease) -> str:
     last, first = found.last_before_ms, found.first_after_ms
     if found.known is not None:
-        return f" {found.known}"
+        since, until = utc(found.known.since_ms), utc(found.known.until_ms)
+        at = f"at {since}" if since == until else f"between {since} and {until}"
+        return f" {at} ({found.known.source})"
     if last is None:
         return " (the time is unknown: timestamps are not in offset order)"
     if first is None:

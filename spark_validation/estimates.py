@@ -73,9 +73,16 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
     """Estimate the keys with the largest shares of records or of bytes, most records first."""
     records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
     by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
-    found = [_hot_key(key, records, size, by_replicate, weighting) for key in counts.hot]
-    found.sort(key=lambda key: (-max(key.share.value, key.byte_share.value), key.key_hash))
-    return tuple(sorted(found[:MOST_HOT], key=lambda key: (-key.share.value, key.key_hash)))
+    read = max(float(records.total), 1e-12), max(float(size.total), 1e-12)
+
+    def larger_share(key: HotKey) -> float:
+        of_key = (counted.sum(axis=1) @ weighting.weights for counted in (key.records, key.bytes))
+        return max(float(part) / whole for part, whole in zip(of_key, read, strict=True))
+
+    # Intervals only for those that are shown: there may be a thousand topics.
+    shown = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
+    found = [_hot_key(key, records, size, by_replicate, weighting) for key in shown]
+    return tuple(sorted(found, key=lambda key: (-key.share.value, key.key_hash)))
 
 
 def _hot_key(

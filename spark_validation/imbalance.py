@@ -13,6 +13,7 @@ at most x with the probability F(x) ** partitions. So the expected fullest is th
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,7 @@ _GAUSSIAN_FROM = 5_000.0
 for the expected largest of normal variables (*Transformed Beta-Variables*, 1958)."""
 
 
+@lru_cache(maxsize=65_536)
 def expected_ratio(keys: float, partitions: int) -> float:
     """The expected fullest partition over the mean, of so many equal keys."""
     mean = keys / partitions

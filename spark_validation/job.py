@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from spark_validation.analysis import ReaderGroup
     from spark_validation.results import SkewLimits, TopicResult
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import Span
 
 
@@ -181,6 +182,7 @@ def run_topic(
     groups: Sequence[ReaderGroup] = (),
     on_progress: ProgressCallback | None = None,
     spans_now: Callable[[], Sequence[Span]] | None = None,
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
 ) -> TopicResult:
     """Sample a topic, or read it whole, and analyse what was counted.
 
@@ -194,6 +196,7 @@ def run_topic(
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.
         on_progress: Called with how far Spark is; see `reporting_progress`.
         spans_now: Reads the spans once more, to find what retention removed during the job.
+        partition_changes: Reads recorded changes of the partition count, as `analysis.analyse` takes it.
 
     Raises:
         ReadingFailed: Secrets would be sent to a Spark Connect server.
@@ -228,6 +231,7 @@ def run_topic(
             since_ms=settings.since_ms,
             precision=settings.precision,
             notes=retention_notes(plan, spans_now()) if spans_now else (),
+            partition_changes=partition_changes,
         )
 
     everything = sum(span.records for span in spans)

@@ -204,19 +204,13 @@ class MetricsTable:
 
     def _existing(self, spark: SparkSession) -> DataFrame | None:
         """The table as it is; None if there is none yet."""
-        from pyspark.errors import AnalysisException
-
-        try:
-            if self.format == "iceberg":
-                table = spark.read.table(self.place)
-            else:
-                table = spark.read.format(self.format).load(self.place)
-            schema = table.schema
-        except AnalysisException as error:
-            if (error.getCondition() or "").partition(".")[0] in _ABSENT:
-                return None
-            raise
-        found = {field.name: field.dataType.simpleString() for field in schema.fields}
+        if self.format == "parquet" and _loaded(spark, "text", f"{self.place}/_delta_log") is not None:
+            # Spark would add files of which Delta knows nothing.
+            raise JobFailed(f"{self.place} is a Delta table", hint="give --metrics-format delta")
+        table = _loaded(spark, self.format, self.place)
+        if table is None:
+            return None
+        found = {field.name: field.dataType.simpleString() for field in table.schema.fields}
         if found != _COLUMNS:
             raise JobFailed(
                 f"{self.place} has other columns than metrics have: {_difference(found)}",
@@ -261,6 +255,21 @@ _NO_JARS = (
     "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG",
     "REQUIRES_SINGLE_PART_NAMESPACE",
 )
+
+
+def _loaded(spark: SparkSession, kind: str, place: str) -> DataFrame | None:
+    """What is at a place; None if nothing is."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        table = spark.read.table(place) if kind == "iceberg" else spark.read.format(kind).load(place)
+        # Over Spark Connect, only this asks the server.
+        _ = table.schema
+    except AnalysisException as error:
+        if (error.getCondition() or "").partition(".")[0] in _ABSENT:
+            return None
+        raise
+    return table
 
 
 def _difference(found: dict[str, str]) -> str:

@@ -115,7 +115,7 @@ class HotKeyResult:
         byte_share: Of the topic's bytes.
         partitions: Where its sampled records lie, most first.
         slices_seen: In how many replicates it occurs.
-        peak: Its largest share in one replicate over `share.value`.
+        peak: Its largest share at a time over `share.value`; in one replicate where times do not show it.
     """
 
     key_hash: str
@@ -291,6 +291,11 @@ class TopicResult:
     findings: tuple[SkewFinding, ...] = ()
     policy: SkewVerdict | None = None
     what_if_withheld: str | None = field(default=None, metadata=OMITTED)
+
+    @property
+    def keys_stay(self) -> bool:
+        """Return whether each of the most frequent keys, if there are any, lies on one partition alone."""
+        return bool(self.hot_keys) and all(len(key.partitions) == 1 for key in self.hot_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,6 @@ class PartitionChange:
     until_ms: int
     source: str
 
-    def __str__(self) -> str:
-        low, high = utc(self.since_ms), utc(self.until_ms)
-        return f"{f'at {low}' if low == high else f'between {low} and {high}'} ({self.source})"
-
 
 @dataclass(frozen=True, eq=False)
 class SampledTopic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +17,18 @@ from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers
+from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers, recorded_increases
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cli.skew_run import Analysis, AnalysisResults, Tell
-    from kafkaform.cluster.protocol import PartitionReader
+    from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
@@ -111,6 +112,9 @@ def _of_cluster(
         if not reading.logs:
             return AnalysisResults(report(()), failed)
 
+        # Most topics have no record that the present partition count does not explain.
+        records = cache(partial(_records, session, cluster, options, facts.cluster_id, reading.logs))
+
         def analyse(name: str, logs: Sequence[PartitionLog], spark: Any, tell: Tell | None) -> TopicResult:
             return run_topic(
                 spark,
@@ -122,11 +126,34 @@ def _of_cluster(
                 groups=_groups(desired, name),
                 on_progress=tell,
                 spans_now=lambda: _spans_now(cluster, name, len(logs)),
+                partition_changes=lambda: recorded_increases(*records(), facts.cluster_id, name),
             )
 
         planned = [Analysis(name, partial(analyse, name, logs)) for name, logs in reading.logs.items()]
         outcome = run(lambda _: planned, _spark(options), report, options, secrets(kafka))
     return replace(outcome, failed={**failed, **outcome.failed})
+
+
+def _records(
+    session: Session, cluster: AuditReader, options: SkewOptions, cluster_id: str, topics: Collection[str]
+) -> tuple[Sequence[AuditEntry], Sequence[SkewReport]]:
+    """The audit record, and the reports of --history: where partition counts of the past are recorded.
+
+    What cannot be read is said on stderr, and left out: records show an increase too, if not so well.
+    """
+    from kafkaform.audit.trail import read_record
+    from kafkaform.cli.skew_run import earlier
+
+    entries: Sequence[AuditEntry] = ()
+    reports: Sequence[SkewReport] = ()
+    try:
+        if session.target is not None and session.target.audit.enabled:
+            entries = read_record(cluster, session.target.audit).entries
+    except AuditError as error:
+        click.echo(printable(f"not read: when partitions were added: {error.message}"), err=True)
+    if options.history is not None:
+        reports = earlier(options.history, cluster_id, topics).reports
+    return entries, reports
 
 
 def _of_files(

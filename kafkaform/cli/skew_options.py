@@ -160,8 +160,8 @@ _OPTIONS = (
     click.option(
         "--history",
         metavar="PATH",
-        help="Keep the report in this folder, and show the trend in HTML pages. With metrics that --metrics "
-        "wrote: show their trend.",
+        help="Keep the report in this folder, and show the trend in HTML pages. If the path has metrics that "
+        "--metrics wrote, only show their trend.",
     ),
     click.option(
         "--metrics",

@@ -21,12 +21,14 @@ from kafkaform.inspect import skew
 if TYPE_CHECKING:
     from collections.abc import (
         Callable,
+        Collection,
         Iterable,
         Iterator,
         Mapping,
         Sequence,
     )
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from kafkaform.cli.skew_options import SkewOptions
     from spark_validation.configuration import SessionSettings
@@ -191,6 +193,14 @@ def _progress() -> Iterator[Callable[[str], AbstractContextManager[Tell | None]]
         yield shown
 
 
+def earlier(folder: Path, cluster_id: str | None, topics: Collection[str]) -> skew.EarlierReports:
+    """The reports that a folder keeps on one of some topics of a cluster, however old they are."""
+    from kafkaform.plan.skew_report import read_skew_report
+
+    read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
+    return skew.earlier(folder, cluster_id, topics, read)
+
+
 def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow]) -> None:
     """Print a report, write it into files, and keep it, as asked for.
 
@@ -208,13 +218,10 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
     from spark_validation.results import to_json
 
     if options.history is not None:
-        from kafkaform.plan.skew_report import read_skew_report
-
-        read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
-        found = skew.earlier(options.history, report, read)
+        found = earlier(options.history, report.cluster_id, [topic.name for topic in report.topics])
         for reason in found.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
-        past = [row for earlier in found.reports for row in metric_rows(earlier)]
+        past = [row for kept in found.reports for row in metric_rows(kept)]
         skew.keep(options.history, report, to_json(report), write_file)
     for output_format, path in options.artefacts.items():
         show("skew", output_format, report, out=path, history=past)

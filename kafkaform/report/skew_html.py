@@ -230,8 +230,8 @@ _DETAILS = (
 
 # The filters of templates that are worded as in every other format.
 _WORDS = (
-    "brief", "cause", "count", "headline", "moment", "numbers", "ratio", "share", "size", "summary",
-    "verdict", "what_if_note",
+    "brief", "cause", "count", "headline", "key_name", "moment", "numbers", "ratio", "share", "size",
+    "summary", "verdict", "what_if_note",
 )  # fmt: skip
 
 

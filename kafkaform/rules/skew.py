@@ -94,21 +94,24 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
 
     Either several producers place keys differently (Java uses murmur2; librdkafka uses CRC32 unless
     `partitioner=murmur2_random` is set), or partitions were added after records were written. Joins with
-    another topic by partition then miss records too. Use the same partitioner in all producers. After an
-    increase, order is restored once the older records have been read and have expired. A topic whose
-    records were all written with one other partitioner is in order. So is one with `keyed: false`, unless
-    it is compacted: compaction keeps the latest record of a key only within one partition.
+    another topic by partition then miss records too. Producers that are at work now must use the same
+    partitioner. After an increase, or once a producer was replaced, order is restored when the older
+    records have been read and have expired. A topic whose records were all written with one other
+    partitioner is in order. So is one with `keyed: false`, unless it is compacted: compaction keeps the
+    latest record of a key only within one partition.
     """
     for subject, result, _ in _measured(context):
         if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
             continue
         remedies = {
-            "mixed_partitioners": "set one partitioner in all producers (librdkafka: "
-            "partitioner=murmur2_random)",
+            "mixed_partitioners": "see the advice of the skew report, which names the producers to change, "
+            "if any",
             "repartitioned": "first read the older records to their end, or rewrite the keys into a new "
             "topic",
         }
         for cause, remedy in remedies.items():
+            if cause == "mixed_partitioners" and result.keys_stay:
+                continue
             for sentence in _evidence(result, cause):
                 yield Finding(subject, f"{result.name}: {sentence}", remedy, path="keyed")
 

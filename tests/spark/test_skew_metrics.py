@@ -96,6 +96,16 @@ def test_a_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path:
     assert sorted(place.rglob("*")) == before
 
 
+def test_no_plain_parquet_is_put_into_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+    table = MetricsTable(str(tmp_path))
+    table.append(spark, metric_rows(report(LATE)))
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(SkewError, match="is a Delta table") as raised:
+        table.check(spark)
+    assert raised.value.hint == "give --metrics-format delta"
+
+
 CANNOT: dict[str, tuple[MetricsTable, str, str]] = {
     "delta": (MetricsTable("/tmp/x", "delta"), "Spark has no Delta", "io.delta:delta-spark_2.13"),
     "iceberg": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,11 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.report.skew_values import headline
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import Estimate, SkewLimits, TopicResult, WhatIf
 from tests.support.skew_producers import (
     PARTITIONS,
     RECORDS,
+    SPARSE,
     Key,
     Scene,
     consumed,
@@ -43,56 +45,73 @@ class Expected:
 
     Attributes:
         causes: Their names, the diagnosis first.
-        says: Regular expressions that are found in the evidence or the advice.
+        says: Regular expressions that are found in the headline, the evidence or the advice.
         never: Regular expressions that are not.
+        withheld: Found in the reason why other partition counts are not predicted; empty where they are.
     """
 
     causes: tuple[str, ...]
     says: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    withheld: str = ""
 
 
 CHANGE_CLIENTS = r"Set `partitioner=|Configure a murmur2|Find the producers"
 """Advice to change a producer."""
 MANY_SALTS = r"\d{3,} salts|into \d{3,}"
 
+UNKNOWN = "neither murmur2, CRC32 nor FNV-1a|unknown partitioner"
+
 TABLE: Mapping[str, Expected] = {
     "uniform": Expected(("balanced",)),
     "loaded": Expected(("balanced",)),
+    "aborted": Expected(("balanced",)),
+    "compacted": Expected(("balanced",)),
     "zipf-0.8": Expected(("hot_keys",)),
     "zipf-1.0": Expected(("hot_keys",), never=(MANY_SALTS,)),
     "zipf-1.1": Expected(("hot_keys",), never=(MANY_SALTS,)),
     "zipf-1.5": Expected(("hot_keys",)),
     "hot": Expected(("hot_keys",), (r"split key 7f5d1618e7d2 into \d\d? salts",)),
     "empty-key": Expected(("hot_keys",)),
-    "few": Expected(("few_keys",), ("10 distinct keys are too few for 12 partitions",)),
-    "null": Expected(("null_keys",), (r"4\d(\.\d)? % of the records have no key",)),
-    "mixed": Expected(("mixed_partitioners",), ("murmur2", "CRC32", "Set `partitioner=murmur2_random`")),
-    "repartitioned": Expected(("repartitioned",), ("murmur2", r"with 6\b"), (CHANGE_CLIENTS,)),
-    "split": Expected(("repartitioned", "hot_keys"), ("murmur2", r"with 6\b"), (CHANGE_CLIENTS,)),
-    "prefix": Expected(
-        ("mixed_partitioners",),
-        ("own partitioner|choose partitions themselves",),
-        ("several partitions", "order"),
-    ),
     "bursty": Expected(("bursty", "hot_keys"), ("57d59e28722d",)),
     "late-5": Expected(("bursty", "hot_keys"), ("089001a35679",)),
     "late-2": Expected(("bursty",), ("089001a35679",)),
+    "few": Expected(("few_keys",), ("10 distinct keys are too few for 12 partitions",)),
+    "null": Expected(
+        ("null_keys",), (r"4\d(\.\d)? % of the records have no key",), withheld="not spread evenly"
+    ),
+    "mixed": Expected(("mixed_partitioners",), ("murmur2", "CRC32", "Set `partitioner=murmur2_random`")),
+    "moved-to-java": Expected(("mixed_partitioners",), ("CRC32", "ended"), (CHANGE_CLIENTS,)),
+    "prefix": Expected(
+        ("mixed_partitioners",),
+        ("own partitioner|choose partitions themselves",),
+        withheld=UNKNOWN,
+    ),
+    "strays": Expected(("mixed_partitioners",), (r"\bpartition 0\b",), withheld=UNKNOWN),
+    "repartitioned": Expected(("repartitioned",), ("murmur2", r"with 6\b"), (CHANGE_CLIENTS,)),
+    "crc32-raised": Expected(("repartitioned",), ("CRC32", r"with 6\b"), (CHANGE_CLIENTS, UNKNOWN)),
+    "fnv1a-raised": Expected(("repartitioned",), ("FNV-1a", r"with 6\b"), (CHANGE_CLIENTS, UNKNOWN)),
+    "raised-twice": Expected(("repartitioned",), (r"\b3\b", r"\b6\b"), (CHANGE_CLIENTS, UNKNOWN)),
+    "split": Expected(("repartitioned", "hot_keys"), ("murmur2", r"with 6\b"), (CHANGE_CLIENTS,)),
 }
 
 
 def mismatches(expected: Expected, result: TopicResult) -> list[str]:
     """Where a result is not as expected, in words."""
-    text = " ".join([*(cause.evidence for cause in result.causes), *result.advice])
+    text = " ".join([headline(result), *(cause.evidence for cause in result.causes), *result.advice])
     causes = tuple(cause.name for cause in result.causes)
     found = [] if causes == expected.causes else [f"the causes are {causes}"]
     found += [f"{words!r} is not said" for words in expected.says if not re.search(words, text)]
     found += [f"{words!r} is said" for words in expected.never if re.search(words, text)]
+    reason = result.what_if_withheld or ""
+    if bool(result.what_if) == bool(expected.withheld) or not re.search(expected.withheld, reason):
+        found.append(f"{len(result.what_if)} counts are predicted, and withheld for: {reason!r}")
     return [*found, text] if found else []
 
 
 FREQUENT = ("zipf-0.8", "zipf-1.1", "zipf-1.5", "hot", "few", "bursty")
 """Scenes with keys that have far more than their share."""
+
 EVERY_DAY = ("hot", "null", "mixed", "repartitioned", "bursty")
 """Five causes of skew; the other scenes are nightly."""
 MORE = pytest.mark.nightly("more scenes than those of EVERY_DAY; unit tests have simulations of all of them")
@@ -154,16 +173,19 @@ def test_a_full_count_is_that_of_a_consumer_to_the_record(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed(scene).truth
+    total = truth.records.total()
     for partition in result.partitions:
         number = partition.partition
-        assert partition.log_records == partition.sampled_records == truth.records[number]
+        assert partition.log_records == partition.end_offset - partition.start_offset
+        assert partition.log_records == truth.records[number] or scene in SPARSE
+        assert partition.sampled_records == truth.records[number]
         assert partition.records == Estimate.exact(truth.records[number])
         assert partition.bytes == Estimate.exact(truth.sizes[number])
         assert partition.null_records == truth.nulls[number]
         assert partition.distinct_keys == sum(1 for at in truth.keys.values() if number in at)
-        assert partition.share.value == pytest.approx(truth.records[number] / RECORDS, abs=1e-12)
+        assert partition.share.value == pytest.approx(truth.records[number] / total, abs=1e-12)
     assert result.distinct_keys == Estimate.exact(len(truth.keys))
-    assert result.null_key_share == Estimate.exact(truth.nulls.total() / RECORDS)
+    assert result.null_key_share == Estimate.exact(truth.nulls.total() / total)
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
@@ -172,14 +194,14 @@ def test_a_full_count_has_the_most_frequent_keys_and_their_counts(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed(scene).truth
-    counts = truth.of_keys
+    counts, total = truth.of_keys, truth.records.total()
     found = []
     for hot in result.hot_keys:
         assert hot.key is not None
         key = hot.key.encode()
         assert hot.key_hash == hashlib.sha256(key).hexdigest()[:12]
         assert hot.share.low == hot.share.value == hot.share.high
-        assert hot.share.value * RECORDS == pytest.approx(counts[key], abs=1e-6)
+        assert hot.share.value * total == pytest.approx(counts[key], abs=1e-6)
         assert set(hot.partitions) == set(truth.keys[key])
         found.append(counts[key])
     assert found[:10] == [records for _, records in counts.most_common(10)]
@@ -195,7 +217,7 @@ def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analyse
             assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=near)
 
 
-@pytest.mark.parametrize("scene", some_nightly(TABLE))
+@pytest.mark.parametrize("scene", some_nightly(name for name in TABLE if name not in SPARSE))
 def test_a_sample_knows_the_records_of_partitions_exactly(
     analysed: Analysed, skewed: OfScene, scene: str
 ) -> None:
@@ -206,17 +228,13 @@ def test_a_sample_knows_the_records_of_partitions_exactly(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-@pytest.mark.parametrize(
-    "scenes",
-    [[name for name in FREQUENT if name in EVERY_DAY], pytest.param(FREQUENT, marks=MORE)],
-    ids=["some", "all"],
-)
-def test_intervals_of_samples_cover_the_truth(
-    analysed: Analysed, skewed: OfScene, scenes: Sequence[str]
-) -> None:
+def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: OfScene) -> None:
     """At least nine of ten; how often they do over hundreds of draws is simulated elsewhere."""
     covers = []
-    for scene, settings in [*((scene, SAMPLE) for scene in scenes), ("hot", OTHER_SAMPLE)]:
+    for scene, settings in [
+        *((name, SAMPLE) for name in FREQUENT if name in EVERY_DAY),
+        ("hot", OTHER_SAMPLE),
+    ]:
         result, truth = analysed(scene, settings), skewed(scene).truth
         shares = {hot.key: hot.share for hot in result.hot_keys}
         for key, records in truth.of_keys.most_common(3):
@@ -242,14 +260,17 @@ def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: OfScene)
 
 
 @pytest.mark.parametrize(
-    ("name", "partitioner"),
+    ("name", "partitioner", "near"),
     [
-        ("hot", "murmur2_random"),
-        pytest.param("zipf-1.1", "murmur2_random", marks=MORE),
+        ("hot", "murmur2_random", 1e-6),
+        pytest.param("zipf-1.1", "murmur2_random", 1e-6, marks=MORE),
+        # A key without a record since the increase may lie where another partitioner puts it, by chance.
+        ("repartitioned", "murmur2_random", 0.03),
+        pytest.param("crc32-raised", "consistent_random", 0.03, marks=MORE),
     ],
 )
 def test_what_is_predicted_of_more_partitions_is_what_producers_then_do(
-    analysed: Analysed, skewed: OfScene, kafka: DevCluster, name: str, partitioner: str
+    analysed: Analysed, skewed: OfScene, kafka: DevCluster, name: str, partitioner: str, near: float
 ) -> None:
     """The same keys, by the partitioner that is at work now."""
     scene, servers = skewed(name), kafka.bootstrap_servers
@@ -261,11 +282,11 @@ def test_what_is_predicted_of_more_partitions_is_what_producers_then_do(
     newest = newest_partitions(servers, scene.topic)
     moved = [key for key in then.keys if newest[key] not in then.keys[key]]
     predicted = prediction(analysed(name, FULL), 24)
-    assert predicted.max_mean_ratio.value == pytest.approx(ratio)
-    assert predicted.byte_max_mean_ratio.value == pytest.approx(byte_ratio)
-    assert predicted.keys_moved == pytest.approx(len(moved) / len(then.keys))
+    assert predicted.max_mean_ratio.value == pytest.approx(ratio, rel=near)
+    assert predicted.byte_max_mean_ratio.value == pytest.approx(byte_ratio, rel=near)
+    assert predicted.keys_moved == pytest.approx(len(moved) / len(then.keys), rel=near)
     assert predicted.records_moved.value == pytest.approx(
-        sum(then.keys[key].total() for key in moved) / RECORDS
+        sum(then.keys[key].total() for key in moved) / RECORDS, rel=near
     )
     sampled = prediction(analysed(name, SAMPLE), 24)
     assert sampled.max_mean_ratio.low <= ratio <= sampled.max_mean_ratio.high

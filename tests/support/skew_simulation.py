@@ -95,9 +95,17 @@ class SimulatedTopic:
 
     def ratio_on(self, partitions: int) -> float:
         """The same if murmur2 placed every record on so many partitions, and those without a key evenly."""
-        hashed = PARTITIONERS["murmur2"](Keys.of(list(self.keys)))[self.all_codes[self.all_codes != NULL]]
-        without = np.count_nonzero(self.all_codes == NULL) / partitions
-        placed = np.bincount(hashed % partitions, minlength=partitions) + without
+        return self._ratio_on(partitions, np.ones(len(self.all_codes)))
+
+    def byte_ratio_on(self, partitions: int) -> float:
+        """The same by bytes."""
+        return self._ratio_on(partitions, self.all_sizes)
+
+    def _ratio_on(self, partitions: int, sizes: npt.NDArray[Any]) -> float:
+        keyed = self.all_codes != NULL
+        hashed = PARTITIONERS["murmur2"](Keys.of(list(self.keys)))[self.all_codes[keyed]]
+        placed = np.bincount(hashed % partitions, sizes[keyed], partitions)
+        placed += sizes[~keyed].sum() / partitions
         return float(placed.max() / placed.mean())
 
 

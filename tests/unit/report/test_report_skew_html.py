@@ -340,6 +340,12 @@ def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
     assert "Predicted fullest" not in section.text
 
 
+def test_an_empty_key_is_named_in_words() -> None:
+    section = of_topic(replace(samples.hot(), hot_keys=(samples.key("", 0.2, [4]),)))
+    assert "(empty key)" in section.text
+    assert "e3b0c442" not in section.text
+
+
 def test_hot_keys_have_bars_with_their_intervals() -> None:
     (table,) = [
         one for one in of_topic(samples.bursty()).all("table") if one.attributes.get("class") == "keys"

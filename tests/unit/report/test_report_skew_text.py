@@ -82,6 +82,14 @@ def test_predictions_are_compared_with_that_of_the_present_count() -> None:
     ) in lines(older, width=None)
 
 
+def test_an_empty_key_is_named_in_words() -> None:
+    made = replace(samples.hot(), hot_keys=(samples.key("", 0.2, [4]),))
+    shown = "\n".join(lines(made, width=None))
+    assert "(empty key)" in shown
+    assert "The empty key has 20.0 % of the records" in shown
+    assert "e3b0c442" not in shown
+
+
 def test_an_empty_topic_has_two_lines() -> None:
     assert lines(samples.empty())[2:] == ["audit.v1: empty", "  There are no records to measure."]
 

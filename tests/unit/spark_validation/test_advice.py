@@ -278,6 +278,37 @@ def test_a_burst_points_at_its_key() -> None:
     assert result.hot_keys[0].key_hash in said(result, "Check what writes key")
 
 
+@pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.02, 50.0), (0.01, 100.0)])
+def test_a_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
+    part: float, times: float
+) -> None:
+    random = np.random.default_rng(1)
+    codes = random.integers(1, KEYS, 300_000)
+    codes[round(300_000 * (1 - part)) :] = 0
+    topic = produced(codes, named(KEYS), 12)
+    (digest,) = (name for name, key in digests(topic).items() if key == b"customer-0")
+
+    def peak(result: TopicResult) -> float:
+        return next(key.peak for key in result.hot_keys if key.key_hash == digest)
+
+    result = analysed(topic)
+    assert result.diagnosis == "bursty"
+    assert peak(result) == pytest.approx(times, rel=0.02)
+    evidence = result.causes[0].evidence
+    assert f"key {digest} causes it, with up to {times:g} times its overall share" in evidence
+    assert evidence.endswith("This lasts to the end of the log.")
+    assert f"up to {times:g} times its overall share" in said(result, f"Check what writes key {digest} now")
+    # Of a tenth of the records the peak is seen less sharply, but never as more than it is.
+    for seed in range(3):
+        assert 0.2 * times < peak(analysed(topic, records=30_000, seed=seed)) <= 1.1 * times
+
+
+def test_a_burst_that_is_over_is_not_called_so() -> None:
+    result = analysed(bursts(300_000, KEYS, stretches=1, length=0.05))
+    assert "lasts to the end" not in result.causes[0].evidence
+    assert " at that time" in said(result, "Check what writes key")
+
+
 def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
     result = analysed(hot_key(300_000, KEYS))
     even = tuple(MemberShare((number,), 1 / 12) for number in range(12))

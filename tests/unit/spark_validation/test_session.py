@@ -161,7 +161,7 @@ except SkewError as error:
 
 
 def test_what_pyspark_itself_misses_for_spark_connect_is_one_line(tmp_path: Path) -> None:
-    """In a process of its own, as PySpark leaves variables in the environment; it takes `-c` for its tests."""
+    """In a process of its own: PySpark leaves variables behind, and takes `-c` for its own tests."""
     script = tmp_path / "connects.py"
     script.write_text(CONNECTS)
     with socket.create_server(("127.0.0.1", 0)) as server:

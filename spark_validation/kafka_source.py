@@ -292,8 +292,9 @@ class Reader:
                 self._fail(topic, error)
         for topic in topics:
             self._group(topic)
-            cells = self._cells.pop(topic)
-            if cells.rows and topic not in self.failures:
+            # Groups of this topic may have been passed on already.
+            cells = self._cells.pop(topic, None)
+            if cells is not None and cells.rows and topic not in self.failures:
                 yield topic, cells.table()
 
     def _read(self, ranges: Sequence[Range]) -> Iterator[tuple[int, Any]]:

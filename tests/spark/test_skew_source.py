@@ -231,6 +231,16 @@ def test_a_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> No
     assert made.read(plan, tasks=1) == made.expected(plan)
 
 
+def test_groups_are_passed_on_before_they_are_too_many(topic: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if none of the last records is left to be passed on."""
+    monkeypatch.setattr(kafka_source, "MOST_HELD", 0)
+    monkeypatch.setattr(kafka_source, "_BATCH", 1)
+    made = topic(3)
+    made.send(named(range(1_000)))
+    plan = whole(made.spans())
+    assert made.read(plan, tasks=1) == made.expected(plan)
+
+
 def test_large_records_and_tombstones_are_measured(topic: Make) -> None:
     made = topic(2, max_message_bytes=str(3 * 2**20))
     client = producer(made.servers, **LARGE)

@@ -11,12 +11,16 @@ PYTEST_ARGS ?= -n 2
 VERSIONS ?= 2.8 3.3 3.6 3.9 3.9+4.0 4.0+3.9 4.0 4.1 4.3 msk-serverless redpanda confluent-cloud event-hubs
 TABLE ?=
 
+# Of PySpark, which tests run with instead of the locked one.
+SPARK ?= 4.0.0
+SPARK_VENV := .spark/$(SPARK)
+
 # Where the environment forbids Python to keep what it has compiled, each of a thousand processes compiles it all
 # again: a call of kafkaform takes three times the CPU time, and collecting the unit tests twice.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-kafka test-nightly lint format typecheck check bench mutants picture lock clean
+.PHONY: help demo test test-unit test-kafka test-spark test-nightly lint format typecheck check bench mutants picture lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -32,6 +36,14 @@ test-unit: $(READY) ## Run the unit tests: no JVM, two minutes
 
 test-kafka: $(READY) ## Run the main journeys on brokers of each version, and as services limit them: VERSIONS="3.9 redpanda"
 	@KAFKA_VERSIONS="$(VERSIONS)" KAFKAFORM_BROKERS_TABLE="$(TABLE)" $(BIN)/python -m pytest -n 0 tests/versions
+
+test-spark: $(READY) ## Run the tests on Spark with another PySpark than the locked one: SPARK=4.0.0
+	@$(BIN)/python -m venv --without-pip $(SPARK_VENV)
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet --python $(SPARK_VENV)/bin/python \
+	  install --no-deps pyspark==$(SPARK)
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	  > $$($(SPARK_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/locked.pth
+	@$(SPARK_VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not nightly" tests/spark
 
 test-nightly: $(READY) ## Run the tests that are too heavy for every change, and draw more examples of properties
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --hypothesis-profile night -m "nightly or hypothesis"
@@ -78,7 +90,7 @@ lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a pa
 	  --constraint requirements.lock $(PIN) --output-file .github/actions/kafkaform/requirements.lock
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@rm -rf $(VENV) .spark .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 
 # Made last, so that an interrupted installation is not taken for a whole one.
 $(READY): requirements.lock pyproject.toml scripts/bootstrap.sh

@@ -57,14 +57,13 @@ print(json.dumps({"seconds": time.perf_counter() - began, "keys": len(counts)}))
 
 WHOLE = """
 import json, os, sys, time
-from kafkaform.devcluster.jars.spark import connector_jars
 from spark_validation import session
 from spark_validation.job import JobSettings, run_topic
 from spark_validation.results import SkewLimits
 from spark_validation.windows import Span
 address, topic, ends, rounds = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
 spans = [Span(number, 0, end) for number, end in enumerate(ends)]
-with session.start(session.SessionSettings(tuple(connector_jars()), full=True)) as spark:
+with session.start(session.SessionSettings(full=True)) as spark:
     for _ in range(rounds):
         began = time.perf_counter()
         result = run_topic(spark, topic, spans, {"bootstrap.servers": address}, JobSettings(full=True),

@@ -18,14 +18,13 @@ import click
 
 from kafkaform.cli.main import COMMANDS, cli
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.config.client_properties.other_names import IGNORED, UNAVAILABLE
+from kafkaform.config.client_properties.other_names import IGNORED, RENAMED, UNAVAILABLE
 from kafkaform.config.client_properties.treatment import (
     Choice,
     Flag,
     Handled,
     Number,
     Refused,
-    Renamed,
     Text,
     Treatment,
     Unused,
@@ -117,15 +116,15 @@ def _row(entry: Rule | Note) -> str:
 
 
 def client_matrix() -> str:
-    """The tables of docs/clients.md: properties in three dialects, those refused, and Java names left out."""
+    """The tables of docs/clients.md: properties, those refused, and what becomes of Java's names."""
     return "\n".join(_matrix_lines()) + "\n"
 
 
 def _matrix_lines() -> Iterator[str]:
     yield "### Properties"
     yield ""
-    yield "| property (librdkafka) | values | own connections | Java (Spark) |"
-    yield "| --- | --- | --- | --- |"
+    yield "| property (librdkafka) | values | own connections |"
+    yield "| --- | --- | --- |"
     spelled = {name: alias for alias, name in ALIASES.items()}
     for property_ in PROPERTIES.values():
         name = f"`{property_.name}`"
@@ -133,7 +132,7 @@ def _matrix_lines() -> Iterator[str]:
             name += f" (or `{spelled[property_.name]}`)"
         if property_.sensitive:
             name += ", secret"
-        cells = (name, _values(property_.kind), _cell(property_.transport), _cell(property_.java))
+        cells = (name, _values(property_.kind), _cell(property_.transport))
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield "### Not allowed"
@@ -146,8 +145,12 @@ def _matrix_lines() -> Iterator[str]:
     for why, names in reasons.items():
         yield f"| {', '.join(names)} | {why} |"
     yield ""
-    yield "### Java names that are read and left out"
+    yield "### Java's names in `--command-config`"
     yield ""
+    renamed = (f"`{java}` (`{ours}`)" for java, ours in RENAMED.items() if java != ours)
+    yield f"Under another name here: {', '.join(renamed)}."
+    yield ""
+    yield "Read and left out:"
     yield ", ".join(f"`{name}`" for name in sorted(IGNORED))
 
 
@@ -167,8 +170,6 @@ def _values(kind: Kind) -> str:
 
 def _cell(treatment: Treatment) -> str:
     match treatment:
-        case Renamed():
-            return f"`{treatment.name}`"
         case Handled():
             return treatment.how
         case Unused():

@@ -243,7 +243,7 @@ def _record(kind: type, definitions: dict[str, Schema]) -> Schema:
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": [*properties],
+        "required": [field.name for field in fields(kind) if field.metadata != results.OMITTED],
         "properties": properties,
     }
 

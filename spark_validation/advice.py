@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_validation.imbalance import expected_ratio, keys_needed, likely_ratio, most_partitions
-from spark_validation.sampled_topic import LEAST_LIFT, STANDS_OUT, listed, percent, times_mean
+from spark_validation.causes_burst import BURST_PEAK, ONGOING
+from spark_validation.causes_placement import by_chance, misplaced_share, mixed_advice
+from spark_validation.imbalance import keys_needed, most_partitions
+from spark_validation.key_counts import suffix
+from spark_validation.salts import MOST_SALTS, Split, split
+from spark_validation.sampled_topic import LEAST_LIFT, STANDS_OUT, listed, named, percent, times_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from spark_validation.causes_placement import Placement
     from spark_validation.results import (
         Estimate,
         GroupResult,
@@ -21,29 +25,36 @@ if TYPE_CHECKING:
         TopicResult,
         WhatIf,
     )
+    from spark_validation.salts import Loads
 
 
 WORTH_MOVING = 0.1
 """By so much another partition count must lower the ratio, beyond the intervals, to be worth it."""
-UNPLACED = 0.25
-"""The share of records that no partitioner explains, from which predictions of other counts mean nothing."""
 _STRAYS = 0.001
 
 
-def advise(result: TopicResult, limits: SkewLimits) -> tuple[str, ...]:
+def advise(
+    result: TopicResult, limits: SkewLimits, loads: Loads, placement: Placement | None = None
+) -> tuple[str, ...]:
     """Sentences that follow from a result, the most telling cause's first.
 
     Args:
         result: With its causes.
         limits: The topic's policy; advice aims at a ratio of 1.5 where it has none.
+        loads: By records and by bytes, what `salts.partition_loads` returns.
+        placement: Who placed the keys; None where that is not known.
     """
     names = [cause.name for cause in result.causes]
     if "empty" in names:
         return ()
     partitions = list(_partitions(result, limits))
-    found = [sentence for cause in result.causes for sentence in _of(result, cause, limits, partitions)]
+    found = [
+        sentence
+        for cause in result.causes
+        for sentence in _of(result, cause, limits, partitions, loads, placement)
+    ]
     if limits.max_key_share is not None and not {"hot_keys", "few_keys"} & set(names):
-        found += _over_policy(result, limits)
+        found += _over_policy(result, limits, loads)
     found += _another_partitioner(result, names)
     found += partitions
     for group in result.groups:
@@ -51,11 +62,18 @@ def advise(result: TopicResult, limits: SkewLimits) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of(result: TopicResult, cause: SkewCause, limits: SkewLimits, partitions: list[str]) -> Iterator[str]:
+def _of(
+    result: TopicResult,
+    cause: SkewCause,
+    limits: SkewLimits,
+    partitions: list[str],
+    loads: Loads,
+    placement: Placement | None,
+) -> Iterator[str]:
     """Sentences for one cause; `partitions` are those on other partition counts."""
     match cause.name:
         case "hot_keys":
-            yield from _hot(result, limits, partitions)
+            yield from _hot(result, limits, partitions, loads)
         case "bursty":
             yield from burst_advice(result, cause)
         case "few_keys":
@@ -63,9 +81,9 @@ def _of(result: TopicResult, cause: SkewCause, limits: SkewLimits, partitions: l
         case "null_keys":
             yield from _nulls(result)
         case "mixed_partitioners":
-            yield from _mixed(result)
+            yield from mixed_advice(result, placement)
         case "repartitioned":
-            yield from _repartitioned(result)
+            yield from _repartitioned(result, placement)
         case _:
             return
 
@@ -78,22 +96,26 @@ def _target(limits: SkewLimits) -> float:
     return limits.max_partition_ratio or REACHABLE_RATIO
 
 
-def _hot(result: TopicResult, limits: SkewLimits, partitions: list[str]) -> Iterator[str]:
+def _hot(result: TopicResult, limits: SkewLimits, partitions: list[str], loads: Loads) -> Iterator[str]:
     by, target = limits.by, _target(limits)
     if _ratio(result, by).value <= target < _ratio(result, "bytes").value:
         by = "bytes"
     keys = hottest(result, by)
     key_share = limits.max_key_share if by == limits.by else None
-    yield from salt_advice(result, keys, by, ratio=target, key_share=key_share)
+    yield from _empty_key(keys, by)
+    yield from salt_advice(result, keys, loads, by, ratio=target, key_share=key_share)
     if keys and not partitions:
         yield from futile_partitions(result, keys[0], by, ratio=target)
 
 
-def _over_policy(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
+def _over_policy(result: TopicResult, limits: SkewLimits, loads: Loads) -> Iterator[str]:
     """Sentences on keys that make no skew, and yet have a larger share than the policy allows."""
     key_share = limits.max_key_share or 1.0
     over = [key for key in hottest(result, limits.by) if share_of(key, limits.by) > key_share]
-    yield from salt_advice(result, over, limits.by, ratio=_target(limits), key_share=key_share)
+    if over:
+        yield from _empty_key(over, limits.by)
+        ratio = max(_target(limits), _ratio(result, limits.by).value)
+        yield from salt_advice(result, over, loads, limits.by, ratio=ratio, key_share=key_share)
 
 
 def _few(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
@@ -116,61 +138,30 @@ def _nulls(result: TopicResult) -> Iterator[str]:
     )
 
 
-def _misplaced(result: TopicResult) -> float:
-    return 1 - result.partitioners.get("murmur2", 1.0)
-
-
-def _mixed(result: TopicResult) -> Iterator[str]:
-    foreign = _foreign(result)
-    moved = percent(_misplaced(result))
-    if foreign == "crc32":
-        yield (
-            "Set `partitioner=murmur2_random`, which matches Java's default, in every librdkafka client that "
-            f"writes to this topic: {moved} of the records with a key are on other partitions now. The order "
-            "of their keys breaks once, at the switch."
-        )
-    elif foreign == "fnv1a":
-        yield (
-            "Configure a murmur2 partitioner, which matches Java's default, in the Sarama clients that write "
-            f"to this topic: {moved} of the records with a key are on other partitions now. The order of "
-            "their keys breaks once, at the switch."
-        )
-    else:
-        yield (
-            f"Find the producers of the {moved} of the records with a key that murmur2 does not explain: "
-            "they set `partitioner.ignore.keys`, use a custom partitioner class, or set the partition."
-        )
-
-
-def _foreign(result: TopicResult) -> str:
-    """The partitioner, other than murmur2, that fits most beyond chance."""
-    chance = 1 / max(1, len(result.partitions))
-    beyond = {
-        name: fit - chance
-        for name, fit in result.partitioners.items()
-        if name not in {"murmur2", "other"} and fit - chance > chance * _misplaced(result)
-    }
-    return max(beyond, key=lambda name: beyond[name], default="other")
-
-
 def _another_partitioner(result: TopicResult, names: list[str]) -> Iterator[str]:
     """For a topic that one partitioner, not Java's, places: what keeps it so."""
-    if "mixed_partitioners" in names or len(result.partitions) <= 1 or _misplaced(result) < _STRAYS:
+    count = len(result.partitions)
+    misplaced = 1 - result.partitioners.get("murmur2", 1.0)
+    if {"mixed_partitioners", "repartitioned"} & {*names} or count <= 1 or misplaced < _STRAYS:
+        return
+    if by_chance(result.distinct_keys.value, count):
         return
     for name, setting in (("crc32", "consistent_random"), ("fnv1a", "fnv1a_random")):
         if 1 - result.partitioners.get(name, 0.0) < _STRAYS:
             yield (
-                f"Keep every producer on the same partitioner (librdkafka's `{setting}`), or move all of "
-                f"them to murmur2 at once: a Java producer with its default partitioner would put "
-                f"{percent(_misplaced(result))} of these records on other partitions."
+                f"Keep every producer on the same partitioner (librdkafka's `{setting}`): a Java "
+                f"producer with its default partitioner would put {percent(misplaced)} of these records on "
+                "other partitions."
             )
             return
 
 
-def _repartitioned(result: TopicResult) -> Iterator[str]:
+def _repartitioned(result: TopicResult, placement: Placement | None) -> Iterator[str]:
+    known = placement.repartition if placement else None
+    misplaced = known.misplaced if known else misplaced_share(result)
     yield (
         f"Until retention has removed the records from before the increase, read these completely before "
-        f"the newer ones wherever the order of a key matters: {percent(_misplaced(result))} of the records "
+        f"the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
         f"with a key are not on the partition that their key has now."
     )
 
@@ -178,25 +169,22 @@ def _repartitioned(result: TopicResult) -> Iterator[str]:
 def _partitions(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     """The count with the least predicted ratio, if that is lower than the present one for sure.
 
-    Where earlier placements made the present ratio, the prediction for the present count is what another
-    count has to beat.
+    The prediction for the present count is what another count has to beat; and it must reach the goal.
     """
     count = len(result.partitions)
 
     def ratio(case: WhatIf) -> Estimate:
         return case.byte_max_mean_ratio if limits.by == "bytes" else case.max_mean_ratio
 
-    names = {cause.name for cause in result.causes}
-    replaced = bool({"repartitioned", "mixed_partitioners"} & names)
-    if result.partitioners.get("other", 0.0) > UNPLACED and "repartitioned" not in names:
-        return
     predicted = [ratio(case) for case in result.what_if if case.partitions == count]
-    present = predicted[0] if replaced and predicted else _ratio(result, limits.by)
+    present = predicted[0] if predicted else _ratio(result, limits.by)
     larger = [case for case in result.what_if if case.partitions > count]
     if not larger:
         return
     best = min(larger, key=lambda case: (round(ratio(case).value, 2), case.partitions))
     lowest = ratio(best)
+    if lowest.value > _target(limits):
+        return
     if lowest.high < present.low and lowest.value <= present.value - WORTH_MOVING:
         yield (
             f"Of the counts tried, {best.partitions} partitions have the lowest ratio by {limits.by}: "
@@ -224,70 +212,9 @@ def _consumers(result: TopicResult, group: GroupResult) -> Iterator[str]:
         )
 
 
-MOST_SALTS = 1_000
-"""More salts than this for one key are no advice: who reads the key must read as many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Salts:
-    """A split of frequent keys into salts.
-
-    Attributes:
-        counts: For each key, into how many salts.
-        ratio: What the fullest partition then is over the mean, in nine of ten cases at most.
-    """
-
-    counts: tuple[int, ...]
-    ratio: float
-
-
-def salts(
-    shares: Sequence[float], rest: float, partitions: int, *, ratio: float, key_share: float | None = None
-) -> Salts | None:
-    """The fewest salts with which a topic keeps a ratio, and each salted key a share.
-
-    Keys of shares s_k are split so that all salts are nearly alike: m_k = ceil(s_k / u) of share u at most.
-    With S the sum of s_k and M of m_k, these M salts fall on partitions as equal keys do, so that in nine of
-    ten cases the fullest partition has no more than L(M) times their mean (imbalance.likely_ratio). What is
-    left has the ratio `rest` (R'). The largest sum is at most the sum of the largest:
-
-        ratio <= S max(m_k u) / s_k L(M) + (1 - S) R'
-
-    and u is made smaller until this is kept; then u <= key_share is kept too.
-
-    Args:
-        shares: Of the keys, 0 to 1.
-        rest: The ratio of the topic without them.
-        partitions: Its partition count.
-        ratio: The largest ratio allowed.
-        key_share: The largest share of one key allowed.
-
-    Returns:
-        None where no number of salts suffices: the rest alone is too uneven.
-    """
-    salted = sum(shares)
-    unsalted = (1 - salted) * rest
-    if salted + unsalted >= ratio:
-        return None
-    unit = min(max(shares), key_share or 1.0)
-    while True:
-        counts = tuple(max(1, math.ceil(share / unit - 1e-9)) for share in shares)
-        largest = max(share / count for share, count in zip(shares, counts, strict=True))
-        # Salts of unequal size count as so many of the largest, which are more than there are.
-        alike = max(1, math.floor(salted / largest))
-        reached = salted * likely_ratio(alike, partitions) + unsalted
-        if reached <= ratio:
-            return Salts(counts, reached)
-        if max(counts) >= MOST_SALTS:
-            return None
-        # One salt more for the largest key, or a twentieth where there are many.
-        unit = largest * min(max(counts) / (max(counts) + 1), 0.95)
-
-
 REACHABLE_RATIO = 1.5
 """The ratio that advice aims at where no policy says another."""
 _NAMED = 3
-_BURST_PEAK = 2.0
 
 
 def hottest(result: TopicResult, by: str) -> list[HotKeyResult]:
@@ -312,71 +239,90 @@ def share_of(key: HotKeyResult, by: str) -> float:
 
 def burst_advice(result: TopicResult, cause: SkewCause) -> Iterator[str]:
     """Name what to look at: the key in the evidence, or the partition if it names none."""
+    when = "now" if ONGOING in cause.evidence else "at that time"
     for key in result.hot_keys:
-        if key.key_hash in cause.evidence:
-            peak = f", up to {key.peak:.1f} times its overall share" if key.peak >= _BURST_PEAK else ""
+        if named(key) in cause.evidence.lower():
+            peak = f", up to {key.peak:.3g} times its overall share" if key.peak >= BURST_PEAK else ""
             yield (
-                f"Check what writes key {key.key_hash} at that time: spread its writes over time, or size "
+                f"Check what writes {named(key)} {when}: spread its writes over time, or size "
                 f"consumers for its share during the burst{peak}."
             )
             return
-    yield "Check what is written to that partition at that time: no single frequent key explains the burst."
+    yield f"Check what is written to that partition {when}: no single frequent key explains the burst."
 
 
 def salt_advice(
-    result: TopicResult, keys: list[HotKeyResult], by: str, *, ratio: float, key_share: float | None
+    result: TopicResult,
+    keys: list[HotKeyResult],
+    loads: Loads,
+    by: str,
+    *,
+    ratio: float,
+    key_share: float | None,
 ) -> Iterator[str]:
-    """Into how many salts keys must be split to keep a ratio, and a share of each key.
-
-    As few salts in all as suffice, whichever number of the largest keys they take; see salts for the
-    formula.
-    """
+    """Into which salts keys must be split to keep a ratio, and a share of each key; see `salts.split`."""
     shares = [share_of(key, by) for key in keys]
-    over = sum(1 for share in shares if key_share is not None and share > key_share)
+    over = key_share is not None and any(share > key_share for share in shares)
     imbalance = result.by_bytes if by == "bytes" else result.by_records
-    if not keys or (imbalance.max_mean_ratio.value <= ratio and not over):
+    if imbalance.max_mean_ratio.value <= ratio and not over:
         return
+    everything, salted = loads[by]
+    chosen = [(key, salted[key.key_hash]) for key in keys if key.key_length and key.key_hash in salted]
+    # Records with an empty key are advised to be sent without a key: then they are spread evenly.
+    for key in keys:
+        if not key.key_length and key.key_hash in salted:
+            own = salted[key.key_hash].loads
+            everything = everything - own + own.sum() / len(own)
     aim = f"a ratio of {ratio:g} by {by}" + (f" and a key share of {percent(key_share)}" if key_share else "")
-    best: Salts | None = None
-    for number in range(max(1, over), len(keys) + 1):
-        rest = ratio_without(result, keys[:number], by)
-        split = salts(shares[:number], rest, len(result.partitions), ratio=ratio, key_share=key_share)
-        if split is not None and (best is None or sum(split.counts) < sum(best.counts)):
-            best = split
-    if best is None:
-        yield (
-            f"Splitting the {len(keys)} most frequent keys is not enough for {aim}: without them, the "
-            f"fullest partition still has {times_mean(ratio_without(result, keys, by))}."
-        )
-        return
-    split_keys = [(key, many) for key, many in zip(keys, best.counts, strict=False) if many > 1]
-    parts = [f"{key.key_hash} into {many}" for key, many in split_keys]
-    more = split_keys[_NAMED:]
-    if len(more) > 1:
-        parts[_NAMED:] = [f"the next {len(more)} into {more[-1][1]} to {more[0][1]}"]
-    noun = "keys" if len(parts) > 1 else "key"
-    yield (
-        f"To stay within {aim}, split {noun} {listed(parts)} salts: the fullest partition then has at most "
-        f"{times_mean(best.ratio)} in nine out of ten cases; order is kept only within a salt."
+    found = split(everything, [own for _, own in chosen], ratio=ratio, key_share=key_share)
+    if found is None:
+        yield _beyond_salts([key for key, _ in chosen], by, aim)
+    elif found.salts:
+        yield _split_sentence([key for key, _ in chosen], found, aim, result)
+
+
+def _beyond_salts(keys: list[HotKeyResult], by: str, aim: str) -> str:
+    finer = "choose a finer key for all, such as one with a second field"
+    if not keys:
+        return f"For {aim}, {finer}: no single key is worth splitting."
+    own = f"{percent(share_of(keys[0], by))} of the {by}"
+    return (
+        f"Splitting frequent keys is not enough for {aim}, or would take more than {MOST_SALTS} salts: give "
+        f"{named(keys[0])} ({own}) a topic of its own, or {finer}."
     )
 
 
-def ratio_without(result: TopicResult, keys: list[HotKeyResult], by: str) -> float:
-    """The ratio of what is left without some keys.
+def _split_sentence(keys: list[HotKeyResult], found: Split, aim: str, result: TopicResult) -> str:
+    known = result.what_if_withheld is None
+    divided = [(keys[number], chosen) for number, chosen in found.suffixes.items()]
+    parts: list[str] = []
+    for key, chosen in divided[:_NAMED]:
+        noun = "" if parts else " salts"
+        suffixes = f" ({listed([suffix(number) for number in chosen])})" if known else ""
+        parts.append(f"{named(key)} into {len(chosen)}{noun}{suffixes}")
+    counts = [len(chosen) for _, chosen in divided[_NAMED:]]
+    if counts:
+        parts.append(f"{len(counts)} more keys into {min(counts)} to {max(counts)} each")
+    if known:
+        how = ", by appending these suffixes, chosen to lead to different partitions"
+        if counts:
+            how += " (choose those of the other keys likewise, by partitioner(key + suffix))"
+    else:
+        how = ", by suffixes that their partitioner puts on different partitions, the emptiest first"
+    return (
+        f"To stay within {aim}, split {listed(parts)}{how}: the fullest then has {times_mean(found.ratio)}. "
+        "Order is kept only within a salt."
+    )
 
-    Where one of them lies on several partitions, its part on each is not known: then that of equal keys.
-    """
-    if any(len(key.partitions) > 1 for key in keys):
-        return expected_ratio(max(1.0, result.distinct_keys.value - len(keys)), len(result.partitions))
-    loads = {
-        partition.partition: (partition.byte_share if by == "bytes" else partition.share).value
-        for partition in result.partitions
-    }
+
+def _empty_key(keys: list[HotKeyResult], by: str) -> Iterator[str]:
+    """For a frequent key of no bytes, which nobody means."""
     for key in keys:
-        for partition in key.partitions:
-            loads[partition] = max(0.0, loads[partition] - share_of(key, by))
-    total = sum(loads.values())
-    return max(loads.values()) * len(loads) / total if total > 0 else 1.0
+        if not key.key_length:
+            yield (
+                f"An empty key is a key: its {percent(share_of(key, by))} of the {by} are on one partition. "
+                "Producers that mean no key should send null; such records are spread over all partitions."
+            )
 
 
 def futile_partitions(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:
@@ -387,6 +333,6 @@ def futile_partitions(result: TopicResult, key: HotKeyResult, by: str, *, ratio:
         return
     bounds = [f"{share * many:.1f} on {many}" for many in dict.fromkeys((counts[0], counts[-1]))]
     yield (
-        f"More partitions will not help: key {key.key_hash} stays on one of them, and alone gives it this "
+        f"More partitions will not help: {named(key)} stays on one of them, and alone gives it this "
         f"many times the mean by {by}: {listed(bounds)} partitions."
     )

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_validation import estimates
+from spark_validation import causes_burst, estimates
 from spark_validation.advice import advise
+from spark_validation.causes_placement import placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
+from spark_validation.predictions import what_if, withheld
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
@@ -25,12 +27,15 @@ from spark_validation.results import (
     SkewLimits,
     TopicResult,
 )
+from spark_validation.salts import partition_loads
+from spark_validation.sampled_topic import MEASURES, SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_validation.key_counts import CountsLayout, KeyCounts
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import SamplePlan
 
 
@@ -88,6 +93,7 @@ def analyse(
     since_ms: int | None = None,
     precision: float | None = None,
     notes: Sequence[str] = (),
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
@@ -102,11 +108,13 @@ def analyse(
         since_ms: From when on records were read, in milliseconds since 1970; None for all.
         precision: The wanted half width of the interval of a share; None if none was asked for.
         notes: What was met while reading; what the counts show is added.
+        partition_changes: Reads the changes of the topic's partition count that were recorded; called where
+            records lie as no partitioner puts them now.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
     """
-    weighting = Weighting.of(plan)
+    weighting = Weighting.of(plan, counts.records)
     partitions = estimates.partitions(counts, plan, weighting)
     hot = estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
@@ -137,14 +145,23 @@ def analyse(
         partitioners=_partitioners(counts),
         hot_keys=hot,
         what_if=tuple(
-            estimates.what_if(count, placement, counts, weighting)
+            what_if(count, placement, counts, weighting)
             for count, placement in sorted(counts.placements.items())
         ),
         groups=tuple(assign(group, shares) for group in groups),
     )
-    causes = diagnose(result, counts, plan, layout)
-    result = replace(result, causes=causes, diagnosis=causes[0].name)
-    return replace(result, advice=advise(result, limits))
+    changes = partition_changes() if partition_changes is not None and len(counts.misfits) else ()
+    topic = SampledTopic(result, counts, plan, layout, tuple(changes))
+    placed = placement(topic)
+    if result.what_if and (reason := withheld(topic, placed, weighting)):
+        topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
+    peaks = causes_burst.peaks(topic)
+    hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
+    topic = replace(topic, result=replace(topic.result, hot_keys=hot))
+    causes = diagnose(topic, placed)
+    result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
+    loads = {by: partition_loads(topic, by) for by in MEASURES}
+    return replace(result, advice=advise(result, limits, loads, placed))
 
 
 def needed(

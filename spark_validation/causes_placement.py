@@ -1,4 +1,4 @@
-"""Keys placed in two ways: by several partitioners, or by an earlier, smaller partition count."""
+"""Who placed the keys: partitioners now and earlier, on the present partition count and on earlier ones."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation.hashing import PARTITIONERS, Int64s
-from spark_validation.key_counts import NEVER
+from spark_validation.hashing import PARTITIONERS
+from spark_validation.key_counts import MISFIT_COLUMNS, NEVER
 from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import SampledTopic, listed, percent, utc
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats
+    from collections.abc import Iterator
+
+    from spark_validation.key_counts import Bools, Floats
+    from spark_validation.results import TopicResult
+    from spark_validation.sampled_topic import PartitionChange
 
 
 WORTH_NAMING = 0.001
@@ -25,6 +29,11 @@ LEAST_ASCRIBED = 0.05
 """The share of the misplaced records from which a partitioner is one of those at work."""
 SHARED_RECORDS = 0.02
 """From this share of records on, keys on several partitions say that keys do not decide the partition."""
+FEWEST_KEYS = 8
+"""So many keys do not lie by chance where a partitioner or an earlier count puts them."""
+UNLIKELY = 0.01
+"""A coincidence of this probability is none."""
+_RECORDS = MISFIT_COLUMNS.index("records")
 NAMES = {
     "murmur2": "murmur2 (Java's default)",
     "crc32": "CRC32 (librdkafka's default)",
@@ -59,8 +68,10 @@ class PartitionerMix:
         return set(self.shares) == {"other"}
 
 
-def partitioner_mix(topic: SampledTopic) -> PartitionerMix | None:
+def partitioner_mix(topic: SampledTopic, first: int = 0) -> PartitionerMix | None:
     """Estimate who placed the records; None where none has a key, or there is one partition.
+
+    Only partitions from number `first` on are looked at: no earlier partition count placed records there.
 
     A record of one partitioner lies where another would put it too by chance, with q = 1 / partitions. If
     f of the records lie where the main partitioner puts them, f = a + (1 - a) q for its share a, so that
@@ -69,35 +80,34 @@ def partitioner_mix(topic: SampledTopic) -> PartitionerMix | None:
     is judged by the median over partitions of their fit, since by chance one frequent key may fit, but only
     on its own partition.
     """
-    keyed = float(topic.weighted(topic.keyed).sum())
+    keyed = float(topic.weighted(topic.keyed)[first:].sum())
     if topic.partitions < 2 or keyed <= 0:
         return None
     fits = {
-        name: float(topic.weighted(topic.counts.fits[number]).sum()) / keyed
+        name: float(topic.weighted(topic.counts.fits[number])[first:].sum()) / keyed
         for number, name in enumerate(PARTITIONERS)
     }
     shared = topic.counts.shared_records / float(topic.keyed.sum())
     for name, fit in fits.items():
         if 1 - fit < WORTH_NAMING:
             return PartitionerMix(name, 1 - fit, {name: 1.0}, shared)
-    none = float(topic.weighted(topic.counts.fits_none).sum()) / keyed
-    main, shares = _shares(fits, _beyond_chance(topic), none, 1 / topic.partitions)
+    none = float(topic.weighted(topic.counts.fits_none)[first:].sum()) / keyed
+    other = min(1.0, none * _chance_of_none(topic))
+    main, shares = _shares(fits, _beyond_chance(topic, first), other, 1 / topic.partitions)
     return PartitionerMix(main, 1 - fits[main], shares, shared)
 
 
 def _shares(
-    fits: dict[str, float], beyond: dict[str, float], none: float, chance: float
+    fits: dict[str, float], beyond: dict[str, float], other: float, chance: float
 ) -> tuple[str, dict[str, float]]:
     """Return the main partitioner, and the share of each.
 
     Args:
         fits: The share of records that lie where each partitioner puts them.
         beyond: For those that fit more than chance, by how much.
-        none: The share of records that lie where none puts them.
+        other: The share of records that no known partitioner placed.
         chance: 1 / partitions: what a partitioner fits of the records of another.
     """
-    # Of the records of no known partitioner, a chance part fits one of them.
-    other = min(1.0, none / (1 - chance) ** len(PARTITIONERS))
     main = "murmur2" if "murmur2" in beyond else max(fits, key=lambda name: fits[name])
     if main not in beyond and other >= LEAST_ASCRIBED:
         return main, {"other": 1.0}
@@ -115,11 +125,22 @@ def _shares(
     return main, shares | ({"other": other} if other else {})
 
 
-def _beyond_chance(topic: SampledTopic) -> dict[str, float]:
+def _chance_of_none(topic: SampledTopic) -> float:
+    """Return how many records of no known partitioner there are for one that none puts where it lies.
+
+    Of many keys, a chance part lies where one of them puts it too; of a few, what was seen is all.
+    """
+    records = topic.counts.misfits[:, _RECORDS].astype(np.float64)
+    if not len(records) or float(records.sum()) ** 2 / float((records**2).sum()) < FEWEST_KEYS:
+        return 1.0
+    return 1 / (1 - 1 / topic.partitions) ** len(PARTITIONERS)
+
+
+def _beyond_chance(topic: SampledTopic, first: int) -> dict[str, float]:
     """For each partitioner that fits more than chance has it, by how much: the median over partitions."""
     records = topic.keyed.sum(axis=1)
-    filled = records >= min(100.0, float(np.median(records)))
-    filled &= records > 0
+    filled = records >= min(100.0, float(np.median(records[first:])))
+    filled &= (records > 0) & (np.arange(topic.partitions) >= first)
     chance = 1 / topic.partitions
     found = {}
     for number, name in enumerate(PARTITIONERS):
@@ -149,39 +170,198 @@ def _effective_keys(topic: SampledTopic) -> Floats:
     return np.asarray(1 / np.maximum(squares, 1e-12), dtype=np.float64)
 
 
-def mixed_cause(topic: SampledTopic, found: PartitionerMix) -> SkewCause | None:
+MOSTLY = 0.9
+"""From this part of the records of no known partitioner on, the partitions that have them are named."""
+ENOUGH = 10.0
+"""Misplaced records that are to be expected of later windows, for their absence to mean anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Who places the records of the newest part of the log.
+
+    Attributes:
+        main: The partitioner that explains most of them.
+        known: The share that another known partitioner placed, corrected for chance.
+        other: The share that no known partitioner placed, likewise.
+        certain: Whether what is not there would be there if it had gone on: the newest part is long enough.
+        ended: For each partition where it can be seen, what was misplaced before the newest part ends there.
+    """
+
+    main: str
+    known: float
+    other: float
+    certain: bool
+    ended: tuple[Step, ...]
+
+    @property
+    def single(self) -> bool:
+        """Return whether one partitioner explains them all."""
+        return not self.known and not self.other
+
+
+def _newest(topic: SampledTopic, first: int) -> Newest | None:
+    """Look at the newest part of the log; None where no record has a key, or there is one partition."""
+    wrong = (topic.keyed - topic.counts.fits)[:, first:]
+    keyed = topic.keyed[first:]
+    by_replicate, of_each = keyed.sum(axis=0), wrong.sum(axis=1)
+    filled = np.flatnonzero(by_replicate)
+    if not len(filled) or topic.partitions < 2:
+        return None
+    # After the last replicate that has misplaced records, all are newest.
+    until = [
+        int(np.flatnonzero(errors >= WORTH_NAMING * by_replicate.clip(1))[-1:].sum())
+        if errors.sum() >= WORTH_NAMING * by_replicate.sum()
+        else -1
+        for errors in of_each
+    ]
+    number = min(range(len(until)), key=lambda index: (until[index], of_each[index, filled[-1]]))
+    begin = min(until[number] + 1, int(filled[-1]))
+    read = float(by_replicate[begin:].sum())
+    misplaced = float(of_each[number, begin:].sum()) / read
+    none = float(topic.counts.fits_none[first:, begin:].sum()) / read
+    other = min(1.0, none * _chance_of_none(topic))
+    foreign = min(1.0, misplaced / (1 - 1 / topic.partitions))
+    # Of the records of no known partitioner some lie by chance where another one puts them.
+    known = foreign - other if foreign - other >= 2 * LEAST_ASCRIBED * foreign else 0.0
+    before = float(of_each[number, :begin].sum()) / max(1.0, float(by_replicate[:begin].sum()))
+    return Newest(
+        list(PARTITIONERS)[number],
+        known if known >= WORTH_NAMING else 0.0,
+        other if other >= WORTH_NAMING else 0.0,
+        misplaced >= WORTH_NAMING or before * read >= ENOUGH,
+        _steps(topic, first, topic.partitions, topic.keyed - topic.counts.fits[number]) or (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Who placed the keys of a topic.
+
+    Attributes:
+        mix: The partitioners that placed records on the present partition count; None where none did.
+        newest: Those of the newest part of the log; None where there is none.
+        repartition: The earlier partition counts that placed the others; None where there is none.
+        unknown: The share of records with a key that no known partitioner placed, on this or an earlier
+            partition count, corrected for chance.
+        unknown_now: The same of the newest part of the log.
+        strays: The partitions that have nearly all of these, where they are few; else empty.
+    """
+
+    mix: PartitionerMix | None
+    newest: Newest | None
+    repartition: Repartition | None
+    unknown: float
+    unknown_now: float
+    strays: tuple[int, ...]
+
+    @property
+    def mixed_now(self) -> bool:
+        """Return whether two known partitioners are at work in the newest part of the log."""
+        return self.newest is not None and self.newest.known > 0
+
+    @property
+    def ended(self) -> bool:
+        """Return whether one partitioner alone is at work since records were placed otherwise."""
+        return self.newest is not None and self.newest.single and self.newest.certain
+
+
+def placement(topic: SampledTopic) -> Placement:
+    """Find who placed the keys."""
+    repartition = find_repartition(topic)
+    first = repartition.increases[-1].earlier if repartition else 0
+    if not topic.keyed[first:].any():
+        # Nothing was written since the increase: earlier records say who is at work.
+        first = 0
+    mix, newest = partitioner_mix(topic, first), _newest(topic, first)
+    keyed = float(topic.weighted(topic.keyed).sum())
+    if mix is None or newest is None or keyed <= 0:
+        return Placement(None, None, None, 0.0, 0.0, ())
+    strange = topic.weighted(topic.counts.fits_none)
+    unexplained = 1 - repartition.explains if repartition else 1.0
+    unknown = min(1.0, float(strange.sum()) / keyed * _chance_of_none(topic)) * unexplained
+    strays = _strays(topic, strange) if repartition is None and not mix.unknown else ()
+    return Placement(
+        mix,
+        newest,
+        repartition,
+        unknown if unknown >= WORTH_NAMING else 0.0,
+        newest.other if repartition is None or first else 0.0,
+        strays if unknown >= WORTH_NAMING else (),
+    )
+
+
+def _strays(topic: SampledTopic, strange: Floats) -> tuple[int, ...]:
+    """The few partitions with nearly all records of no known partitioner; empty where they are not few."""
+    order = np.argsort(-strange, kind="stable")
+    so_far = strange[order].cumsum()
+    few = int(np.searchsorted(so_far, MOSTLY * so_far[-1])) + 1
+    return tuple(sorted(order[:few].tolist())) if few <= max(1, topic.partitions // 4) else ()
+
+
+def by_chance(keys: float, partitions: int, partitioners: int = 1) -> bool:
+    """Return whether so few keys may by chance lie where some partitioners put them."""
+    each = 1 - (1 - 1 / partitions) ** partitioners
+    return float(len(PARTITIONERS) * each ** max(0.0, keys)) > UNLIKELY
+
+
+def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
     """The cause, if records were placed by more than one partitioner."""
-    if found.single:
+    mix = found.mix
+    if mix is None or mix.single:
         return None
     chance = percent(1 / topic.partitions)
     keys = topic.counts.shared_keys
     shared = f"{keys:,} sampled keys are on several partitions" if keys > 1 else (
         "one sampled key is on several partitions" if keys else "no sampled key is on several partitions"
     )  # fmt: skip
-    if found.unknown:
-        if found.shared < SHARED_RECORDS:
+    if mix.unknown:
+        if mix.shared < SHARED_RECORDS:
             return None
         return SkewCause(
             "mixed_partitioners",
             f"No known partitioner explains where the records are: murmur2, CRC32 and FNV-1a each fit no "
-            f"more of them than chance would ({chance}), and {shared}, which have {percent(found.shared)} of "
+            f"more of them than chance would ({chance}), and {shared}, which have {percent(mix.shared)} of "
             f"the records with a key: producers ignore the key or choose partitions themselves.",
         )
     shares = [
         f"{NAMES[name]} {percent(share)}" if name in NAMES else f"an unknown partitioner {percent(share)}"
-        for name, share in found.shares.items()
+        for name, share in mix.shares.items()
     ]
+    explains = None
+    if found.strays and topic.skewed("records"):
+        strange = topic.weighted(topic.counts.fits_none) * _chance_of_none(topic)
+        explains = topic.explained(strange, "records")
     return SkewCause(
         "mixed_partitioners",
-        f"{percent(found.misplaced)} of the records with a key are not where "
-        f"{NAMES[found.main]} puts them; corrected for chance ({chance}), the records were placed by: "
-        f"{listed(shares)}; {shared}{_until(topic, found)}.",
+        f"{percent(mix.misplaced)} of the records with a key are not where "
+        f"{NAMES[mix.main]} puts them; corrected for chance ({chance}), the records were placed by: "
+        f"{listed(shares)}; {_where(found)}{shared}{_until(topic, found)}.",
+        explains,
     )
 
 
-def _until(topic: SampledTopic, found: PartitionerMix) -> str:
-    """Say in which part of the log the misplaced records lie."""
-    number = list(PARTITIONERS).index(found.main)
+def _where(found: Placement) -> str:
+    if not found.strays or "other" not in (found.mix.shares if found.mix else ()):
+        return ""
+    return f"the records of the unknown partitioner are on {_partitions(found.strays)}; "
+
+
+def _partitions(numbers: tuple[int, ...]) -> str:
+    return f"partition{'s' if len(numbers) > 1 else ''} {listed([str(number) for number in numbers])}"
+
+
+def _until(topic: SampledTopic, found: Placement) -> str:
+    """Say in which part of the log the misplaced records lie, and whether that has ended."""
+    newest = found.newest
+    if newest is not None and found.ended:
+        return (
+            f"; this ended{_between(topic, newest.ended)}: all newer records are where {NAMES[newest.main]} "
+            f"puts them"
+        )
+    if found.mix is None or newest is None:
+        return ""
+    number = list(PARTITIONERS).index(found.mix.main)
     misplaced = (topic.keyed - topic.counts.fits[number]).sum(axis=0)
     parts = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
     replicates = topic.layout.replicates
@@ -191,39 +371,119 @@ def _until(topic: SampledTopic, found: PartitionerMix) -> str:
     return f"; such records are in parts {first} to {last} of {replicates} equal parts of the log"
 
 
-def note(topic: SampledTopic, found: PartitionerMix | None) -> str:
-    """Sentence on a topic whose keys one partitioner, but not Java's, places; empty for others."""
-    if found is None:
+def _between(topic: SampledTopic, steps: tuple[Step, ...]) -> str:
+    """Say between which times and offsets records end."""
+    if not steps:
         return ""
-    if found.single and found.main != "murmur2":
+    low = [time for step in steps if (time := int(topic.counts.first_ms[step.partition, step.last])) < NEVER]
+    high = [time for step in steps if (time := int(topic.counts.first_ms[step.partition, step.next])) < NEVER]
+    text = ""
+    if low and high and _in_order(topic):
+        # Producers may not all have changed at the same time.
+        begin, end = max(low), min(high)
+        begin, end = (begin, end) if begin <= end else (end, max(high))
+        text = f" between {utc(begin, within=end - begin)} and {utc(end, within=end - begin)}"
+    return f"{text} ({_offsets(steps)})"
+
+
+def mixed_advice(result: TopicResult, found: Placement | None) -> Iterator[str]:
+    """Sentences on several partitioners: only those at work now are to be changed."""
+    misplaced = percent(found.mix.misplaced if found and found.mix else misplaced_share(result))
+    if found is not None and found.ended:
+        yield (
+            "No producer needs to change. Until retention has removed the older records, read these "
+            f"completely before the newer ones wherever the order of a key matters: {misplaced} of the "
+            "records with a key are not on the partition that their key has now."
+        )
+        return
+    if found is None or found.mix is None or found.mix.unknown:
+        yield (
+            f"Find the producers of the {misplaced} of the records with a key that murmur2 does not explain: "
+            "they set `partitioner.ignore.keys`, use a custom partitioner class, or set the partition."
+        )
+        return
+    if not found.newest or not found.newest.certain:
+        yield (
+            "The newest records are too few to show whether several partitioners are still at work: read "
+            "more records, or only new ones (`--since`), before any producer is changed."
+        )
+        return
+    if found.unknown_now:
+        share = percent(found.unknown)
+        if found.strays:
+            yield (
+                f"Find the producer that sets {_partitions(found.strays)} itself for {share} of the records "
+                "with a key, and let it leave the partition to its partitioner."
+            )
+        else:
+            yield (
+                f"Find the producers of the {share} of the records with a key that no known partitioner "
+                "explains: they set `partitioner.ignore.keys`, use a custom partitioner class, or set the "
+                "partition."
+            )
+    if not found.mixed_now:
+        return
+    foreign = next((name for name in found.mix.shares if name not in {"murmur2", "other"}), None)
+    if foreign is None or by_chance(result.distinct_keys.value, len(result.partitions), len(PARTITIONERS)):
+        return
+    setting, clients = _SETTINGS[foreign]
+    if "murmur2" in found.mix.shares:
+        yield (
+            f"{setting} {clients} to this topic: {misplaced} of the records with a key are on other "
+            "partitions now. The order of their keys breaks once, at the switch."
+        )
+    else:
+        yield (
+            f"Configure the same partitioner in every producer that writes to this topic: {misplaced} of the "
+            "records with a key are on other partitions now. The order of their keys breaks once, at the "
+            "switch."
+        )
+
+
+_SETTINGS = {
+    "crc32": (
+        "Set `partitioner=murmur2_random`, which matches Java's default,",
+        "in every librdkafka client that writes",
+    ),
+    "fnv1a": (
+        "Configure a murmur2 partitioner, which matches Java's default,",
+        "in the Sarama clients that write",
+    ),
+}
+
+
+def misplaced_share(result: TopicResult) -> float:
+    """The share of records that the partitioner which explains most does not explain."""
+    return 1 - max((result.partitioners.get(name, 0.0) for name in PARTITIONERS), default=1.0)
+
+
+def note(topic: SampledTopic, found: Placement) -> str:
+    """Sentence on a topic whose keys one partitioner, but not Java's, places; empty for others."""
+    mix = found.mix
+    if mix is None or found.repartition is not None:
+        return ""
+    if mix.single and mix.main != "murmur2" and not by_chance(topic.counts.distinct, topic.partitions):
         return (
-            f" All keys are where {NAMES[found.main]} puts them: a Java producer with its default "
+            f" All keys are where {NAMES[mix.main]} puts them: a Java producer with its default "
             f"partitioner would put {percent(1 - 1 / topic.partitions)} of the keys on other partitions."
         )
-    if found.single or not found.unknown or found.shared >= SHARED_RECORDS:
+    if mix.single or not mix.unknown or mix.shared >= SHARED_RECORDS:
         return ""
+    stays = "each key stays" if not topic.counts.shared_keys else "nearly all keys stay"
     return (
-        " No known partitioner (murmur2, CRC32, FNV-1a) explains where the keys are, yet each key stays on "
-        "one partition: producers choose partitions themselves."
+        " No known partitioner (murmur2, CRC32, FNV-1a) explains where the keys are, yet "
+        f"{stays} on one partition: producers choose partitions themselves."
     )
 
 
-MURMUR2 = list(PARTITIONERS).index("murmur2")
 NEARLY_ALL = 0.9
-"""An earlier count that explains this part of the misplaced records is the only one there was. By chance a
-count explains about 1 / partitions of them."""
-SEVERAL = 0.4
-"""After several increases the last count but one explains less; it must then be told by time."""
-FAR_BEYOND_CHANCE = 2.0
-"""And it must explain so many times what chance does."""
+"""An earlier count that explains this part of the misplaced keys is the only one there was."""
+FAR_BEYOND_CHANCE = 5.0
+"""By how many standard deviations of chance an earlier count must explain more, among all that are tried."""
 METADATA_AGE_MS = 5 * 60_000
 """So long producers may use the earlier count after the increase: `metadata.max.age.ms` by default."""
 LITTLE_TIME = 0.1
 """But no longer than this part of the time that the records span."""
-ENOUGH = 10.0
-"""Misplaced records that are to be expected of later windows, for their absence to mean anything."""
-FEWEST_KEYS = 8
-"""So many keys do not lie by chance where an earlier count puts them."""
 SHOWN = 3
 """How many partitions' offsets a sentence gives."""
 
@@ -236,11 +496,15 @@ class Step:
         partition: The partition.
         start: The first offset of the last window that has misplaced records.
         end: The offset after the last of the next window, which has none.
+        last: The replicate of the one.
+        next: The replicate of the other.
     """
 
     partition: int
     start: int
     end: int
+    last: int
+    next: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,67 +513,158 @@ class PartitionIncrease:
 
     Attributes:
         earlier: The partition count before.
-        misplaced: The share of records with a key that murmur2 does not put where they lie now.
-        explains: The part of these that the earlier count explains.
-        last_before_ms: The latest timestamp of these; None where times are not in order.
-        first_after_ms: The earliest timestamp of records that only the present count explains, likewise;
-            None too where there are none yet.
-        steps: Partitions where the end of the misplaced records can be seen.
+        later: The count after.
+        partitioners: What placed the keys before, most of them first.
+        last_before_ms: The latest timestamp of what only the earlier count explains; None where times are
+            not in order.
+        first_after_ms: The earliest timestamp on the partitions that were added, likewise; None too where
+            they have no record yet.
+        known: The change as it was recorded; None where it was not.
     """
 
     earlier: int
-    misplaced: float
-    explains: float
+    later: int
+    partitioners: tuple[str, ...]
     last_before_ms: int | None
     first_after_ms: int | None
+    known: PartitionChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """The partition increases that the records show.
+
+    Attributes:
+        increases: In the order of time.
+        misplaced: The share of records with a key that are not where the last count's partitioner puts them
+            on the present count.
+        explains: The part of what no partitioner explains on the present count that the earlier ones explain.
+        steps: Partitions where the end of the misplaced records can be seen.
+    """
+
+    increases: tuple[PartitionIncrease, ...]
+    misplaced: float
+    explains: float
     steps: tuple[Step, ...]
 
 
-def partition_increase(topic: SampledTopic) -> PartitionIncrease | None:
-    """Look for an earlier count that explains the misplaced records, and for their end.
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """An earlier count that explains misfits (the rows `fit`); `last` is the latest timestamp of these."""
 
-    Records of a second partitioner can be explained by an earlier count too where they have few keys; but
-    they do not end when those begin that only the present count explains.
+    partitioner: int
+    count: int
+    fit: Bools
+    last: int
+    in_time: bool
+    steps: tuple[Step, ...]
+    known: PartitionChange | None
+
+
+def find_repartition(topic: SampledTopic) -> Repartition | None:
+    """Look for earlier counts that explain what no partitioner explains on the present one.
+
+    Each partitioner is tried on each smaller count. What the last count but one explains ends when the
+    partitions above it begin; what is left then is explained by the count before it, and so on. Records of
+    an unknown partitioner can be explained by an earlier count too where they have few keys, or lie on few
+    partitions; but they do not end when other partitions begin.
     """
-    misplaced = topic.keyed - topic.counts.fits[MURMUR2]
-    total, keyed = float(misplaced.sum()), float(topic.keyed.sum())
-    if not len(topic.counts.earlier) or keyed <= 0 or total < WORTH_NAMING * keyed:
+    keyed, none = float(topic.keyed.sum()), float(topic.counts.fits_none.sum())
+    rows = topic.counts.misfits
+    if not len(rows) or none < WORTH_NAMING * keyed:
         return None
-    explained = topic.counts.earlier / total
-    tried = np.flatnonzero(explained >= min(NEARLY_ALL, float(explained.max())))
-    found = [
-        increase
-        for index in tried.tolist()
-        if (increase := _try(topic, index, misplaced, float(explained[index])))
-    ]
-    # Of several that explain them, the largest count: its new partitions are the ones that matter last.
-    return max(found, key=lambda increase: (increase.explains >= NEARLY_ALL, increase.earlier), default=None)
-
-
-def _try(topic: SampledTopic, index: int, misplaced: Int64s, explains: float) -> PartitionIncrease | None:
-    earlier = index + 1
-    steps = _steps(topic, earlier, misplaced)
-    last = int(topic.counts.earlier_last_ms[index])
-    first = int(topic.counts.later_first_ms[index])
-    # Where nothing was written since, only many keys say that it is no chance.
-    in_time = topic.counts.distinct >= FEWEST_KEYS if first == NEVER else last - first < _slack(topic)
-    nearly_all = explains >= NEARLY_ALL and float(misplaced[earlier:].sum()) <= (1 - NEARLY_ALL) * float(
-        misplaced.sum()
+    left = np.ones(len(rows), dtype=bool)
+    found: list[_Earlier] = []
+    while left.sum() >= max(1.0, LEAST_ASCRIBED * len(rows)):
+        earlier = _best(topic, left)
+        if earlier is None:
+            break
+        found.append(earlier)
+        left &= ~earlier.fit
+    if not found:
+        return None
+    found.sort(key=lambda earlier: earlier.count)
+    counts = sorted({earlier.count for earlier in found})
+    later = dict(zip(counts, [*counts[1:], topic.partitions], strict=True))
+    records = rows[:, _RECORDS]
+    newest = found[-1]
+    misplaced = topic.keyed - topic.counts.fits[newest.partitioner]
+    return Repartition(
+        tuple(
+            _increase(topic, [earlier for earlier in found if earlier.count == count], after)
+            for count, after in later.items()
+        ),
+        float(topic.weighted(misplaced).sum() / topic.weighted(topic.keyed).sum()),
+        1 - float(records[left].sum()) / float(records.sum()),
+        newest.steps,
     )
-    chance = 1 / topic.partitions
-    several_counts = explains >= max(SEVERAL, FAR_BEYOND_CHANCE * chance)
-    if not (
-        (nearly_all and (in_time or steps is not None)) or (several_counts and in_time and first != NEVER)
-    ):
-        return None
-    share = float(topic.weighted(misplaced).sum() / topic.weighted(topic.keyed).sum())
+
+
+def _best(topic: SampledTopic, left: Bools) -> _Earlier | None:
+    """The partitioner and the earlier count that explain most of what is left; None where none does.
+
+    Of equal ones the largest count: its new partitions are the ones that matter last.
+    """
+    rows = topic.counts.misfits[left]
+    on = rows[:, MISFIT_COLUMNS.index("partition")]
+    by_number = np.sort(on)
+    known = {change.before: change for change in topic.partition_changes}
+    explained = []
+    for number in range(len(PARTITIONERS)):
+        hashed = rows[:, 1 + number]
+        for count in range(int(on.min()) + 1, topic.partitions):
+            fit = int(np.count_nonzero(hashed % count == on))
+            if fit >= LEAST_ASCRIBED * len(topic.counts.misfits):
+                explained.append((fit, count in known, count, -number))
+    # Between a recorded count and another, the recorded one, unless it explains less by far.
+    explained.sort(
+        key=lambda entry: (entry[0] * (1.1 if entry[1] else 1.0), entry[2], entry[3]), reverse=True
+    )
+    undated = None
+    for fit, recorded, count, negative in explained:
+        chance = int(np.searchsorted(by_number, count)) / count
+        beyond = fit - chance > FAR_BEYOND_CHANCE * np.sqrt(chance + 1)
+        if not beyond and fit < NEARLY_ALL * len(rows):
+            continue
+        earlier = _try(topic, -negative, count, left, known.get(count) if recorded else None)
+        begun = bool(topic.counts.records[count:].any())
+        # Where nothing was written since, only many keys say that it is no chance.
+        if earlier.known or (earlier.in_time if begun else beyond):
+            return earlier
+        if begun and earlier.steps:
+            undated = undated or earlier
+    return undated
+
+
+def _try(
+    topic: SampledTopic, number: int, count: int, left: Bools, known: PartitionChange | None
+) -> _Earlier:
+    rows = topic.counts.misfits
+    fit = left & (rows[:, 1 + number] % count == rows[:, MISFIT_COLUMNS.index("partition")])
+    last = int(rows[fit, MISFIT_COLUMNS.index("last_ms")].max())
+    first = int(topic.counts.first_ms[count:].min())
+    in_time = first < NEVER and last - first < _slack(topic)
+    begin = int(topic.counts.first_ms.min())
+    steps: tuple[Step, ...] = ()
+    # Timestamps that are in order, and say otherwise, are right.
+    if in_time or not _in_order(topic) or last - first <= (last - begin) / 2:
+        misplaced = topic.keyed - topic.counts.fits[number]
+        steps = _steps(topic, 0, count, misplaced) or ()
+    return _Earlier(number, count, fit, last, in_time, steps, known)
+
+
+def _increase(topic: SampledTopic, found: list[_Earlier], later: int) -> PartitionIncrease:
+    """Date the end of a count, on which one partitioner or several placed keys."""
+    count = found[0].count
+    first = int(topic.counts.first_ms[count:later].min())
+    in_time = all(earlier.in_time for earlier in found)
     return PartitionIncrease(
-        earlier,
-        share,
-        explains,
-        last if in_time else None,
-        first if in_time and first != NEVER else None,
-        steps or (),
+        count,
+        later,
+        tuple(list(PARTITIONERS)[earlier.partitioner] for earlier in found),
+        max(earlier.last for earlier in found) if in_time or first == NEVER else None,
+        first if in_time else None,
+        found[0].known,
     )
 
 
@@ -322,12 +677,19 @@ def _slack(topic: SampledTopic) -> float:
     return min(METADATA_AGE_MS, LITTLE_TIME * span)
 
 
-def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, ...] | None:
+def _in_order(topic: SampledTopic) -> bool:
+    """Return whether timestamps ascend from one window of a partition to the next, but for a few."""
+    last, first = topic.counts.last_ms[:, :-1], topic.counts.first_ms[:, 1:]
+    both = (last >= 0) & (first < NEVER)
+    return bool(both.any()) and bool(np.mean((last <= first)[both]) >= NEARLY_ALL)
+
+
+def _steps(topic: SampledTopic, begin: int, end: int, misplaced: Floats) -> tuple[Step, ...] | None:
     """Find where misplaced records end, by offset; None where in most partitions they do not."""
     windows = {(window.partition, window.replicate): window for window in topic.plan.windows}
     steps: list[Step] = []
     ended = going_on = 0.0
-    for partition in range(min(earlier, topic.partitions)):
+    for partition in range(begin, min(end, topic.partitions)):
         wrong, keyed = misplaced[partition], topic.keyed[partition]
         replicates = np.flatnonzero(wrong)
         if not len(replicates):
@@ -339,24 +701,32 @@ def _steps(topic: SampledTopic, earlier: int, misplaced: Int64s) -> tuple[Step, 
             going_on += float(wrong.sum())
             continue
         ended += float(wrong.sum())
-        next_read = last + 1 + int(np.flatnonzero(keyed[last + 1 :])[0])
-        steps.append(Step(partition, windows[partition, last].start, windows[partition, next_read].end))
+        following = last + 1 + int(np.flatnonzero(keyed[last + 1 :])[0])
+        start, stop = windows[partition, last].start, windows[partition, following].end
+        steps.append(Step(partition, start, stop, last, following))
     return tuple(steps) if ended > going_on else None
 
 
-def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> SkewCause:
-    """Word the cause."""
-    present = topic.partitions
-    explained = "all" if found.explains == 1 else percent(found.explains)
+def repartition_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
+    """The cause, if the partition count was increased and earlier records lie where it put them."""
+    repartition = found.repartition
+    if repartition is None:
+        return None
+    increases = repartition.increases
+    counts = listed([str(increase.earlier) for increase in increases], "or")
+    before = increases[-1].partitioners[0]
+    all_of_these = "all" if repartition.explains > 1 - WORTH_NAMING else percent(repartition.explains)
+    earlier = list(dict.fromkeys(name for increase in increases for name in increase.partitioners))
+    who = f"{listed([_name(name) for name in earlier])} put" if len(earlier) > 1 else "it puts"
     evidence = (
-        f"{percent(found.misplaced)} of the records with a key are not where murmur2 puts them with "
-        f"{present} partitions, and {explained} of these are where it puts them with {found.earlier}: "
-        f"the partition count was increased{_when(found)}"
+        f"{percent(repartition.misplaced)} of the records with a key are not where {_name(before)} puts them "
+        f"with {topic.partitions} partitions, and {all_of_these} of these are where {who} them with "
+        f"{counts}: the partition count was increased{_when(increases)}"
     )
-    if found.steps:
-        shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in found.steps[:SHOWN]]
-        more = f" (and in {len(found.steps) - SHOWN} more)" if len(found.steps) > SHOWN else ""
-        evidence += f"; by offset, in partition {listed(shown)}{more}"
+    if repartition.steps:
+        evidence += f"; by offset, {_offsets(repartition.steps)}"
+    if found.mix is not None and found.mix.main != before and found.mix.single:
+        evidence += f"; newer records are where {NAMES[found.mix.main]} puts them"
     keys = topic.counts.shared_keys
     if keys:
         evidence += (
@@ -368,8 +738,29 @@ def partition_increase_cause(topic: SampledTopic, found: PartitionIncrease) -> S
     return SkewCause("repartitioned", evidence + ".", _explains(topic))
 
 
-def _when(found: PartitionIncrease) -> str:
+def _name(partitioner: str) -> str:
+    return "murmur2" if partitioner == "murmur2" else NAMES[partitioner]
+
+
+def _offsets(steps: tuple[Step, ...]) -> str:
+    shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:SHOWN]]
+    more = f" (and in {len(steps) - SHOWN} more)" if len(steps) > SHOWN else ""
+    return f"in partition {listed(shown)}{more}"
+
+
+def _when(increases: tuple[PartitionIncrease, ...]) -> str:
+    if len(increases) == 1 and increases[0].known is None:
+        return _dated(increases[0])
+    each = [f" from {increase.earlier} to {increase.later}{_dated(increase)}" for increase in increases]
+    return ", and".join(each)
+
+
+def _dated(found: PartitionIncrease) -> str:
     last, first = found.last_before_ms, found.first_after_ms
+    if found.known is not None:
+        since, until = utc(found.known.since_ms), utc(found.known.until_ms)
+        at = f"at {since}" if since == until else f"between {since} and {until}"
+        return f" {at} ({found.known.source})"
     if last is None:
         return " (the time is unknown: timestamps are not in offset order)"
     if first is None:

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 
 SENSITIVE = r"(?i)secret|password|passwd|token|credential|access[.]?key|jaas|keystore|ssl[.]key|oauth|url"
-"""Names of settings and options whose values Spark must hide; wider than its own default, which shows
-`kafka.sasl.jaas.config`."""
+"""Names of settings and options whose values Spark must hide; wider than its own default."""
 
 HIDDEN = "[hidden]"
 
 _SHORTEST = 4
-_QUOTED = re.compile(r'=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def is_sensitive(name: str) -> bool:
@@ -31,15 +29,8 @@ def is_sensitive(name: str) -> bool:
 
 
 def secrets(properties: Mapping[str, str]) -> frozenset[str]:
-    """The values that must not be shown: those of sensitive names, and the quoted parts of login modules."""
-    found: set[str] = set()
-    for name, value in properties.items():
-        if not is_sensitive(name):
-            continue
-        found.add(value)
-        found.update(re.sub(r"\\(.)", r"\1", part) for part in _QUOTED.findall(value))
-        found.update(_QUOTED.findall(value))
-    return frozenset(value for value in found if value)
+    """The values that must not be shown: those of sensitive names."""
+    return frozenset(value for name, value in properties.items() if value and is_sensitive(name))
 
 
 def hidden(text: str, values: Iterable[str]) -> str:
@@ -53,24 +44,14 @@ def hidden(text: str, values: Iterable[str]) -> str:
 
 
 SESSION_SETTINGS = {
-    # Kafka's source of the second API: a third faster than the first.
-    "spark.sql.sources.useV1SourceList": "",
     # The number of reducers is known beforehand.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }
 """What a session can still be given when its JVM runs already."""
 
-_FORGETTING = {
-    # Spark keeps what a consumer has fetched beyond a window, for five minutes: a hundred megabytes a sample.
-    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
-}
-
-_MERGED = {"spark.jars": ",", "spark.driver.extraJavaOptions": " "}
-"""Settings that the user's are added to, and what separates them."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _REDACTION = ("spark.redaction.regex", "spark.sql.redaction.options.regex")
-_CONSUMERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +59,19 @@ class SessionSettings:
     """Settings of how Spark runs.
 
     Attributes:
-        jars: Kafka's connector and what it needs, for PySpark's own version.
         master: A Spark master's URL; None for this machine.
         remote: A Spark Connect URL (`sc://host:15002`) instead of a master.
         conf: Spark settings of the user's own, which win.
         full: Whether everything is read: Java then compiles better, which pays off in long runs only.
-        partitions: The most partitions that a topic has: so many Kafka consumers are kept.
         memory: Of the driver's JVM.
         debug: Spark's own log goes to stderr.
         java_home: The Java that runs Spark; None for the one that Spark finds by itself.
     """
 
-    jars: tuple[Path, ...] = ()
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     full: bool = False
-    partitions: int = 0
     memory: str = "2g"
     debug: bool = False
     java_home: Path | None = None
@@ -124,12 +101,10 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": _java_options(settings, folder),
-        "spark.kafka.consumer.cache.capacity": str(max(_CONSUMERS, settings.partitions)),
+        _JAVA_OPTIONS: _java_options(settings, folder),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **SESSION_SETTINGS,
-        **_FORGETTING,
         **dict.fromkeys(_REDACTION, SENSITIVE),
     }
     if settings.local:
@@ -140,26 +115,12 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
             # Spark's own 200 are for a cluster: here each is a short task of its own.
             "spark.sql.shuffle.partitions": str(2 * _cores()),
         }
-    else:
-        ours["spark.jars"] = ",".join(map(str, settings.jars))
     own = dict(settings.conf)
     result = {**ours, **own, "spark.master": settings.effective_master}
-    for name, separator in _MERGED.items():
-        if name in own:
-            result[name] = separator.join(filter(None, (ours.get(name), own[name])))
+    if _JAVA_OPTIONS in own:
+        result[_JAVA_OPTIONS] = f"{ours[_JAVA_OPTIONS]} {own[_JAVA_OPTIONS]}"
     # A pattern of one's own hides more, never less.
-    result |= widened(own)
-    return {name: value for name, value in result.items() if value or name in SESSION_SETTINGS}
-
-
-def class_path(settings: SessionSettings, more: str | None) -> str | None:
-    """Return what stands behind Spark's own jars on the class path of a local session; None if nothing does.
-
-    Args:
-        settings: How Spark runs.
-        more: What the environment (SPARK_DIST_CLASSPATH) has there.
-    """
-    return os.pathsep.join([*map(str, settings.jars), *([more] if more else [])]) or None
+    return result | widened(own)
 
 
 def widened(own: Mapping[str, str]) -> dict[str, str]:
@@ -178,9 +139,7 @@ def session_settings(own: Mapping[str, str]) -> dict[str, str]:
     Args:
         own: The settings that it has; ours are added where these say nothing.
     """
-    capacity = {"spark.kafka.consumer.cache.capacity": str(_CONSUMERS)}
-    ours = {**SESSION_SETTINGS, **_FORGETTING, **capacity}
-    return {**{name: value for name, value in ours.items() if name not in own}, **widened(own)}
+    return {**{name: value for name, value in SESSION_SETTINGS.items() if name not in own}, **widened(own)}
 
 
 def _java_options(settings: SessionSettings, folder: Path) -> str:

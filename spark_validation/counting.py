@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys, murmur2
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed, murmur2
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
+    LONGEST_SALTED,
     MULTIPLICITIES,
     NEVER,
+    SUFFIXES,
     CountsLayout,
     HotKey,
     KeyCounts,
+    first_misfits,
     hottest,
+    suffix,
 )
 
 if TYPE_CHECKING:
@@ -81,9 +85,7 @@ class _Counting:
         hashes = [hash_keys(self.keys) for hash_keys in PARTITIONERS.values()]
         self._multiplicities()
         fits = self._fits(hashes)
-        self._earlier(hashes[0], fits[0])
-        self._place(hashes, fits)
-        self._hot(hashes[0])
+        self._hot(hashes[0], self._place(hashes, fits))
 
     def _multiplicities(self) -> None:
         counts, count = self.counts, len(self.keys)
@@ -107,42 +109,37 @@ class _Counting:
         fits = [hashed[self.code] % self.layout.partitions == self.partition for hashed in hashes]
         for number, fit in enumerate(fits):
             counts.fits[number] += self._by_partition(self.records, fit)
-        counts.fits_none += self._by_partition(self.records, ~np.logical_or.reduce(fits))
+        misfit = ~np.logical_or.reduce(fits)
+        counts.fits_none += self._by_partition(self.records, misfit)
+        rows = np.flatnonzero(misfit)
+        hashed = [values[self.code[rows]] for values in hashes]
+        columns = [column[rows] for column in (self.partition, self.n, self.first, self.last)]
+        counts.misfits = first_misfits(np.stack([mixed(hashed), *hashed, *columns], axis=1))
         return fits
 
-    def _earlier(self, hashed: Int64s, fit: Bools) -> None:
-        counts = self.counts
-        row_hash = hashed[self.code]
-        for older in range(1, len(counts.earlier) + 1):
-            was = row_hash % older == self.partition
-            before, after = was & ~fit, fit & ~was
-            if before.any():
-                counts.earlier[older - 1] += self.n[before].sum()
-                counts.earlier_last_ms[older - 1] = max(
-                    counts.earlier_last_ms[older - 1], self.last[before].max()
-                )
-            if after.any():
-                counts.later[older - 1] += self.n[after].sum()
-                counts.later_first_ms[older - 1] = min(
-                    counts.later_first_ms[older - 1], self.first[after].min()
-                )
+    def _place(self, hashes: list[Int64s], fits: list[Bools]) -> Int64s:
+        """Place each key by the partitioner that put its latest records where they lie, or else older ones.
 
-    def _place(self, hashes: list[Int64s], fits: list[Bools]) -> None:
-        """Place each key by the partitioner that put it where it lies; by murmur2 if none did."""
+        By the first of several, and by murmur2 if none did.
+
+        Returns:
+            The number of this partitioner (keys).
+        """
         by_time = np.argsort(self.last, kind="stable")
-        current = np.zeros(len(self.keys), dtype=np.int64)
-        current[self.code[by_time]] = self.partition[by_time]
-        chosen = hashes[0].copy()
+        latest = np.zeros(len(self.keys), dtype=np.int64)
+        latest[self.code[by_time]] = by_time
+        current = self.partition[latest]
+        chosen = np.zeros(len(self.keys), dtype=np.int64)
         unplaced = np.ones(len(self.keys), dtype=bool)
-        for hashed, fit in zip(hashes, fits, strict=True):
-            explained = np.zeros(len(self.keys), dtype=bool)
-            explained[self.code[fit]] = True
-            explained &= unplaced
-            chosen[explained] = hashed[explained]
-            unplaced &= ~explained
+        older = [np.bincount(self.code[fit], minlength=len(self.keys)) > 0 for fit in fits]
+        for fitting in ([fit[latest] for fit in fits], older):
+            for number, explained in enumerate(fitting):
+                chosen[explained & unplaced] = number
+                unplaced &= ~explained
+        hashed = np.stack(hashes)[chosen, np.arange(len(chosen))]
         records, size = self._columns(self.records), self._columns(self.bytes)
         for count, placement in self.counts.placements.items():
-            to = chosen % count
+            to = hashed % count
             moved = to != current
             placement.keys_moved += int(moved.sum())
             of_row, leaving = to[self.code], moved[self.code]
@@ -150,6 +147,7 @@ class _Counting:
                 placement.records[:, number] += np.bincount(of_row, n, count)
                 placement.bytes[:, number] += np.bincount(of_row, b, count)
                 placement.records_moved[number] += n[leaving].sum()
+        return chosen
 
     def _columns(self, values: Int64s) -> list[npt.NDArray[np.float64]]:
         """Return the weighted columns of a placement: one a replicate, then one of what was read whole.
@@ -161,7 +159,7 @@ class _Counting:
         whole = np.where(read_whole, self.weights[self.partition] * values.sum(axis=1), 0.0)
         return [*(values[:, number] * sampled for number in range(self.layout.replicates)), whole]
 
-    def _hot(self, hashed: Int64s) -> None:
+    def _hot(self, hashed: Int64s, placed_by: Int64s) -> None:
         weight, keys = self.weights[self.partition], len(self.keys)
         records = np.bincount(self.code, weights=self.n * weight, minlength=keys)
         size = np.bincount(self.code, weights=self.bytes.sum(axis=1) * weight, minlength=keys)
@@ -180,9 +178,18 @@ class _Counting:
                     key if self.layout.keep_keys else None,
                     by_records,
                     by_bytes,
+                    self._suffixed(key, int(placed_by[code])),
                 )
             )
         self.counts.hot = hottest(self.counts.hot, self.weights)
+
+    def _suffixed(self, key: bytes, partitioner: int) -> Int64s:
+        """Return the partitions of `HotKey.suffixed`."""
+        if len(key) > LONGEST_SALTED:
+            return np.zeros(0, dtype=np.int64)
+        salted = [key, *(key + suffix(number).encode() for number in range(SUFFIXES))]
+        hash_keys = [*PARTITIONERS.values()][partitioner]
+        return hash_keys(Keys.of(salted)) % self.layout.partitions
 
 
 def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:
@@ -302,8 +309,8 @@ def divided(table: Any, parts: int) -> Iterator[tuple[int, Any]]:
         return
     keys = table.column("key").combine_chunks().dictionary_encode()
     # Mixed, as a partition has only keys with one remainder of this hash.
-    mixed = murmur2(Keys.of_arrow(keys.dictionary)).astype(np.uint64) * _MIX >> np.uint64(32)
-    part_of = (mixed % np.uint64(parts)).astype(np.int64)
+    spread = murmur2(Keys.of_arrow(keys.dictionary)).astype(np.uint64) * _MIX >> np.uint64(32)
+    part_of = (spread % np.uint64(parts)).astype(np.int64)
     codes = np.asarray(keys.indices.fill_null(-1))
     part = np.where(codes >= 0, part_of[codes], 0) if len(part_of) else np.zeros(len(codes), np.int64)
     order = np.argsort(part, kind="stable")

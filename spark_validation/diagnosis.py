@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_validation import causes_burst, causes_placement
 from spark_validation.imbalance import expected_ratio
-from spark_validation.results import SkewCause, TopicResult
+from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import (
     BALANCED_RATIO,
     LEAST_LIFT,
@@ -17,15 +17,17 @@ from spark_validation.sampled_topic import (
     NULLS_WORTH_NAMING,
     STANDS_OUT,
     SampledTopic,
+    capitalised,
     listed,
     max_over_mean,
+    named,
     percent,
     times_mean,
 )
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
-    from spark_validation.windows import SamplePlan
+    from spark_validation.causes_placement import Placement
+    from spark_validation.key_counts import Floats, HotKey
 
 
 CHANCE_IS_ENOUGH = 0.5
@@ -38,9 +40,7 @@ FULL = 1.0
 """The rank of a cause that explains all."""
 
 
-def diagnose(
-    result: TopicResult, counts: KeyCounts, plan: SamplePlan, layout: CountsLayout
-) -> tuple[SkewCause, ...]:
+def diagnose(topic: SampledTopic, placement: Placement) -> tuple[SkewCause, ...]:
     """Return the causes of how the keys lie, the most telling first; else `balanced` or `empty` alone.
 
     The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
@@ -49,25 +49,22 @@ def diagnose(
     frequent key that makes it, and too few keys before some of these. Then what makes no skew.
 
     Args:
-        result: Complete but for diagnosis, causes and advice.
-        counts: What was counted.
-        plan: What was read.
-        layout: The layout of the counts.
+        topic: Its result is complete but for diagnosis, causes and advice.
+        placement: Who placed its keys.
     """
-    if not int(counts.records.sum()):
-        return (SkewCause("empty", "There are no records" + (" in the sample." if plan.records else ".")),)
-    topic = SampledTopic(result, counts, plan, layout)
-    mix = causes_placement.partitioner_mix(topic)
-    ranked = _placed(topic, mix)
+    if not int(topic.counts.records.sum()):
+        where = " in the sample." if topic.plan.records else "."
+        return (SkewCause("empty", f"There are no records{where}"),)
+    ranked = _placed(topic, placement)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
     ranked += _skewing(topic, repartitioned=repartitioned)
     nulls = null_cause(topic)
     if nulls is not None:
-        rank = result.null_key_share.value if nulls.explains is None else nulls.explains
+        rank = topic.result.null_key_share.value if nulls.explains is None else nulls.explains
         ranked.append((rank, nulls))
-    note = causes_placement.note(topic, mix)
+    note = causes_placement.note(topic, placement)
     if not ranked and any(topic.skewed(by) for by in MEASURES):
-        return (_unexplained(topic, mix, note),)
+        return (_unexplained(topic, placement, note),)
     if not ranked:
         return (_balanced(topic, note),)
     ranked.sort(key=lambda entry: -entry[0])
@@ -76,20 +73,18 @@ def diagnose(
     return (SkewCause(first.name, first.evidence + note, first.explains), *causes[1:])
 
 
-def _placed(
-    topic: SampledTopic, mix: causes_placement.PartitionerMix | None
-) -> list[tuple[float, SkewCause]]:
+def _placed(topic: SampledTopic, placement: Placement) -> list[tuple[float, SkewCause]]:
     """Keys placed in two ways; with a rank above that of a cause that explains all, if it matters."""
-    if mix is None or (mix.single and mix.main != "murmur2"):
-        return []
-    increase = causes_placement.partition_increase(topic)
-    if increase is not None:
-        cause = causes_placement.partition_increase_cause(topic, increase)
-        return [(2 * FULL if increase.misplaced >= SERIOUS else increase.misplaced, cause)]
-    mixed = causes_placement.mixed_cause(topic, mix)
-    if mixed is None:
-        return []
-    return [(2 * FULL if mix.misplaced >= SERIOUS else mix.misplaced, mixed)]
+    ranked = []
+    increased = causes_placement.repartition_cause(topic, placement)
+    if increased is not None and placement.repartition is not None:
+        misplaced = placement.repartition.misplaced
+        ranked.append((2 * FULL if misplaced >= SERIOUS else misplaced, increased))
+    mixed = causes_placement.mixed_cause(topic, placement)
+    if mixed is not None and placement.mix is not None:
+        misplaced = placement.mix.misplaced
+        ranked.append((2 * FULL if misplaced >= SERIOUS else misplaced, mixed))
+    return ranked
 
 
 def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, SkewCause]]:
@@ -164,14 +159,14 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
     )
 
 
-def _unexplained(topic: SampledTopic, mix: causes_placement.PartitionerMix | None, note: str) -> SkewCause:
+def _unexplained(topic: SampledTopic, placement: Placement, note: str) -> SkewCause:
     """Word a skew that none of the causes explains, by the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
     ratio, fullest = topic.ratio(by).value, topic.fullest(by)
     evidence = f"Partition {fullest} has {times_mean(ratio)} by {by}"
     if by == "bytes":
         evidence += f" (by records the fullest has {topic.ratio('records').value:.2f})"
-    if mix is not None and mix.unknown:
+    if placement.mix is not None and placement.mix.unknown:
         return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key causes it.{note}")
     largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
     total = float(topic.loads(by).sum())
@@ -241,16 +236,17 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
 def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
     """Word the cause."""
     ratio = topic.ratio(hot.by).value
-    named = [
-        f"{key.digest[:12]} ({percent(share)})"
+    noun = "Keys " if all(key.length for key in hot.keys[:NAMED]) else ""
+    parts = [
+        f"{named(key).removeprefix(noun[:-2].lower()).strip()} ({percent(share)})"
         for key, share in zip(hot.keys[:NAMED], hot.shares, strict=False)
     ]
     if len(hot.keys) == 1:
-        subject = f"Key {hot.keys[0].digest[:12]} has {percent(hot.shares[0])} of the {hot.by}"
+        subject = f"{capitalised(named(hot.keys[0]))} has {percent(hot.shares[0])} of the {hot.by}"
     else:
         more = f" and {len(hot.keys) - NAMED} more" if len(hot.keys) > NAMED else ""
-        names = ", ".join(named) + more if more else listed(named)
-        subject = f"Keys {names} have {percent(sum(hot.shares))} of the {hot.by}"
+        names = ", ".join(parts) + more if more else listed(parts)
+        subject = f"{capitalised(noun + names)} have {percent(sum(hot.shares))} of the {hot.by}"
     remaining = 1 + (ratio - 1) * (1 - hot.explains)
     evidence = (
         f"{subject}; the fullest partition, {topic.fullest(hot.by)}, has {times_mean(ratio)}, and would have "

@@ -6,16 +6,14 @@
     ├── ReadingFailed         Kafka said no: the topic, the account, the connection
     └── JobFailed             Spark's job ended otherwise
 
-`translated` makes one of these of what Spark and Kafka raise, by the class names in the chain of causes. This
-package knows nothing of kafkaform; kafkaform's command line translates these errors into its own.
+`translated` makes one of these of what Spark raises. One that a Python worker has raised comes back as the
+text of a traceback, and is recognised by the name of its class. This package knows nothing of kafkaform: the
+command line there translates these errors into its own.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
-import os
+import platform
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +21,10 @@ from typing import TYPE_CHECKING, Any
 from spark_validation.configuration import hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
+
+
+_HINT = "hint: "
 
 
 class SkewError(Exception):
@@ -38,6 +39,9 @@ class SkewError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            # So that it is in a traceback, which is all that comes back from a Python worker.
+            self.add_note(f"{_HINT}{hint}")
 
 
 class SparkMissing(SkewError):  # noqa: N818 - a state of the machine, not an accident
@@ -56,88 +60,16 @@ class JobFailed(SkewError):  # noqa: N818
     """The job came to no result for another reason."""
 
 
-GROUP_ID = "kafkaform-skew"
-"""What its name starts with. It never commits, so no broker knows it."""
-
-_SALT = os.urandom(16)
-
-
-def group_id(options: Mapping[str, str]) -> str:
-    """One group for all windows that are read with the same properties, and another for others.
-
-    Spark then keeps one consumer for each partition, instead of one for each window. Consumers of one group
-    must be made alike: where they are not, Spark's error prints every property of both, passwords too.
-
-    Args:
-        options: What consumers are made with; secrets among them, which is why the name is salted.
-    """
-    text = json.dumps(sorted(options.items())).encode()
-    return f"{GROUP_ID}-{hmac.new(_SALT, text, hashlib.sha256).hexdigest()[:12]}"
-
-
-_KAFKA = "org.apache.kafka.common.errors"
 _DEEPEST = 30
 _LONGEST = 300
 
-_REFUSALS: dict[str, tuple[str, str]] = {
-    f"{_KAFKA}.TopicAuthorizationException": (
-        "this account may not read topic {topic}",
-        "grant it READ and DESCRIBE on the topic",
-    ),
-    f"{_KAFKA}.GroupAuthorizationException": (
-        f"this account may not use the consumer group {GROUP_ID}",
-        f"grant it READ on groups whose name starts with {GROUP_ID}",
-    ),
-    f"{_KAFKA}.ClusterAuthorizationException": (
-        "this account may not describe the cluster",
-        "grant it DESCRIBE on the cluster",
-    ),
-    f"{_KAFKA}.TransactionalIdAuthorizationException": (
-        "this account may not read topic {topic}",
-        "grant it READ and DESCRIBE on the topic",
-    ),
-    f"{_KAFKA}.UnknownTopicOrPartitionException": (
-        "topic {topic} does not exist, or was deleted while it was being read",
-        "kafkaform get topics lists the topics that this account can see",
-    ),
-    f"{_KAFKA}.SaslAuthenticationException": (
-        "the broker rejected the credentials that Spark uses",
-        "check sasl.mechanism, the user name and the password",
-    ),
-    f"{_KAFKA}.SslAuthenticationException": (
-        "the TLS handshake between Spark and the broker failed",
-        "check that the executors can read the certificates, and that these match the broker's host name",
-    ),
-    "javax.security.auth.login.LoginException": (
-        "Spark could not log in to Kafka: the login module failed",
-        "check sasl.mechanism and its properties",
-    ),
-    f"{_KAFKA}.TimeoutException": (
-        "Kafka did not answer Spark in time",
-        "check that Spark's executors can reach the brokers' advertised addresses",
-    ),
-    "java.util.concurrent.TimeoutException": (
-        "Kafka sent Spark no records of topic {topic} in time",
-        "try again; if the brokers are slow, read fewer records with --records",
-    ),
-    "org.apache.kafka.common.config.ConfigException": (
-        "Kafka's Java client rejects a client property",
-        "check the names and values of the cluster's client properties",
-    ),
-    "java.lang.OutOfMemoryError": (
-        "Spark's Java ran out of memory",
-        "give it more: --spark-conf spark.driver.memory=4g",
-    ),
-    "java.lang.NoClassDefFoundError": (
-        "Spark's Kafka connector is incomplete or has the wrong version",
-        "let spark-submit fetch it: --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    ),
-}
-_READING = (_KAFKA, "javax.security", "org.apache.kafka", "java.util.concurrent.TimeoutException")
+_MEMORY = "java.lang.OutOfMemoryError"
 _CAUSE = re.compile(r"^(?:Caused by: )?([a-z]\w*(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
-_PYTHON = "org.apache.spark.api.python.PythonException"
+_PYTHON = "Traceback (most recent call last)"
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning)\b.*|\[[A-Z_]+\].*)$", re.MULTILINE)
-_PACKAGES = "executors need Python {version}.x with numpy, pandas and pyarrow: see spark.pyspark.python"
+_OURS = re.compile(rf"^{re.escape(__name__)}\.(\w+): (.*)(?:\n{_HINT}(.*))?$", re.MULTILINE)
+_KINDS = {kind.__name__: kind for kind in (SparkMissing, SparkUnavailable, ReadingFailed, JobFailed)}
+_DIED = re.compile(r"Python worker (exited unexpectedly|failed to connect back)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +98,22 @@ def translated(error: BaseException, *, topic: str, secrets: Iterable[str] = ())
     if isinstance(error, SkewError):
         return error
     causes = java_causes(error)
-    # What is innermost says most; what Kafka says, says more than a timeout around it.
-    for cause in reversed(causes):
-        for name in cause.names:
-            if name in _REFUSALS:
-                message, hint = _REFUSALS[name]
-                kind = ReadingFailed if name.startswith(_READING) else JobFailed
-                return kind(message.format(topic=topic), hint=hint)
-    for cause in causes:
-        if _PYTHON in cause.names:
-            return _of_python(cause.message, secrets)
-    if type(error).__name__ == "PythonException":
-        return _of_python(str(error), secrets)
+    text = "\n".join([str(error), *(cause.message for cause in causes)])
+    if ours := _OURS.search(text):
+        name, message, hint = ours.groups()
+        return _KINDS.get(name, JobFailed)(hidden(message, secrets), hint=hint)
+    if any(_MEMORY in cause.names for cause in causes):
+        return JobFailed(
+            "Spark's Java ran out of memory", hint="give it more: --spark-conf spark.driver.memory=4g"
+        )
+    if _DIED.search(text):
+        return JobFailed(
+            "a Python worker of Spark ended unexpectedly, most likely for lack of memory",
+            hint="run fewer tasks at a time (--master 'local[2]'), or give executors more memory"
+            " (--spark-conf spark.executor.memoryOverhead=2g)",
+        )
+    if _PYTHON in text:
+        return _of_python(text, secrets)
     line = causes[-1].line if causes else _first_line(error)
     return JobFailed(
         f"Spark could not count topic {topic}: {hidden(line, secrets)}", hint="--debug shows more"
@@ -206,14 +142,13 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def _of_python(text: str, secrets: Iterable[str]) -> JobFailed:
-    import platform
-
-    lines = _PYTHON_ERROR.findall(text)
+    lines = _PYTHON_ERROR.findall(text.partition(_PYTHON)[2])
     last = lines[-1] if lines else _first(text)
     version = ".".join(platform.python_version_tuple()[:2])
     return JobFailed(
         f"Python failed on Spark's executors: {hidden(last, secrets)[:_LONGEST]}",
-        hint=_PACKAGES.format(version=version),
+        hint=f"executors need Python {version}.x with confluent-kafka, numpy, pandas and pyarrow:"
+        " see spark.pyspark.python",
     )
 
 
@@ -233,5 +168,4 @@ def to_parts(error: SkewError) -> list[str | None]:
 def of_parts(parts: list[str | None]) -> SkewError:
     """The error of `to_parts`."""
     name, message, hint = parts
-    kind = next((kind for kind in (SparkMissing, ReadingFailed) if kind.__name__ == name), JobFailed)
-    return kind(message or "", hint=hint)
+    return _KINDS.get(name or "", JobFailed)(message or "", hint=hint)

@@ -1,4 +1,4 @@
-"""Estimates of partitions, hot keys, distinct keys and other partition counts, with their intervals.
+"""Estimates of partitions, hot keys and distinct keys, with their intervals.
 
 No estimator of distinct keys is good for all topics: for some, any estimate from a part r of the records is
 wrong by a factor of the root of 1 / r (Charikar, Chaudhuri, Motwani and Narasayya 2000, "Towards Estimation
@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.imbalance import max_mean_ratio
-from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import (
     Estimate,
     HotKeyResult,
     PartitionResult,
-    WhatIf,
 )
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Floats, HotKey, KeyCounts, KeyPlacement
+    from spark_validation.intervals import ReplicatedTotals, Weighting
+    from spark_validation.key_counts import Floats, HotKey, KeyCounts
     from spark_validation.windows import SamplePlan
 
 
 MOST_HOT = 20
 """How many frequent keys are shown."""
-_HASH_DIGITS = 12
 
 
 def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
@@ -60,7 +57,7 @@ def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Es
     """Estimate a partition's records: offsets that were compacted away, or end a transaction, have none."""
     if read == offsets or found == read:
         return Estimate.exact(float(offsets if found == read else found))
-    density = ReplicatedTotals(total.total / offsets, total.without / offsets, total.fraction)
+    density = total.with_values(total.total / offsets, total.without / offsets)
     share = intervals.share_interval(density, total.replicates)
     value = share.value * offsets
     return Estimate(value, min(value, max(share.low * offsets, float(found))), share.high * offsets)
@@ -76,9 +73,16 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
     """Estimate the keys with the largest shares of records or of bytes, most records first."""
     records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
     by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
-    found = [_hot_key(key, records, size, by_replicate, weighting) for key in counts.hot]
-    found.sort(key=lambda key: (-max(key.share.value, key.byte_share.value), key.key_hash))
-    return tuple(sorted(found[:MOST_HOT], key=lambda key: (-key.share.value, key.key_hash)))
+    read = max(float(records.total), 1e-12), max(float(size.total), 1e-12)
+
+    def larger_share(key: HotKey) -> float:
+        of_key = (counted.sum(axis=1) @ weighting.weights for counted in (key.records, key.bytes))
+        return max(float(part) / whole for part, whole in zip(of_key, read, strict=True))
+
+    # Intervals only for those that are shown: there may be a thousand topics.
+    shown = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
+    found = [_hot_key(key, records, size, by_replicate, weighting) for key in shown]
+    return tuple(sorted(found, key=lambda key: (-key.share.value, key.key_hash)))
 
 
 def _hot_key(
@@ -91,7 +95,7 @@ def _hot_key(
     by_partition = key.records.sum(axis=1)
     places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
-        key_hash=key.digest[:_HASH_DIGITS],
+        key_hash=key.key_hash,
         key_length=key.length,
         key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
         share=share,
@@ -100,35 +104,6 @@ def _hot_key(
         slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
         peak=peak / share.value if share.value > 0 else 0.0,
     )
-
-
-def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: Weighting) -> WhatIf:
-    """Estimate the topic on another number of partitions.
-
-    Keys go where the partitioner that placed them puts them; records without a key are spread evenly, as
-    producers do it.
-    """
-    nulls, null_bytes = weighting.whole(counts.null_records), weighting.whole(counts.null_bytes)
-    keyed = weighting.placed(placement.records)
-    moved = weighting.placed(placement.records_moved)
-    return WhatIf(
-        partitions=count,
-        max_mean_ratio=max_mean_ratio(keyed + _divided_evenly(nulls, count)),
-        byte_max_mean_ratio=max_mean_ratio(
-            weighting.placed(placement.bytes) + _divided_evenly(null_bytes, count)
-        ),
-        keys_moved=placement.keys_moved / counts.distinct if counts.distinct else 0.0,
-        records_moved=intervals.share_interval(moved / (keyed.sum + nulls)),
-    )
-
-
-def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
-    each = np.full(count, 1.0 / count)
-    return ReplicatedTotals(each * total.total, each[:, None] * total.without, total.fraction)
-
-
-_Z = 1.96
-"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 
 
 def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
@@ -182,10 +157,10 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
     unseen = once**2 / (doubled + odds * once)
     ratio = once / max(twice, 1)
     variance = max(twice, 1) * (ratio**2 / 2 + ratio**3 + ratio**4 / 4)
-    factor = math.exp(_Z * math.sqrt(math.log1p(variance / unseen**2)))
+    factor = math.exp(intervals.Z * math.sqrt(math.log1p(variance / unseen**2)))
     return Estimate(unseen, unseen / factor, unseen * factor)
 
 
 def _poisson_limit(count: int) -> float:
     """Return the upper 95 % limit of the mean of a Poisson count (root transformation of Anscombe 1948)."""
-    return (math.sqrt(count + 0.375) + _Z / 2) ** 2
+    return (math.sqrt(count + 0.375) + intervals.Z / 2) ** 2

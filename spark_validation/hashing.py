@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 UInt32s: TypeAlias = npt.NDArray[np.uint32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -127,6 +127,21 @@ def _positive(hashes: UInt32s) -> Int64s:
 def _absolute(hashes: UInt32s) -> Int64s:
     """The absolute value of the signed number."""
     return np.abs(hashes.astype(np.int32).astype(np.int64))
+
+
+def mixed(hashes: Sequence[Int64s]) -> Int64s:
+    """Mix several hashes of each key into one of 63 bits, whose order says nothing of any of them (keys).
+
+    The finalizer of SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*,
+    2014).
+    """
+    state: npt.NDArray[Any] = np.zeros(len(hashes[0]), dtype=np.uint64)
+    for hashed in hashes:
+        state = (state << np.uint64(32) | state >> np.uint64(32)) ^ hashed.astype(np.uint64)
+        state = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ state >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return (state >> np.uint64(1)).astype(np.int64)
 
 
 PARTITIONERS: Mapping[str, Callable[[Keys], Int64s]] = {

@@ -13,18 +13,19 @@ at most x with the probability F(x) ** partitions. So the expected fullest is th
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.intervals import ReplicatedTotals
 from spark_validation.results import Estimate, Imbalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_validation.intervals import ReplicatedTotals
     from spark_validation.key_counts import Floats
 
 
@@ -47,22 +48,38 @@ def measure_imbalance(totals: ReplicatedTotals) -> Imbalance:
 def max_mean_ratio(totals: ReplicatedTotals) -> Estimate:
     """The fullest partition over the mean of all; 0 where there is nothing.
 
-    The upper end is the highest that any partition's own interval reaches: the fullest partition is one of
-    them. The lower end is the highest lower end.
+    Where one partition stands alone, the interval is its own. Where several may be the fullest, as their
+    intervals overlap, the upper end is the highest of them, for one of them is the fullest, and the lower end
+    is the highest lower end, each at the level divided by their number (Bonferroni): any of them could be far
+    too high by chance. Their standard errors are pooled as far as they are alike (`intervals.moderated`).
     """
     relative = totals.over_mean
     if not relative.total.any():
         return Estimate.exact(0.0)
     level = shrunken(relative)
     filled = relative.total > 0
-    half = np.zeros_like(level)
-    half[filled] = (
-        intervals.critical_value(relative.replicates) * relative.deviation[filled] / relative.total[filled]
+    # As of a Poisson variable, the variance of an estimate goes with its value, more or less.
+    scale = np.where(filled, relative.total, 1.0)
+    squares, freedom = intervals.moderated(
+        np.where(filled, relative.deviation**2 / scale, 0.0),
+        intervals.degrees_of_freedom(relative.replicates),
     )
+    error = np.sqrt(squares / scale)
+    critical = intervals.student_t(freedom, intervals.TAIL)
+    lows = level * np.exp(-np.minimum(critical * error, 50.0))
+    # What shrinking takes from a partition that is the fullest indeed is left to it.
+    highs = np.maximum(level, relative.total) * np.exp(np.minimum(critical * error, 50.0))
+    low, high = float(lows.max()), float(highs.max())
+    rivals = int(np.count_nonzero(highs >= low))
+    if rivals > 1:
+        critical = intervals.student_t(freedom, intervals.TAIL / rivals)
+        low = float((level * np.exp(-np.minimum(critical * error, 50.0))).max())
+    else:
+        own = intervals.positive_interval(relative[int(level.argmax())])
+        low, high = (float(level.max()) / own.value * end for end in (own.low, own.high))
     # More than all that there is lies on no partition, and the fullest one is never below the mean.
     most = float(len(level))
     value = min(most, max(1.0, float(level.max())))
-    low, high = (float((level * np.exp(np.clip(sign * half, -50.0, 50.0))).max()) for sign in (-1, 1))
     return Estimate(value, max(1.0, min(value, low)), min(most, max(value, high)))
 
 
@@ -124,17 +141,17 @@ def _statistic(
     """
     relative = totals.over_mean
     without = statistic(relative.without)
-    seen = interval(ReplicatedTotals(statistic(relative.total), without, totals.fraction))
-    level = interval(ReplicatedTotals(statistic(shrunken(relative)), without, totals.fraction))
+    seen = interval(relative.with_values(statistic(relative.total), without))
+    level = interval(relative.with_values(statistic(shrunken(relative)), without))
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 
 _GAUSSIAN_FROM = 5_000.0
 """The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
 for the expected largest of normal variables (*Transformed Beta-Variables*, 1958)."""
-_LIKELY = 0.9
 
 
+@lru_cache(maxsize=65_536)
 def expected_ratio(keys: float, partitions: int) -> float:
     """The expected fullest partition over the mean, of so many equal keys."""
     mean = keys / partitions
@@ -145,16 +162,6 @@ def expected_ratio(keys: float, partitions: int) -> float:
     if keys <= 1:
         return float(partitions)
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean
-
-
-def likely_ratio(keys: int, partitions: int) -> float:
-    """The ratio that is not exceeded with a probability of 0.9."""
-    mean = keys / partitions
-    if partitions == 1 or mean <= 0:
-        return 1.0
-    if keys <= 1:
-        return float(partitions)
-    return float(np.argmax(_no_fuller(mean, partitions) >= _LIKELY)) / mean
 
 
 def most_partitions(keys: float, ratio: float, limit: int) -> int:

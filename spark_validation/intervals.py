@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,12 +19,15 @@ import numpy.typing as npt
 from spark_validation.results import Estimate
 
 if TYPE_CHECKING:
+    from spark_validation.hashing import Int64s
     from spark_validation.key_counts import Bools, Floats
     from spark_validation.windows import SamplePlan
 
 
 TAIL = 0.025
 """What a 95 % interval leaves out on either side."""
+Z = 1.96
+"""The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 _FARTHEST = 50.0
 """On a scale of logarithms: so far away that a larger distance says no more."""
 
@@ -49,7 +52,8 @@ def share_interval(found: ReplicatedTotals, windows: int = 0) -> Estimate:
     value = min(1.0, max(0.0, float(found.total)))
     doubt = largest_unseen(windows) if windows and found.fraction < 1.0 else 0.0
     if value == 0.0:
-        return Estimate(0.0, 0.0, doubt)
+        farthest = critical_value(found.replicates) * float(found.deviation)
+        return Estimate(0.0, 0.0, min(1.0, max(doubt, farthest)))
     if value == 1.0:
         return Estimate(1.0, 1.0 - doubt, 1.0)
     deviation = float(found.deviation)
@@ -63,8 +67,10 @@ def share_interval(found: ReplicatedTotals, windows: int = 0) -> Estimate:
 def positive_interval(found: ReplicatedTotals) -> Estimate:
     """Return a positive value with its interval, which is symmetric on the scale of logarithms."""
     value, deviation = float(found.total), float(found.deviation)
-    if value <= 0.0 or deviation == 0.0:
+    if deviation == 0.0:
         return Estimate.exact(value)
+    if value <= 0.0:
+        return Estimate(0.0, 0.0, critical_value(found.replicates) * deviation)
     factor = math.exp(min(_FARTHEST, critical_value(found.replicates) * deviation / value))
     return Estimate(value, value / factor, value * factor)
 
@@ -117,6 +123,62 @@ def _within(angle: float, freedom: int) -> float:
     return math.sin(angle) * total
 
 
+def moderated(squares: Floats, freedom: int) -> tuple[Floats, int]:
+    """Pool variances of few degrees of freedom each, as far as they are alike.
+
+    Each becomes the mean of itself and of a prior one, weighted by their degrees of freedom; those of the
+    prior follow from how much more than by chance the variances differ (moderated t statistics: Smyth 2004,
+    "Linear Models and Empirical Bayes Methods for Assessing Differential Expression", section 6.2).
+
+    Args:
+        squares: The variances; those that are 0 stay, and are no part of the prior.
+        freedom: Their degrees of freedom.
+
+    Returns:
+        The variances, and their degrees of freedom together with those of the prior, rounded down.
+    """
+    known = squares > 0.0
+    if np.count_nonzero(known) < 2:
+        return squares, freedom
+    logs = np.log(squares[known]) - _digamma(freedom / 2) + math.log(freedom / 2)
+    surplus = float(logs.var(ddof=1)) - _trigamma(freedom / 2)
+    if surplus <= _trigamma(_ALIKE / 2):
+        prior = float(_ALIKE)
+    else:
+        low, high = 1e-3, _ALIKE / 2
+        for _ in range(50):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if _trigamma(middle) > surplus else (low, middle)
+        prior = 2.0 * low
+    centre = math.exp(float(logs.mean()) + _digamma(prior / 2) - math.log(prior / 2))
+    pooled = (prior * centre + freedom * squares) / (prior + freedom)
+    return np.where(known, pooled, 0.0), int(freedom + prior)
+
+
+_ALIKE = 1_000
+"""Degrees of freedom of a prior that is as good as certain."""
+
+
+def _digamma(x: float) -> float:
+    """The digamma function of x > 0 (Abramowitz and Stegun, 6.3.5 and 6.3.18)."""
+    total = 0.0
+    while x < 6.0:
+        total -= 1.0 / x
+        x += 1.0
+    square = 1.0 / (x * x)
+    return total + math.log(x) - 0.5 / x - square * (1 / 12 - square * (1 / 120 - square / 252))
+
+
+def _trigamma(x: float) -> float:
+    """The trigamma function of x > 0 (Abramowitz and Stegun, 6.4.6 and 6.4.12)."""
+    total = 0.0
+    while x < 6.0:
+        total += 1.0 / (x * x)
+        x += 1.0
+    square = 1.0 / (x * x)
+    return total + 1.0 / x + square / 2 + square / x * (1 / 6 - square * (1 / 30 - square / 42))
+
+
 _ROUNDING = 1e-9
 """A relative standard error up to this is the rounding of floating point: it counts as 0."""
 _MEDIAN_OF_SQUARE = 0.4549
@@ -135,53 +197,59 @@ class ReplicatedTotals:
         without: The same without the first replicate, the second, and so on (that shape by replicates).
         fraction: The part of the offsets that was read in partitions that were not read whole; 1 where there
             are none, and nothing is estimated.
+        sparse: Whether partitions have offsets without a record, more than a few of them.
     """
 
     total: Floats
     without: Floats
     fraction: float
+    sparse: bool = False
 
     @classmethod
-    def of(cls, replicates: Floats, known: Floats, fraction: float) -> ReplicatedTotals:
+    def of(
+        cls, replicates: Floats, known: Floats, fraction: float, *, sparse: bool = False
+    ) -> ReplicatedTotals:
         """Estimate from weighted totals.
 
         Args:
             replicates: What each replicate adds (any shape by replicates; two at least).
             known: What comes from partitions that were read whole (that shape without the last axis).
             fraction: As the attribute.
+            sparse: Alike.
         """
         count = replicates.shape[-1]
         total = replicates.sum(axis=-1)
         # Without replicate g, the others stand for the topic: they weigh G / (G - 1) as much.
         without = known[..., None] + (total[..., None] - replicates) * (count / (count - 1))
-        return cls(known + total, without, fraction)
+        return cls(known + total, without, fraction, sparse)
 
     def __add__(self, other: ReplicatedTotals) -> ReplicatedTotals:
-        return ReplicatedTotals(self.total + other.total, self.without + other.without, self.fraction)
+        return self.with_values(self.total + other.total, self.without + other.without)
 
     def __truediv__(self, other: ReplicatedTotals) -> ReplicatedTotals:
         """The ratio of two totals; 0 where the other is 0."""
-        return ReplicatedTotals(
-            _quotient(self.total, other.total), _quotient(self.without, other.without), self.fraction
-        )
+        return self.with_values(_quotient(self.total, other.total), _quotient(self.without, other.without))
 
     def __getitem__(self, index: int) -> ReplicatedTotals:
-        return ReplicatedTotals(self.total[index], self.without[index], self.fraction)
+        return self.with_values(self.total[index], self.without[index])
+
+    def with_values(self, total: Floats, without: Floats) -> ReplicatedTotals:
+        """Return what was computed of these totals, and of the delete-one values alike."""
+        return ReplicatedTotals(total, without, self.fraction, self.sparse)
 
     @property
     def sum(self) -> ReplicatedTotals:
         """The total of all partitions: the sum over the first axis."""
-        return ReplicatedTotals(self.total.sum(axis=0), self.without.sum(axis=0), self.fraction)
+        return self.with_values(self.total.sum(axis=0), self.without.sum(axis=0))
 
     @property
     def over_mean(self) -> ReplicatedTotals:
         """Each partition over the mean of all; 0 where there is nothing."""
         partitions = self.total.shape[0]
         whole = self.sum
-        return ReplicatedTotals(
+        return self.with_values(
             _quotient(self.total * partitions, whole.total),
             _quotient(self.without * partitions, whole.without),
-            self.fraction,
         )
 
     @property
@@ -206,8 +274,11 @@ class ReplicatedTotals:
     def noise(self) -> Any:
         """The standard error without outliers: from the median squared difference.
 
-        One sudden change, or one burst, does not count; what is left is how far chance moves an estimate.
+        One sudden change, or one burst, does not count; what is left is how far chance moves an estimate. In
+        a sparse log chance makes outliers, too: the windows that meet a stretch of many records.
         """
+        if self.sparse:
+            return self.deviation
         squares = np.diff(self.without, axis=-1) ** 2
         return self._error(np.median(squares, axis=-1) / _MEDIAN_OF_SQUARE)
 
@@ -225,7 +296,32 @@ def _quotient(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+SPARSE = 0.9
+"""Below this part of the offsets with a record, a partition is sparse."""
+
+
+def _unseen(density: Floats, length: float) -> float:
+    """Return the standard error of a partition's density that its windows do not show.
+
+    Where one window of ten meets records, chance could as well have led two or none there, and windows that
+    agree that there is nothing say nothing. Wilson's interval (1927) for a proportion p has the variance
+    p (1 - p) / n + z² / (4 n²), of which replicates show the first term. For n stands the effective number of
+    independent offsets (Korn and Graubard 1998, "Confidence Intervals for Proportions with Small Expected
+    Number of Positive Counts Estimated from Survey Data"): each of the windows is worth 1 / c of them, where
+    c is the variance between windows over p (1 - p), its largest. That is 1 where windows are full or empty,
+    and 1 over their length where each offset has a record or not, whatever its neighbours have.
+
+    Args:
+        density: Records over offsets of each window.
+        length: Offsets of a window.
+    """
+    mean, windows = float(density.mean()), len(density)
+    between = float((np.diff(density) ** 2).mean()) / 2
+    clustering = between / (mean * (1.0 - mean)) if 0.0 < mean < 1.0 else 1.0
+    return Z / 2 * min(1.0, max(clustering, 1.0 / length)) / windows
+
+
+@dataclass(frozen=True, eq=False)
 class Weighting:
     """The expansion of a sample's counts to totals of its topic (Horvitz and Thompson 1952).
 
@@ -235,6 +331,10 @@ class Weighting:
         replicates: How many replicates there are.
         windows: How many windows were read in partitions that were not read whole.
         fraction: The part of the offsets of these partitions that was read; 1 where there are none.
+        unseen: The standard error of each partition's records that its windows do not show, as too few of
+            them met any (partitions).
+        records: The estimated records of the topic.
+        sparse: Whether a partition has records on less than SPARSE of its offsets.
     """
 
     weights: Floats
@@ -242,22 +342,64 @@ class Weighting:
     replicates: int
     windows: int
     fraction: float
+    unseen: Floats
+    records: float
+    sparse: bool
 
     @classmethod
-    def of(cls, plan: SamplePlan) -> Weighting:
-        """Return the weighting of what a plan reads."""
+    def of(cls, plan: SamplePlan, records: Int64s | None = None) -> Weighting:
+        """Return the weighting of what a plan reads.
+
+        Args:
+            plan: The plan.
+            records: The records that were found (partitions by replicates); None if every offset has one.
+        """
         read_whole = np.array(plan.read_whole, dtype=bool)
         population = sum(span.records for span in plan.spans if not read_whole[span.partition])
         read = sum(int(n) for n, whole in zip(plan.offsets_read, read_whole, strict=True) if not whole)
         windows = sum(1 for window in plan.windows if not read_whole[window.partition])
         fraction = read / population if population else 1.0
-        return cls(np.array(plan.weights), read_whole, plan.replicates, windows, fraction)
+        weights = np.array(plan.weights)
+        offsets = np.array(plan.offsets_read, dtype=np.float64)
+        found, unseen = offsets, np.zeros(len(offsets))
+        if records is not None:
+            found = records.sum(axis=1).astype(np.float64)
+            for number in np.flatnonzero(~read_whole & (found < offsets)):
+                length = offsets[number] / plan.replicates
+                unseen[number] = _unseen(records[number] / length, length) * offsets[number] * weights[number]
+        return cls(
+            weights,
+            read_whole,
+            plan.replicates,
+            windows,
+            fraction,
+            unseen,
+            float(found @ weights),
+            bool((~read_whole & (found < SPARSE * offsets)).any()),
+        )
 
     def by_partition(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
         """Estimate totals (partitions) from counts (partitions by replicates)."""
         weighted = counts * self.weights[:, None]
         known = np.where(self.read_whole, weighted.sum(axis=1), 0.0)
-        return ReplicatedTotals.of(np.where(self.read_whole[:, None], 0.0, weighted), known, self.fraction)
+        sampled = np.where(self.read_whole[:, None], 0.0, weighted)
+        found = ReplicatedTotals.of(sampled, known, self.fraction, sparse=self.sparse)
+        if self.unseen.any():
+            each = weighted.sum() / self.records if self.records else 0.0
+            found.without[:] += each * self.unseen[:, None] * self._signs
+        return found
+
+    @cached_property
+    def _signs(self) -> Floats:
+        """Delete-one values that have a standard error of 1, with other signs in each partition.
+
+        So errors of partitions add up as independent ones do (McCarthy 1969, "Pseudo-Replication: Half
+        Samples", balances them by signs too).
+        """
+        random = np.random.default_rng(0)
+        signs = random.choice((-1.0, 1.0), (len(self.weights), self.replicates))
+        error = ReplicatedTotals(np.zeros(len(signs)), signs, 0.0).deviation
+        return np.asarray(signs / np.where(error > 0.0, error, 1.0)[:, None])
 
     def whole(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
         """Estimate the total of the topic from counts (partitions by replicates)."""
@@ -265,4 +407,4 @@ class Weighting:
 
     def placed(self, totals: Floats) -> ReplicatedTotals:
         """Totals of a `key_counts.KeyPlacement`: the last column is known, the others are replicates."""
-        return ReplicatedTotals.of(totals[..., :-1], totals[..., -1], self.fraction)
+        return ReplicatedTotals.of(totals[..., :-1], totals[..., -1], self.fraction, sparse=self.sparse)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from spark_validation.analysis import ReaderGroup
     from spark_validation.results import SkewLimits, TopicResult
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import SamplePlan, Span
 
 
@@ -183,12 +184,14 @@ class TopicRequest:
         spans: One for each partition, by number, without a gap.
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.
+        partition_changes: Reads recorded changes of the partition count, as `analysis.analyse` takes it.
     """
 
     name: str
     spans: Sequence[Span]
     limits: SkewLimits
     groups: Sequence[ReaderGroup] = ()
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None
 
 
 _TOPICS_IN_JOB = 250
@@ -338,4 +341,5 @@ class _Job:
             since_ms=self.settings.since_ms,
             precision=self.settings.precision,
             notes=() if now is None else retention_notes(topic.plan, now),
+            partition_changes=request.partition_changes,
         )

@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_validation.configuration import class_path, is_sensitive
+from spark_validation.configuration import is_sensitive
 from spark_validation.errors import SparkUnavailable
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _TOO_OLD = "java.lang.UnsupportedClassVersionError"
 # What an environment for another Spark would do to this one.
 _FOREIGN = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME")
 _REMOTE = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "MASTER")
-_CLASS_PATH = "SPARK_DIST_CLASSPATH"
 _LOCAL = ("SPARK_CONF_DIR", "SPARK_MASTER", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
 
 # Where PySpark's own gateway has the level of all, Spark does not change that to its default of a shell.
@@ -60,7 +59,6 @@ def environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
     python = settings.conf.get("spark.pyspark.python")
     if settings.local:
         changes |= dict.fromkeys(_LOCAL)
-        changes[_CLASS_PATH] = class_path(settings, os.environ.get(_CLASS_PATH))
         python = python or str(_worker_python(folder))
     else:
         python = python or os.environ.get("PYSPARK_PYTHON")

@@ -312,6 +312,8 @@ class Problems:
 
     def __call__(self, error: KafkaError) -> None:
         """Take an error; librdkafka calls this while its client is polled."""
+        if error.code() in HARMLESS:
+            return
         if error.code() in _FINAL:
             self._final = error
         # That all brokers are down says less than why the last one is.

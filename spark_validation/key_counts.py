@@ -56,8 +56,13 @@ HOT_KEYS = 50
 """How many of the most frequent keys are looked at one by one."""
 MULTIPLICITIES = 12
 """Up to how many records of one key the keys are counted by their number of records."""
-MOST_EARLIER = 1024
-"""The largest partition count for which earlier, smaller counts are looked for."""
+MISFITS = 1_000
+"""How many keys that no partitioner puts where they lie are kept, to try earlier partition counts on them."""
+MISFIT_COLUMNS = ("order", *PARTITIONERS, "partition", "records", "first_ms", "last_ms")
+SUFFIXES = 64
+"""With how many suffixes a frequent key is tried: on a dozen partitions they reach every one."""
+LONGEST_SALTED = 1024
+"""A key of more bytes is not one that people append a suffix to."""
 HOT_BY_BYTES = 25
 """How many of the keys with the most bytes."""
 NEVER = np.iinfo(np.int64).max
@@ -95,6 +100,8 @@ class HotKey:
         key: The key itself; None unless it may be shown.
         records: Its records in the sample, by partition and replicate.
         bytes: Their keys' and values' bytes, alike.
+        suffixed: The partition on which its partitioner puts the key, and then the key with each suffix of
+            `suffix` (1 + SUFFIXES); empty for a key of more than LONGEST_SALTED bytes.
     """
 
     digest: str
@@ -102,6 +109,17 @@ class HotKey:
     key: bytes | None
     records: Int64s
     bytes: Int64s
+    suffixed: Int64s
+
+    @property
+    def key_hash(self) -> str:
+        """What names the key in reports: the first 12 digits of its hash."""
+        return self.digest[:12]
+
+
+def suffix(number: int) -> str:
+    """The text that makes one of a key's salts when it is appended to the key."""
+    return f"#{number}"
 
 
 @dataclass(slots=True, eq=False)
@@ -148,12 +166,10 @@ class KeyCounts:
         fits: For each partitioner of hashing.PARTITIONERS, records with a key that lie where it puts them
             (partitioners by partitions by replicates).
         fits_none: Records with a key that lie where none of them puts them.
-        earlier: For each smaller partition count c, at index c - 1, records that lie where murmur2 puts them
-            on c partitions, and not where it puts them now (partitions - 1).
-        earlier_last_ms: The latest timestamp of these; -1 where there is none.
-        later_first_ms: The earliest timestamp of records that lie where murmur2 puts them now, and not where
-            it puts them on c partitions; the largest int64 where there is none.
-        later: How many such records there are.
+        misfits: A random sample of the keys with records where no partitioner puts them, one row for each
+            such partition: those that come first in an order that mixes their hashes (MISFITS at most by
+            MISFIT_COLUMNS: what each partitioner takes modulo the partition count, the partition, the
+            records there, and their earliest and latest timestamp).
         placements: By candidate.
         hot: The most frequent keys by records and by bytes, weighted; most records first.
     """
@@ -172,10 +188,7 @@ class KeyCounts:
     incidence: Int64s
     fits: Int64s
     fits_none: Int64s
-    earlier: Int64s
-    earlier_last_ms: Int64s
-    later: Int64s
-    later_first_ms: Int64s
+    misfits: Int64s
     placements: dict[int, KeyPlacement]
     hot: list[HotKey]
 
@@ -183,7 +196,6 @@ class KeyCounts:
     def empty(cls, layout: CountsLayout) -> KeyCounts:
         """Nothing counted yet."""
         shape = layout.partitions, layout.replicates
-        older = max(0, layout.partitions - 1) if layout.partitions <= MOST_EARLIER else 0
 
         def zeros(*shape: int) -> Int64s:
             return np.zeros(shape, dtype=np.int64)
@@ -203,10 +215,7 @@ class KeyCounts:
             incidence=zeros(layout.replicates),
             fits=zeros(len(PARTITIONERS), *shape),
             fits_none=zeros(*shape),
-            earlier=zeros(older),
-            earlier_last_ms=np.full(older, -1, dtype=np.int64),
-            later=zeros(older),
-            later_first_ms=np.full(older, NEVER),
+            misfits=zeros(0, len(MISFIT_COLUMNS)),
             placements={
                 count: KeyPlacement(
                     np.zeros((count, layout.replicates + 1)),
@@ -223,10 +232,12 @@ class KeyCounts:
         """Take in the counts of another reducer, whose keys are other keys."""
         for field in fields(self):
             value, added = getattr(self, field.name), getattr(other, field.name)
-            if field.name in _LEAST:
+            if field.name == "first_ms":
                 np.minimum(value, added, out=value)
-            elif field.name in _GREATEST:
+            elif field.name == "last_ms":
                 np.maximum(value, added, out=value)
+            elif field.name == "misfits":
+                self.misfits = first_misfits(np.concatenate([value, added]))
             elif field.name not in {"placements", "hot"}:
                 setattr(self, field.name, value + added)
         for count, placement in self.placements.items():
@@ -238,8 +249,9 @@ class KeyCounts:
         self.hot = hottest([*self.hot, *other.hot], np.array(layout.weights))
 
 
-_LEAST = {"first_ms", "later_first_ms"}
-_GREATEST = {"last_ms", "earlier_last_ms"}
+def first_misfits(rows: Int64s) -> Int64s:
+    """The rows that come first in their order: the same of all keys, however they were divided."""
+    return rows[np.lexsort((rows[:, MISFIT_COLUMNS.index("partition")], rows[:, 0]))[:MISFITS]]
 
 
 def hottest(keys: list[HotKey], weights: Floats) -> list[HotKey]:
@@ -269,6 +281,10 @@ def pack(counts: KeyCounts) -> bytes:
         )
         arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
         arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
+    # One array of all: each entry of its own takes more than what it holds.
+    arrays["suffixed"] = np.concatenate(
+        [np.zeros(0, np.int32), *(key.suffixed for key in counts.hot)], dtype=np.int32
+    )
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
@@ -291,7 +307,8 @@ def unpack(data: bytes, layout: CountsLayout) -> KeyCounts:
 
 
 def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
-    number = 0
+    number, taken = 0, 0
+    every_suffixed = arrays["suffixed"].astype(np.int64)
     while f"hot/{number}/digest" in arrays:
         cells, records, size = arrays[f"hot/{number}/cells"]
         by_records, by_bytes = np.zeros((2, int(np.prod(shape))), dtype=np.int64)
@@ -299,5 +316,7 @@ def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
         length, shown = arrays[f"hot/{number}/length"]
         key = arrays[f"hot/{number}/key"].tobytes() if shown else None
         digest = arrays[f"hot/{number}/digest"].tobytes().hex()
-        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape))
+        suffixed = every_suffixed[taken : taken + (1 + SUFFIXES if length <= LONGEST_SALTED else 0)]
+        taken += len(suffixed)
+        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape), suffixed)
         number += 1

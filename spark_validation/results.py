@@ -16,6 +16,9 @@ from dataclasses import (
 )
 from typing import Any, TypeVar
 
+OMITTED = {"omitted": True}
+"""Metadata of a field that a report leaves out where it is None: reports from before it had none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -112,7 +115,7 @@ class HotKeyResult:
         byte_share: Of the topic's bytes.
         partitions: Where its sampled records lie, most first.
         slices_seen: In how many replicates it occurs.
-        peak: Its largest share in one replicate over `share.value`.
+        peak: Its largest share at a time over `share.value`; in one replicate where times do not show it.
     """
 
     key_hash: str
@@ -263,7 +266,8 @@ class TopicResult:
         partitioners: For murmur2, crc32, fnv1a and `other`, the share of sampled records with a key that lie
             where it puts them; one may lie where several do.
         hot_keys: The most frequent, most records first.
-        what_if: By partition count.
+        what_if: By partition count; none where no prediction holds.
+        what_if_withheld: Why no prediction holds; absent where some are given, or none was computed.
         groups: Declared groups that read the topic.
         findings: What rules say; only where manifests were at hand.
         policy: The verdict; None where no policy is declared, or no manifests were at hand.
@@ -286,6 +290,12 @@ class TopicResult:
     groups: tuple[GroupResult, ...] = ()
     findings: tuple[SkewFinding, ...] = ()
     policy: SkewVerdict | None = None
+    what_if_withheld: str | None = field(default=None, metadata=OMITTED)
+
+    @property
+    def keys_stay(self) -> bool:
+        """Return whether each of the most frequent keys, if there are any, lies on one partition alone."""
+        return bool(self.hot_keys) and all(len(key.partitions) == 1 for key in self.hot_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +335,8 @@ def from_document(document: dict[str, Any]) -> SkewReport:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        given = [(field, getattr(value, field.name)) for field in fields(value)]
+        return {field.name: _plain(own) for field, own in given if own is not None or not field.metadata}
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_validation.key_counts import HotKey
+
 if TYPE_CHECKING:
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
-    from spark_validation.results import Estimate, TopicResult
+    from spark_validation.key_counts import CountsLayout, Floats, KeyCounts
+    from spark_validation.results import Estimate, HotKeyResult, TopicResult
     from spark_validation.windows import SamplePlan
 
 NULLS_WORTH_NAMING = 0.01
@@ -31,6 +33,25 @@ LEAST_LIFT = 0.05
 MEASURES = ("records", "bytes")
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A change of a topic's partition count that was recorded.
+
+    Attributes:
+        before: The partition count before.
+        after: The count after.
+        since_ms: When it took place at the earliest, in milliseconds since 1970.
+        until_ms: When at the latest.
+        source: What recorded it, such as `the audit record`.
+    """
+
+    before: int
+    after: int
+    since_ms: int
+    until_ms: int
+    source: str
+
+
 @dataclass(frozen=True, eq=False)
 class SampledTopic:
     """One topic as its sample shows it.
@@ -40,12 +61,14 @@ class SampledTopic:
         counts: The counts.
         plan: What was read.
         layout: How the counts are laid out.
+        partition_changes: Changes of the partition count that were recorded, in the order of time.
     """
 
     result: TopicResult
     counts: KeyCounts
     plan: SamplePlan
     layout: CountsLayout
+    partition_changes: tuple[PartitionChange, ...] = ()
 
     @property
     def partitions(self) -> int:
@@ -61,6 +84,18 @@ class SampledTopic:
     def keyed(self) -> Floats:
         """Sampled records with a key (partitions by replicates)."""
         return (self.counts.records - self.counts.null_records).astype(np.float64)
+
+    @cached_property
+    def offsets(self) -> Floats:
+        """Offsets that were read (partitions by replicates): as many records, or fewer in a sparse log."""
+        read = np.zeros(self.counts.records.shape)
+        for window in self.plan.windows:
+            read[window.partition, window.replicate] = window.end - window.start
+        return read
+
+    def per_offset(self, counts: Int64s | Floats) -> Floats:
+        """Counts (partitions by replicates) over the offsets that were read; 0 where none was."""
+        return np.asarray(counts / np.maximum(self.offsets, 1.0), dtype=np.float64)
 
     def loads(self, by: str) -> Floats:
         """Estimated records or bytes of the topic (partitions)."""
@@ -92,20 +127,27 @@ class SampledTopic:
 
     @cached_property
     def null_dispersion(self) -> float | None:
-        """The dispersion of records without a key: their variance between windows over the binomial one.
+        """The dispersion of records without a key: about 1 where each has none independently of the others.
 
-        Pearson's chi-squared statistic of the windows over its degrees of freedom: about 1 where each record
-        has no key independently of the others, and far above 1 where producers send such records in batches
-        to one partition after another. None where all records, or none, have a key.
+        It is far above 1 where producers send such records in batches to one partition after another. None
+        where all records, or none, have a key.
         """
         read, nulls = self.counts.records, self.counts.null_records
-        windows = read > 0
-        share = nulls.sum() / read.sum()
-        if not 0 < share < 1 or np.count_nonzero(windows) < 2:
-            return None
-        binomial = read[windows] * share * (1 - share)
-        squares = (nulls[windows] - read[windows] * share) ** 2 / binomial
-        return float(squares.sum() / (np.count_nonzero(windows) - 1))
+        found = _dispersion(nulls.reshape(1, -1), read.reshape(1, -1))[0]
+        return None if np.isnan(found) else float(found)
+
+    def uncertainty(self, counts: Floats | Int64s) -> Floats:
+        """Return the variance of an estimate over its value, for what not every offset has (partitions).
+
+        That is the weight of a record times the dispersion of the records among the offsets that were read:
+        far above 1 where stretches of offsets have none, as the log was compacted, transactions were aborted,
+        or records without a key came in batches. 0 for a partition where every offset has one.
+
+        Args:
+            counts: Records (partitions by replicates).
+        """
+        dispersion = np.fmax(1.0, _dispersion(counts, self.offsets))
+        return np.where((counts == self.offsets).all(axis=1), 0.0, self.weights * dispersion)
 
     def explained(self, part: Floats, by: str) -> float:
         """The part of the excess of the fullest partition over the mean that goes away with some records.
@@ -127,10 +169,38 @@ class SampledTopic:
         return int(np.argmax(self.loads(by)))
 
 
+def _dispersion(counts: Floats | Int64s, read: Floats | Int64s) -> Floats:
+    """Return the variance of counts between windows over the binomial one, for each row of windows.
+
+    This is Pearson's chi-squared statistic over its degrees of freedom. NaN where all or none of what was
+    read counts, or where there is one window.
+    """
+    windows = (read > 0).sum(axis=1)
+    total = np.maximum(read.sum(axis=1), 1)
+    share = counts.sum(axis=1) / total
+    known = (share > 0) & (share < 1) & (windows > 1)
+    expected = read * share[:, None]
+    squares = (counts - expected) ** 2 / np.where(
+        read > 0, np.maximum(expected * (1 - share[:, None]), 1e-12), 1.0
+    )
+    return np.where(known, squares.sum(axis=1) / np.maximum(windows - 1, 1), np.nan)
+
+
 def max_over_mean(loads: Floats) -> float:
     """The largest over the mean; 1 where there is nothing."""
     total = float(loads.sum())
     return float(loads.max()) * len(loads) / total if total > 0 else 1.0
+
+
+def named(key: HotKey | HotKeyResult) -> str:
+    """Name a key within a sentence: by the start of its hash, or as the empty key."""
+    length = key.length if isinstance(key, HotKey) else key.key_length
+    return f"key {key.key_hash}" if length else "the empty key"
+
+
+def capitalised(text: str) -> str:
+    """Return a text for the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def percent(share: float) -> str:
@@ -160,6 +230,6 @@ def utc(milliseconds: float, *, within: float = 0.0) -> str:
     return f"{time.replace(tzinfo=None).isoformat(sep=' ', timespec=precise)} UTC"
 
 
-def listed(items: list[str]) -> str:
+def listed(items: list[str], conjunction: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {conjunction} {items[-1]}"

@@ -10,7 +10,9 @@ import socket
 import tempfile
 import threading
 import time
+import warnings
 from contextlib import ExitStack, contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -111,7 +113,7 @@ def _reach(addresses: Iterable[tuple[str, int]], what: str) -> None:
     raise SparkUnavailable(f"{what} cannot be reached: {why}", hint="check its address, and that it runs")
 
 
-_NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
+_NEEDED = ("pyspark", "confluent_kafka", "numpy", "pandas", "pyarrow")
 _CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "googleapis-common-protos"}
 _STOP_S = 15.0
 _START_S = {"local": 60.0, "spark": 30.0}
@@ -156,12 +158,18 @@ def _installed(name: str) -> bool:
 
 @contextmanager
 def _quiet(*, debug: bool) -> Iterator[None]:
-    """Py4J logs its whole traffic when asked to, and a JVM that ended as an error: it is ended here."""
+    """Keep PySpark's own words off the terminal.
+
+    Py4J logs its whole traffic when asked to, and a JVM that ended as an error: it is ended here. PySpark 4.3
+    warns of every pandas since 3.0, of which nothing is used but what passes Arrow batches on.
+    """
     logger = logging.getLogger("py4j")
     before = logger.level
     logger.setLevel(logging.WARNING if debug else logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+            yield
     finally:
         logger.setLevel(before)
 
@@ -255,7 +263,7 @@ def _connected(url: str, settings: SessionSettings, folder: Path) -> Iterator[Sp
     if missing:
         raise SparkMissing(
             f"Spark Connect needs {', '.join(missing)}",
-            hint="pip install 'pyspark[connect]==4.0.0'",
+            hint=f"pip install 'pyspark[connect]=={metadata.version('pyspark')}'",
         )
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -268,7 +276,6 @@ def _connected(url: str, settings: SessionSettings, folder: Path) -> Iterator[Sp
     try:
         for name, value in {**SESSION_SETTINGS, **settings.conf}.items():
             spark.conf.set(name, value)
-        spark.addArtifacts(*map(str, settings.jars))
         spark.addArtifacts(str(zipped(folder)), pyfile=True)
         yield spark
     finally:

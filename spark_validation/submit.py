@@ -16,8 +16,10 @@ if __name__ == "__main__" and sys.path and Path(sys.path[0]).resolve() == Path(_
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import argparse
+import json
 import uuid
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,12 +31,16 @@ from spark_validation.configuration import is_local, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError, java_causes
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, KafkaAdmin
+from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
+from spark_validation.policy import limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+    from spark_validation.results import TopicResult
 
 
 WRONG_USAGE = 64
@@ -58,13 +64,43 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="client properties by librdkafka's names; secrets stay in it",
     )
-    add("--topic", action="append", required=True, dest="topics", help="may be given several times")
+    add(
+        "--topic",
+        action="append",
+        default=[],
+        dest="topics",
+        help="may be given several times (default: the topics that have a policy)",
+    )
+    add(
+        "--policy",
+        action="append",
+        type=_policy,
+        default=[],
+        dest="policies",
+        metavar="TOPIC:LIMIT=N,...",
+        help="the skew policy of a topic as in its manifest, such as"
+        " orders.v1:maxPartitionRatio=2,maxKeyShare=0.05,by=bytes; may be given several times",
+    )
+    add(
+        "--policies",
+        type=_policies,
+        default={},
+        dest="policy_file",
+        metavar="FILE",
+        help='policies as JSON, such as {"orders.v1": {"maxPartitionRatio": 2}}',
+    )
     add(
         "--output",
         required=True,
         metavar="PATH",
         help="where to write the report: any path that Hadoop supports",
     )
+    add(
+        "--metrics",
+        metavar="PATH",
+        help="append the metrics as rows to a table at this path (iceberg: the table's name)",
+    )
+    add("--metrics-format", choices=FORMATS, default=FORMATS[0], help="of that table (default: %(default)s)")
     add("--cluster-name", help="the cluster's name in the report")
     size = arguments.add_mutually_exclusive_group()
     size.add_argument("--records", type=_count, default=RECORDS, help="sample size (default: %(default)s)")
@@ -104,6 +140,33 @@ def _share(text: str) -> float:
     if not 0.0 < (value := float(text)) < 1.0:
         raise argparse.ArgumentTypeError(f"{text} must be between 0 and 1")
     return value
+
+
+def _policy(text: str) -> tuple[str, SkewLimits]:
+    topic, colon, rest = text.partition(":")
+    if not topic or not colon:
+        raise argparse.ArgumentTypeError(f"{text} is not TOPIC:LIMIT=N,...")
+    return topic, _limits(topic, dict(part.partition("=")[::2] for part in rest.split(",")))
+
+
+def _policies(file: str) -> dict[str, SkewLimits]:
+    try:
+        document = json.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{file} is not JSON: {error}") from error
+    if not isinstance(document, dict) or not all(isinstance(policy, dict) for policy in document.values()):
+        raise argparse.ArgumentTypeError(f'{file} is not of the form {{"TOPIC": {{"LIMIT": N}}}}')
+    return {topic: _limits(topic, policy) for topic, policy in document.items()}
+
+
+def _limits(topic: str, policy: Mapping[str, object]) -> SkewLimits:
+    """The limits of a policy, by the names and within the bounds of a manifest."""
+    try:
+        return limits_of(policy)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"the policy of {topic}: {error}") from error
 
 
 _NO_CONTEXT = "org.apache.hadoop.fs.UnsupportedFileSystemException"
@@ -164,26 +227,29 @@ def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None
 
 
 FAILED = 1
+BEYOND_POLICY = 2
 
 
 def run(arguments: Sequence[str]) -> int:
     """Analyse topics and write the report.
 
     Returns:
-        0; or 1 after one line to stderr, and a hint if there is one. Then no report is written.
+        2 where a topic surely breaks its policy; 1 where a topic could not be analysed, which stderr says,
+        or the report not be written; else 0.
 
     Raises:
         SystemExit: The arguments are wrong.
     """
     given = parser().parse_args(arguments)
+    if not (given.topics or given.policies or given.policy_file):
+        parser().error("give --topic, or a topic with a --policy")
     try:
         with _session() as spark:
-            write_report(spark, given)
+            return write_report(spark, given)
     except SkewError as error:
         hint = f"hint: {error.hint}\n" if error.hint else ""
         sys.stderr.write(f"error: {error.message}\n{hint}")
         return FAILED
-    return 0
 
 
 @contextmanager
@@ -203,28 +269,71 @@ def _session() -> Iterator[SparkSession]:
         spark.stop()
 
 
-def write_report(spark: SparkSession, given: argparse.Namespace) -> None:
-    """Analyse the topics, and write the report once all of them are done.
+def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
+    """Analyse the topics, and write the report of those that could be.
+
+    Returns:
+        The exit code, as of `run`.
 
     Raises:
-        SkewError: One of them cannot be analysed, or the report not be written.
+        SkewError: None of them can be analysed, or the report not be written.
     """
+    policies = {**given.policy_file, **dict(given.policies)}
+    topics = sorted({*(given.topics or policies)})
+    table = MetricsTable(given.metrics, given.metrics_format) if given.metrics else None
+    if table is not None:
+        table.check(spark)
     kafka = client_properties(given)
     settings = job_settings(given)
     admin = KafkaAdmin(kafka)
     cluster_id = admin.cluster_id()
-    spans, failed = admin.spans(given.topics, since_ms=settings.since_ms)
-    for error in failed.values():
-        raise error
-    requests = [TopicRequest(topic, found, SkewLimits()) for topic, found in sorted(spans.items())]
-    outcome = run_topics(spark, requests, kafka, settings, spans_now=lambda topics: admin.spans(topics)[0])
-    results = []
-    for found in outcome.values():
-        if isinstance(found, SkewError):
-            raise found
-        results.append(found)
+    spans, unread = admin.spans(topics, since_ms=settings.since_ms)
+    requests = [
+        TopicRequest(topic, found, policies.get(topic, SkewLimits())) for topic, found in spans.items()
+    ]
+    outcome: dict[str, TopicResult | SkewError] = {**unread}
+    outcome |= run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
+    results, failed = _judged(outcome, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    report = SkewReport(__version__, cluster_id, given.cluster_name, created, tuple(results))
+    report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
+    _write_json(spark, given, report)
+    if table is not None:
+        table.append(spark, metric_rows(report))
+    if failed:
+        return FAILED
+    return BEYOND_POLICY if any(one.policy and one.policy.status == "fail" for one in results) else 0
+
+
+def _judged(
+    outcome: Mapping[str, TopicResult | SkewError], policies: Mapping[str, SkewLimits]
+) -> tuple[tuple[TopicResult, ...], bool]:
+    """Judge results by their policies, and say on stderr what breaks one and what has no result.
+
+    Returns:
+        The results, and whether a topic has none.
+
+    Raises:
+        SkewError: No topic has one.
+    """
+    results = []
+    errors = [found for found in outcome.values() if isinstance(found, SkewError)]
+    if len(errors) == len(outcome) == 1:
+        raise errors[0]
+    for topic, found in sorted(outcome.items()):
+        if isinstance(found, SkewError):
+            hint = f" ({found.hint})" if found.hint else ""
+            sys.stderr.write(f"not read: {found.message}{hint}\n")
+            continue
+        policy = verdict(found, policies[topic]) if topic in policies else None
+        results.append(replace(found, policy=policy))
+        if policy is not None and policy.status != "pass":
+            sys.stderr.writelines(f"{policy.status}: {reason}\n" for reason in policy.reasons)
+    if not results:
+        raise JobFailed(f"none of {len(outcome)} topics could be analysed")
+    return tuple(results), bool(errors)
+
+
+def _write_json(spark: SparkSession, given: argparse.Namespace, report: SkewReport) -> None:
     try:
         write(spark, given.output, to_json(report))
     except Exception as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ WINDOWS = 128
 FEWEST_PER_PARTITION = 4
 """Windows of a partition, below which the variance between windows says nothing."""
 MOST_PER_PARTITION = 16
+MOST_OF_LARGER = 32
+"""The same of a further sample, which has up to twice as many as the one before: where records come in
+stretches, the number of windows counts, and not their length."""
 SMALLEST = 25
 """Records of a window, below which its seek costs more than it brings."""
 MOST_GROWTH = 20
@@ -131,17 +135,22 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePla
 
 
 def larger_plan(plan: SamplePlan, found: Sequence[int], *, share: float) -> SamplePlan:
-    """Choose longer windows, where a first sample had too few records.
+    """Choose more and longer windows, where a first sample had too few records.
 
-    Offsets may have no record: those of compacted and aborted records, and of transaction markers. So windows
-    grow more in a partition where they would have fewer than SMALLEST records.
+    Offsets may have no record: those of compacted and aborted records, and of transaction markers. So more is
+    read of a partition where windows would have fewer than SMALLEST records.
 
     Args:
         plan: What was read.
         found: The records that it brought (partitions).
         share: Which part of every partition is wanted; none gets more than MOST_GROWTH times its offsets.
     """
-    least = SMALLEST * plan.replicates
+    records_each = (
+        share * sum(map(operator.mul, plan.weights, found)) / max(1, np.count_nonzero(plan.weights))
+    )
+    fitting = min(MOST_OF_LARGER, 2 * plan.replicates, int(records_each / SMALLEST))
+    replicates = max(plan.replicates, fitting)
+    least = SMALLEST * replicates
     wanted = [
         min(
             MOST_GROWTH * offsets,
@@ -152,7 +161,7 @@ def larger_plan(plan: SamplePlan, found: Sequence[int], *, share: float) -> Samp
         )
         for span, offsets, records in zip(plan.spans, plan.offsets_read, found, strict=True)
     ]
-    return _placed(plan.spans, plan.replicates, wanted, plan.seed)
+    return _placed(plan.spans, replicates, wanted, plan.seed)
 
 
 def _placed(spans: Sequence[Span], replicates: int, wanted: Sequence[int], seed: int) -> SamplePlan:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +16,28 @@ from kafkaform.cli import completion
 from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.session import Session
-from kafkaform.cli.skew_options import SkewOptions, skew_options
-from kafkaform.core.errors import KafkaformError
+from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
+from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers
+from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers, recorded_increases
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cli.skew_run import AnalysisResults, Progress
-    from kafkaform.cluster.protocol import PartitionReader
+    from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.inspect.skew import PartitionLog
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
     from spark_validation.results import SkewReport, TopicResult
+    from spark_validation.sampled_topic import PartitionChange
     from spark_validation.windows import Span
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
 
@@ -50,7 +53,7 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     declared skew policy with statistical confidence, 1 if a topic could not be read.
     """
     from kafkaform.cli.skew_run import publish, require_spark
-    from kafkaform.plan.skew_report import is_beyond_policy
+    from kafkaform.plan.skew_report import is_beyond_policy, judged
 
     session = Session.start(where)
     if options.source is None:
@@ -60,12 +63,14 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     desired = _declared(session, topics)
     require_spark()
     if options.source is None:
-        cluster_id, outcome = _of_cluster(session, topics, desired, options)
+        outcome = _of_cluster(session, topics, desired, options)
     else:
-        cluster_id, outcome = None, _of_files(options.source, topics, desired, options)
+        outcome = _of_files(session, options.source, topics, desired, options)
     _tell_failures(outcome)
-    report = _judged(session, cluster_id, outcome.results, desired)
-    publish(report, options)
+    report = judged(outcome.report, desired, session.settings, session.environment)
+    publish(report, options, outcome.past)
+    if outcome.metrics_error is not None:
+        raise outcome.metrics_error
     if outcome.failed:
         return 1
     return 2 if is_beyond_policy(report) else 0
@@ -88,12 +93,12 @@ def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:
 
 def _of_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
-) -> tuple[str, AnalysisResults]:
-    """The cluster's id, and the analysis of records that are read from it."""
+) -> AnalysisResults:
+    """The analysis of records that are read from the cluster."""
     from kafkaform.cli.skew_run import AnalysisResults, run
     from spark_validation.job import TopicRequest, run_topics
 
-    kafka = session.client()
+    kafka = dict(session.client())
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -102,33 +107,64 @@ def _of_cluster(
         reading = read_logs(cluster, chosen.topics, options.since_ms)
         for note in reading.notes:
             click.echo(printable(f"not read: {note}"), err=True)
-        outcome = AnalysisResults(failed={**chosen.failed, **reading.failed})
+        failed = {**chosen.failed, **reading.failed}
+        report = partial(_report, session, facts.cluster_id)
         if not reading.logs:
-            return facts.cluster_id, outcome
+            return AnalysisResults(report(()), failed)
+
+        # Most topics have no record that the present partition count does not explain.
+        records = cache(partial(_records, session, cluster, options, facts.cluster_id, reading.logs))
+
+        def increases(name: str) -> Sequence[PartitionChange]:
+            return recorded_increases(*records(), facts.cluster_id, name)
+
         requests = [
-            TopicRequest(name, _spans(logs), limits(desired, name), _groups(desired, name))
+            TopicRequest(
+                name,
+                _spans(logs),
+                limits(desired, name),
+                _groups(desired, name),
+                partial(increases, name),
+            )
             for name, logs in reading.logs.items()
         ]
-        counts = {name: len(logs) for name, logs in reading.logs.items()}
+
+        def spans_now(names: Sequence[str]) -> dict[str, list[Span]]:
+            return _spans_now(cluster, {name: len(reading.logs[name]) for name in names})
 
         def analyse(spark: Any, progress: Progress) -> Mapping[str, TopicResult | SkewError]:
             title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
             with progress(title) as tell:
-                return run_topics(
-                    spark,
-                    requests,
-                    kafka,
-                    job,
-                    on_progress=tell,
-                    spans_now=lambda names: _spans_now(cluster, {name: counts[name] for name in names}),
-                )
+                return run_topics(spark, requests, kafka, job, on_progress=tell, spans_now=spans_now)
 
-        ran = run(analyse, _spark(options))
-    return facts.cluster_id, AnalysisResults(ran.results, {**outcome.failed, **ran.failed})
+        outcome = run(analyse, _spark(options), report, options)
+    return replace(outcome, failed={**failed, **outcome.failed})
+
+
+def _records(
+    session: Session, cluster: AuditReader, options: SkewOptions, cluster_id: str, topics: Collection[str]
+) -> tuple[Sequence[AuditEntry], Sequence[SkewReport]]:
+    """The audit record, and the reports of --history: where partition counts of the past are recorded.
+
+    What cannot be read is said on stderr, and left out: records show an increase too, if not so well.
+    """
+    from kafkaform.audit.trail import read_record
+    from kafkaform.cli.skew_run import earlier
+
+    entries: Sequence[AuditEntry] = ()
+    reports: Sequence[SkewReport] = ()
+    try:
+        if session.target is not None and session.target.audit.enabled:
+            entries = read_record(cluster, session.target.audit).entries
+    except AuditError as error:
+        click.echo(printable(f"not read: when partitions were added: {error.message}"), err=True)
+    if options.history is not None:
+        reports = earlier(options.history, cluster_id, topics).reports
+    return entries, reports
 
 
 def _of_files(
-    source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
+    session: Session, source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """The analysis of records that lie in files."""
     from kafkaform.cli.skew_run import run
@@ -158,7 +194,7 @@ def _of_files(
                     found[name] = error
         return found
 
-    return run(analyse, _spark(options))
+    return run(analyse, _spark(options), partial(_report, session, None), options)
 
 
 def _place(source: str, options: SkewOptions) -> str:
@@ -168,7 +204,7 @@ def _place(source: str, options: SkewOptions) -> str:
         KafkaformError: They are to be on this machine, and are not.
     """
     here = options.remote is None and (options.master or "local").startswith("local")
-    if not here or _URL.match(source):
+    if not here or URL.match(source):
         return source
     path = Path(source).absolute()
     if not path.exists():
@@ -196,13 +232,12 @@ def _spark(options: SkewOptions) -> SessionSettings:
     from kafkaform.devcluster.jars.java import find_java
     from spark_validation.configuration import SessionSettings
 
-    java = None if options.remote is not None else find_java()
-    home = None if java is None else java.path.parent.parent
+    home = None if options.remote is not None else find_java().path.parent.parent
     return SessionSettings(
-        master=options.master,
-        remote=options.remote,
-        conf=options.spark_conf,
-        full=options.full,
+        options.master,
+        options.remote,
+        options.spark_conf,
+        options.full,
         debug=bool(click.get_current_context().find_root().params.get("debug")),
         # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
         java_home=home if home is not None and (home / "bin" / "java").exists() else None,
@@ -237,32 +272,28 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
     )
 
 
-def _judged(
-    session: Session, cluster_id: str | None, results: Sequence[TopicResult], desired: Sequence[Desired]
-) -> SkewReport:
-    from kafkaform.plan.skew_report import judged
+def _report(session: Session, cluster_id: str | None, results: Iterable[TopicResult]) -> SkewReport:
     from spark_validation.results import SkewReport
 
     name = session.target.name if session.target and cluster_id is not None else None
-    report = SkewReport(
+    return SkewReport(
         __version__,
         cluster_id,
         name if name in session.settings.clusters else None,
         datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         tuple(sorted(results, key=lambda one: one.name)),
     )
-    return judged(report, desired, session.settings, session.environment)
 
 
 def _tell_failures(outcome: AnalysisResults) -> None:
     """Say why topics have no result; raises where none has one."""
     failures: Mapping[str, KafkaformError] = outcome.failed
-    if not outcome.results and len(failures) == 1:
+    if not outcome.report.topics and len(failures) == 1:
         raise next(iter(failures.values()))
     complaints = click.get_current_context().find_object(Complaints)
     for error in failures.values():
         hint = f" ({error.hint})" if error.hint else ""
         text = f"not read: {error.message}{hint}"
         click.echo(printable(complaints.redacted(text) if complaints else text), err=True)
-    if not outcome.results:
+    if not outcome.report.topics:
         raise KafkaformError(f"none of {counted(len(failures), 'topic')} could be analysed")

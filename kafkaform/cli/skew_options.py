@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import secrets
 import time
 from dataclasses import dataclass, field, fields
@@ -17,10 +18,12 @@ from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import quoted
 from kafkaform.inspect.skew import is_glob
+from spark_validation.metrics import FORMATS, MetricsTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _MOST_PARTITIONS = 100_000
 _RECORDS = 1_000_000
@@ -45,6 +48,8 @@ class SkewOptions:
         verbose: Text lists what it otherwise only counts.
         artefacts: More files to write, by format.
         history: The folder that keeps reports; None for none.
+        metrics: The table that metrics are appended to; None for none.
+        past: The table of metrics that trends are drawn from, instead of `history`; None for none.
         master: A Spark master's URL; None for this machine.
         remote: A Spark Connect URL.
         spark_conf: Spark settings of the user's own.
@@ -64,6 +69,8 @@ class SkewOptions:
     verbose: bool = False
     artefacts: dict[str, Path] = field(default_factory=dict)
     history: Path | None = None
+    metrics: MetricsTable | None = None
+    past: MetricsTable | None = None
     master: str | None = None
     remote: str | None = None
     spark_conf: dict[str, str] = field(default_factory=dict)
@@ -88,7 +95,9 @@ class _Given:
     json_file: Path | None
     markdown_file: Path | None
     html_file: Path | None
-    history: Path | None
+    history: str | None
+    metrics: str | None
+    metrics_format: str | None
     master: str | None
     remote: str | None
     spark_conf: tuple[str, ...]
@@ -150,9 +159,20 @@ _OPTIONS = (
     ),
     click.option(
         "--history",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="DIR",
-        help="Keep the report in this folder. HTML pages then show the trend.",
+        metavar="PATH",
+        help="Keep the report in this folder, and show the trend in HTML pages. If the path has metrics that "
+        "--metrics wrote, only show their trend.",
+    ),
+    click.option(
+        "--metrics",
+        metavar="PATH",
+        help="Append the metrics as rows to a table at this path, as Spark takes it; with iceberg, to the "
+        "table of this name.",
+    ),
+    click.option(
+        "--metrics-format",
+        type=click.Choice(FORMATS),
+        help="The format of that table.  [default: parquet]",
     ),
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
@@ -187,6 +207,7 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         raise UsageError(
             "two reports cannot be written to the same file", hint="use a different file for each"
         )
+    past = None if given.history is None else _past(given.history, given)
     return SkewOptions(
         _RECORDS if given.records is None else given.records,
         given.precision,
@@ -201,7 +222,9 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         given.out,
         given.verbose,
         written,
-        given.history,
+        None if past is not None or given.history is None else Path(given.history),
+        None if given.metrics is None else _table(given.metrics, given),
+        past,
         given.master,
         given.remote,
         dict(map(_setting, given.spark_conf)),
@@ -238,6 +261,10 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
         ),
         (from_files and any(map(is_glob, topics)), "--from needs the full name of a topic, not a pattern"),
         (
+            given.metrics_format is not None and given.metrics is None and given.history is None,
+            "--metrics-format needs --metrics",
+        ),
+        (
             given.partitions is not None and not from_files,
             "--partitions needs --from; a cluster knows its partition counts",
         ),
@@ -245,6 +272,30 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
     for wrong, message in contradictions:
         if wrong:
             raise UsageError(message, hint="use only one of them; see kafkaform skew --help")
+
+
+def _table(place: str, given: _Given) -> MetricsTable:
+    """A table of metrics; a path of this machine is made absolute, as Spark runs in a folder of its own."""
+    here = given.remote is None and (given.master or "local").startswith("local")
+    kind = given.metrics_format or FORMATS[0]
+    if here and kind != "iceberg" and not URL.match(place):
+        return MetricsTable(str(Path(place).absolute()), kind)
+    return MetricsTable(place, kind)
+
+
+def _past(place: str, given: _Given) -> MetricsTable | None:
+    """The table that trends are drawn from; None if the place is a folder of reports.
+
+    Raises:
+        UsageError: It is a file.
+    """
+    folder = Path(place)
+    if folder.is_file():
+        raise UsageError(f"--history {quoted(place)} is a file", hint="give a folder")
+    if place == given.metrics or URL.match(place) or any(folder.glob("day=*")):
+        return _table(place, given)
+    by_name = given.metrics_format == "iceberg" and "." in place and "/" not in place
+    return _table(place, given) if by_name and not folder.exists() else None
 
 
 def _since(text: str) -> int:

@@ -20,35 +20,43 @@ from kafkaform.inspect import skew
 if TYPE_CHECKING:
     from collections.abc import (
         Callable,
+        Collection,
+        Iterable,
         Iterator,
         Mapping,
         Sequence,
     )
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from kafkaform.cli.skew_options import SkewOptions
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
+    from spark_validation.metrics import MetricRow
     from spark_validation.results import SkewReport, TopicResult
 
 
 Tell: TypeAlias = "Callable[[int, int, str], None]"
 """Takes tasks that are done, tasks in all, and the phase; called from another thread."""
 
-_NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
+_NEEDED = ("pyspark", "confluent_kafka", "numpy", "pandas", "pyarrow")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AnalysisResults:
-    """What became of analyses.
+    """The results of analyses.
 
     Attributes:
-        results: Those that came to an end.
+        report: Of the topics whose analyses came to an end.
         failed: Why a topic has no result.
+        past: The earlier metrics of these topics, where trends are drawn from a table.
+        metrics_error: Why metrics were not read or appended; None if they were, or were not asked for.
     """
 
-    results: list[TopicResult] = field(default_factory=list)
-    failed: dict[str, KafkaformError] = field(default_factory=dict)
+    report: SkewReport
+    failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+    past: Sequence[MetricRow] = ()
+    metrics_error: KafkaformError | None = None
 
 
 def require_spark() -> None:
@@ -71,33 +79,59 @@ Progress: TypeAlias = "Callable[[str], AbstractContextManager[Tell | None]]"
 
 
 def run(
-    analyse: Callable[[Any, Progress], Mapping[str, TopicResult | SkewError]], settings: SessionSettings
+    analyse: Callable[[Any, Progress], Mapping[str, TopicResult | SkewError]],
+    settings: SessionSettings,
+    report: Callable[[Iterable[TopicResult]], SkewReport],
+    options: SkewOptions,
 ) -> AnalysisResults:
     """Start Spark, and analyse topics in it.
 
     Args:
         analyse: Takes the session, and gives the result of each topic, or why it has none.
         settings: How Spark runs.
+        report: Makes the report of results.
+        options: Say where metrics are kept.
 
     Raises:
-        KafkaformError: There is no session, or no topic can be analysed.
+        KafkaformError: There is no session, no topic can be analysed, or the table of metrics cannot be one.
     """
     from spark_validation.errors import SkewError
     from spark_validation.session import start
 
-    outcome = AnalysisResults()
     with _progress() as progress:
         try:
             with start(settings) as spark:
+                for table in filter(None, {options.metrics, options.past}):
+                    table.check(spark)
                 found = analyse(spark, progress)
+                made = report(result for result in found.values() if not isinstance(result, SkewError))
+                past, unkept = _exchanged(spark, made, options)
         except SkewError as error:
             raise ours(error) from error
-    for topic, result in found.items():
-        if isinstance(result, SkewError):
-            outcome.failed[topic] = ours(result)
-        else:
-            outcome.results.append(result)
-    return outcome
+    failed = {topic: ours(error) for topic, error in found.items() if isinstance(error, SkewError)}
+    return AnalysisResults(made, failed, past, unkept)
+
+
+def _exchanged(
+    spark: Any, report: SkewReport, options: SkewOptions
+) -> tuple[Sequence[MetricRow], KafkaformError | None]:
+    """Read the earlier metrics of a report's topics, append its own, and say what kept it from that."""
+    from kafkaform.report.skew_trend import SHOWN
+    from spark_validation.errors import SkewError
+    from spark_validation.metrics import metric_rows
+
+    past: Sequence[MetricRow] = ()
+    if not report.topics:
+        return past, None
+    try:
+        if options.past is not None:
+            topics = [topic.name for topic in report.topics]
+            past = options.past.read(spark, report.cluster_id, topics, SHOWN)
+        if options.metrics is not None:
+            options.metrics.append(spark, metric_rows(report))
+    except SkewError as error:
+        return past, ours(error)
+    return past, None
 
 
 def ours(error: SkewError) -> KafkaformError:
@@ -134,26 +168,36 @@ def _progress() -> Iterator[Progress]:
         yield shown
 
 
-def publish(report: SkewReport, options: SkewOptions) -> None:
+def earlier(folder: Path, cluster_id: str | None, topics: Collection[str]) -> skew.EarlierReports:
+    """The reports that a folder keeps on one of some topics of a cluster, however old they are."""
+    from kafkaform.plan.skew_report import read_skew_report
+
+    read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
+    return skew.earlier(folder, cluster_id, topics, read)
+
+
+def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow]) -> None:
     """Print a report, write it into files, and keep it, as asked for.
 
-    What was kept before is read first: a page shows the report beside those.
+    What was kept before is read first: a page shows the trend.
+
+    Args:
+        report: The report.
+        options: Say where.
+        past: Earlier metrics of its topics; those of a folder of reports are read here.
 
     Raises:
         KafkaformError: A file cannot be written.
     """
+    from spark_validation.metrics import metric_rows
     from spark_validation.results import to_json
 
-    before: Sequence[SkewReport] = ()
     if options.history is not None:
-        from kafkaform.plan.skew_report import read_skew_report
-
-        read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
-        found = skew.earlier(options.history, report, read)
+        found = earlier(options.history, report.cluster_id, [topic.name for topic in report.topics])
         for reason in found.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
-        before = found.reports
+        past = [row for kept in found.reports for row in metric_rows(kept)]
         skew.keep(options.history, report, to_json(report), write_file)
     for output_format, path in options.artefacts.items():
-        show("skew", output_format, report, out=path, history=before)
-    show("skew", options.output_format, report, out=options.out, history=before, verbose=options.verbose)
+        show("skew", output_format, report, out=path, history=past)
+    show("skew", options.output_format, report, out=options.out, history=past, verbose=options.verbose)

@@ -9,8 +9,10 @@ A folder of earlier reports: kept under the time they were made at, and never ov
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
@@ -26,15 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import (
         Callable,
         Collection,
+        Iterable,
         Mapping,
         Sequence,
     )
     from pathlib import Path
 
+    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import PartitionReader, ResourceReader
     from kafkaform.core.groups import LogSpan
     from kafkaform.core.model import Desired, Observation, ResourceRef
     from spark_validation.results import SkewReport
+    from spark_validation.sampled_topic import PartitionChange
 
 
 _KAFKAS_OWN = "__*"
@@ -268,6 +273,51 @@ def _log(number: int, span: LogSpan, size: int | None) -> PartitionLog:
     return PartitionLog(number, start, max(start, span.end), size)
 
 
+def recorded_increases(
+    entries: Iterable[AuditEntry], reports: Iterable[SkewReport], cluster_id: str, topic: str
+) -> tuple[PartitionChange, ...]:
+    """The increases of a topic's partition count that were recorded, in the order of time.
+
+    Args:
+        entries: The audit record, oldest first.
+        reports: Earlier reports, oldest first: where two have different counts, there was a change between.
+        cluster_id: The cluster; entries and reports of others are left out.
+        topic: The topic. What was before it was last made or deleted is left out.
+    """
+    from spark_validation.sampled_topic import PartitionChange
+
+    found: list[PartitionChange] = []
+    made = 0
+    for entry in entries:
+        if entry.cluster_id != cluster_id or entry.ref != topic_ref(topic) or not entry.took_place:
+            continue
+        if entry.action != "update":
+            found, made = [], _milliseconds(entry.at)
+            continue
+        until = _milliseconds(entry.outcome.at if entry.outcome else entry.at)
+        found += [
+            PartitionChange(one.before, one.after, _milliseconds(entry.at), until, "the audit record")
+            for one in entry.carried_out
+            if one.path == "partitions" and isinstance(one.before, int) and isinstance(one.after, int)
+        ]
+    counts = [
+        (len(result.partitions), _milliseconds(report.created_at))
+        for report in reports
+        for result in report.topics
+        if report.cluster_id == cluster_id and result.name == topic and result.partitions
+    ]
+    recorded = {change.before for change in found}
+    for (before, since), (after, until) in itertools.pairwise(counts):
+        if before < after and before not in recorded and since >= made:
+            found.append(PartitionChange(before, after, since, until, "earlier skew reports"))
+    return tuple(sorted(found, key=lambda change: change.since_ms))
+
+
+def _milliseconds(at: str) -> int:
+    """The milliseconds since 1970 of a time as records and reports have it (RFC 3339)."""
+    return int(datetime.fromisoformat(at).timestamp() * 1000)
+
+
 _PREFIX = "skew-"
 _SUFFIX = ".json"
 _MOST_OF_ONE_SECOND = 1000
@@ -286,18 +336,20 @@ class EarlierReports:
     damaged: tuple[str, ...] = ()
 
 
-def earlier(folder: Path, report: SkewReport, read: Callable[[Path], SkewReport]) -> EarlierReports:
-    """The reports of a folder that a trend of this report can be drawn with.
+def earlier(
+    folder: Path, cluster_id: str | None, topics: Collection[str], read: Callable[[Path], SkewReport]
+) -> EarlierReports:
+    """The reports of a folder on one of some topics of a cluster.
 
     Args:
         folder: It may not exist yet.
-        report: The one that was just made.
+        cluster_id: The cluster; None for reports on files.
+        topics: The topics.
         read: Reads the report of one file.
 
     Raises:
         KafkaformError: The folder cannot be read.
     """
-    topics = {topic.name for topic in report.topics}
     found: list[SkewReport] = []
     damaged: list[str] = []
     for file in _files(folder):
@@ -306,8 +358,7 @@ def earlier(folder: Path, report: SkewReport, read: Callable[[Path], SkewReport]
         except KafkaformError as error:
             damaged.append(error.message)
             continue
-        same = one.cluster_id == report.cluster_id
-        if same and not topics.isdisjoint(topic.name for topic in one.topics):
+        if one.cluster_id == cluster_id and any(topic.name in topics for topic in one.topics):
             found.append(one)
     return EarlierReports(tuple(sorted(found, key=lambda one: one.created_at)), tuple(damaged))
 

@@ -24,6 +24,7 @@ from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources.skew import increase, limits_of, policy_unit, predicted, worded
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules import Stage
+from spark_validation.policy import NO_RECORD
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, Plan
+    from kafkaform.core.model import Desired, Location, Plan
     from kafkaform.rules import RuleContext
     from spark_validation.results import SkewLimits, SkewReport, TopicResult
 
@@ -199,7 +200,7 @@ def is_beyond_policy(report: SkewReport) -> bool:
 def _verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagnostic]) -> SkewVerdict:
     """How a topic stands to the limits of its manifest; other findings are not about them."""
     if topic.diagnosis == "empty":
-        return SkewVerdict("pass", ("there is no record to judge",))
+        return SkewVerdict("pass", (NO_RECORD,))
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"
@@ -247,21 +248,28 @@ def notes(
         result = context.skew.get(name)
         found = predicted(result, before, after, _unit(context, planned.ref)) if result is not None else None
         if found is None:
-            why = "is not in the skew report" if result is None else f"was not measured for {after}"
-            yield (
-                planned.ref,
-                Diagnostic(
-                    "KF507",
-                    Severity.WARNING,
-                    f"{name} goes from {before} to {after} partitions, and {why}: what that comes to is not "
-                    "known",
-                    place,
-                    command("skew", name, options=("--what-if", str(after))),
-                ),
-            )
+            yield planned.ref, _not_predicted(name, before, after, result, place)
         elif risk_of(planned.change) is Risk.SAFE:
             text = f"{name} goes from {before} to {after} partitions: {worded(found)}"
             yield planned.ref, Diagnostic("KF508", Severity.INFO, text, place)
+
+
+def _not_predicted(
+    name: str, before: int, after: int, result: TopicResult | None, place: Location | None
+) -> Diagnostic:
+    grows = f"{name} goes from {before} to {after} partitions, and"
+    if result is not None and result.what_if_withheld is not None:
+        # Foreign text: a report may come from anywhere.
+        why = clipped(result.what_if_withheld, _LONG).rstrip(".")
+        return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", place)
+    why = "is not in the skew report" if result is None else f"was not measured for {after}"
+    return Diagnostic(
+        "KF507",
+        Severity.WARNING,
+        f"{grows} {why}: what that comes to is not known",
+        place,
+        command("skew", name, options=("--what-if", str(after))),
+    )
 
 
 def _unit(context: RuleContext, ref: ResourceRef) -> str:

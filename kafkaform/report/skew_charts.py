@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from kafkaform.report.skew_values import (
     ratio,
     share,
 )
+from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO
 from spark_validation.results import Estimate
 
 if TYPE_CHECKING:
@@ -322,23 +324,19 @@ def prediction(topic: TopicResult) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """What a trend is of: how to find it in a topic, how to write it, and what its axis shows at least."""
+    """What a trend is of: its metric, how to write it, and what its axis shows at least."""
 
     title: str
-    pick: Callable[[TopicResult], Estimate]
+    metric: str
     words: Callable[[float], str]
     tick_words: Callable[[float], str] = number_tick
     least: float = 1.0
 
 
-def _hottest(topic: TopicResult) -> Estimate:
-    return topic.hot_keys[0].share if topic.hot_keys else Estimate.exact(0.0)
-
-
 _FIGURES = (
-    _Figure("Fullest / mean", lambda topic: topic.by_records.max_mean_ratio, ratio, least=2.0),
-    _Figure("Hottest key's share", _hottest, share, percent_tick, least=0.01),
-    _Figure("Distinct keys", lambda topic: topic.distinct_keys, count),
+    _Figure("Fullest / mean", MAX_MEAN_RATIO, ratio, least=2.0),
+    _Figure("Hottest key's share", HOTTEST_KEY_SHARE, share, percent_tick, least=0.01),
+    _Figure("Distinct keys", DISTINCT_KEYS, count),
 )
 
 
@@ -346,19 +344,23 @@ def trend_charts(trend: Trend, dots: int) -> tuple[Chart, ...]:
     """What matters most over time; of more points than `dots` only the last is drawn as a dot."""
     moments = trend.moments
     first, last = moments[0], moments[-1]
-    days = [moment.created_at[:10] for moment in (first, last)]
-    ends = days if days[0] != days[1] else [moment.created_at[11:16] for moment in (first, last)]
+    stamps = [one.time.astimezone(UTC).isoformat() for one in (first, last)]
+    same_day = stamps[0][:10] == stamps[1][:10]
+    ends = [stamp[11:16] if same_day else stamp[:10] for stamp in stamps]
     return tuple(
         curve_chart(
-            [Point(one.time, moment(one.created_at), figure.pick(one.topic)) for one in moments],
+            [
+                Point(one.time.timestamp(), moment(one.time.isoformat()), one.metrics[figure.metric])
+                for one in moments
+            ],
             title=figure.title,
             x_name="",
             words=figure.words,
             text=f"{figure.title} over {counted(len(moments), 'report')}: "
-            f"{figure.words(figure.pick(first.topic).value)} at {moment(first.created_at)}, "
-            f"{figure.words(figure.pick(last.topic).value)} at {moment(last.created_at)}.",
-            x_ticks=[(first.time, ends[0]), (last.time, ends[1])],
-            span=(first.time, last.time),
+            f"{figure.words(first.metrics[figure.metric].value)} at {moment(stamps[0])}, "
+            f"{figure.words(last.metrics[figure.metric].value)} at {moment(stamps[1])}.",
+            x_ticks=[(first.time.timestamp(), ends[0]), (last.time.timestamp(), ends[1])],
+            span=(first.time.timestamp(), last.time.timestamp()),
             tick_words=figure.tick_words,
             least=figure.least,
             most_dots=dots,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kafkaform.report.skew_marks import Chart
     from kafkaform.report.skew_trend import Trend
+    from spark_validation.metrics import MetricRow
     from spark_validation.results import (
         Estimate,
         GroupResult,
@@ -229,7 +230,8 @@ _DETAILS = (
 
 # The filters of templates that are worded as in every other format.
 _WORDS = (
-    "brief", "cause", "count", "headline", "moment", "numbers", "ratio", "share", "size", "summary", "verdict"
+    "brief", "cause", "count", "headline", "key_name", "moment", "numbers", "ratio", "share", "size",
+    "summary", "verdict", "what_if_note",
 )  # fmt: skip
 
 
@@ -242,8 +244,8 @@ class IndexEntry:
     detailed: bool
 
 
-def render_skew_html(report: SkewReport, history: Sequence[SkewReport] = ()) -> str:
-    """The page of a report; earlier reports of the same cluster become each topic's trend.
+def render_skew_html(report: SkewReport, history: Sequence[MetricRow] = ()) -> str:
+    """The page of a report; earlier rows of the same cluster become each topic's trend.
 
     Topics come with the most skewed first, each in as much detail as fits for all of them into `LIMIT` bytes.
     Where the least detail is too much, the last topics are in the index alone, and the page says so.

@@ -33,6 +33,7 @@ from kafkaform.report.skew_values import (
     headline,
     is_bursty,
     is_empty,
+    key_name,
     moment,
     notable_keys,
     numbers,
@@ -44,6 +45,7 @@ from kafkaform.report.skew_values import (
     size,
     summary,
     verdict,
+    what_if_note,
 )
 from kafkaform.report.truncation import Block, fit_all
 
@@ -134,6 +136,9 @@ def details(topic: TopicResult) -> str:
         parts.append(_keys(topic))
     if topic.what_if:
         parts.append(_predictions(topic))
+    note = what_if_note(topic)
+    if note:
+        parts.append(f"What if: {_sentence(note)}")
     parts += _list([f"Group {_group(one)}" for one in topic.groups])
     return "\n\n".join(parts)
 
@@ -218,7 +223,7 @@ def _key(topic: TopicResult, key: HotKeyResult, *, with_text: bool) -> list[str]
     text = NOTHING if key.key is None else code(brief(key.key), 120, cell=True)
     peak = f"{ratio(key.peak)} times, in {key.slices_seen:,} of {topic.sample.slices:,} replicates"
     return [
-        code(key.key_hash, 64, cell=True),
+        code(key_name(key), 64, cell=True),
         *([text] if with_text else []),
         f"{key.key_length:,}",
         estimated(key.share, share),

@@ -35,6 +35,7 @@ from kafkaform.report.skew_values import (
     share,
     summary,
     verdict,
+    what_if_note,
 )
 
 if TYPE_CHECKING:
@@ -149,8 +150,7 @@ def _topic(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
     _figures(page, topic, verbose=verbose)
     _keys(page, topic, verbose=verbose)
     _causes(page, topic)
-    if topic.what_if:
-        page.table(prediction_table(topic, page.room))
+    _predictions(page, topic)
     for group in topic.groups:
         _group(page, group, verbose=verbose)
     _judgement(page, topic)
@@ -190,6 +190,16 @@ def _causes(page: _Page, topic: TopicResult) -> None:
     for one in topic.causes:
         part = "" if one.explains is None else f" It explains {share(one.explains, 0)} of the skew."
         page.note(f"{cause(one.name).capitalize()}: ", f"{_sentence(one.evidence)}{part}", "bold")
+
+
+def _predictions(page: _Page, topic: TopicResult) -> None:
+    if topic.what_if:
+        page.table(prediction_table(topic, page.room))
+    elif topic.what_if_withheld is not None:
+        page.blank()
+    note = what_if_note(topic)
+    if note:
+        page.note("What if: ", _sentence(note), "bold")
 
 
 def _group(page: _Page, group: GroupResult, *, verbose: bool) -> None:

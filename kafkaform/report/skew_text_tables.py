@@ -17,6 +17,7 @@ from kafkaform.report.skew_values import (
     interval,
     is_bursty,
     is_exact,
+    key_name,
     numbers,
     ratio,
     selected,
@@ -100,7 +101,7 @@ def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | Non
 
     rows = []
     for key in keys:
-        row = [key.key_hash, f"{key.key_length:,} B"]
+        row = [key_name(key), f"{key.key_length:,} B"]
         row += [NOTHING if key.key is None else brief(key.key)] if with_text else []
         row += [percent(key.share.value)]
         row += [interval(key.share, percent) or "exact"] if with_interval else []

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kafkaform.report.skew_values import is_empty
+from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, metric_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from spark_validation.results import SkewReport, TopicResult
+    from spark_validation.metrics import MetricRow
+    from spark_validation.results import Estimate, SkewReport
+
+SHOWN = (MAX_MEAN_RATIO, HOTTEST_KEY_SHARE, DISTINCT_KEYS)
+"""The metrics that a trend shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +23,12 @@ class Moment:
     """A topic as one report saw it.
 
     Attributes:
-        time: Seconds since 1970.
-        created_at: The report's own time.
-        topic: What it said.
+        time: Of the report.
+        metrics: What it said of SHOWN.
     """
 
-    time: float
-    created_at: str
-    topic: TopicResult
+    time: datetime
+    metrics: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +39,29 @@ class Trend:
     left_out: int = 0
 
 
-def seconds(created_at: str) -> float:
-    """A report's time in seconds since 1970; a time without a zone is UTC.
+def trends(report: SkewReport, history: Iterable[MetricRow], most: int) -> dict[str, Trend]:
+    """The trend of every topic of a report that earlier rows have, too, of at most `most` moments.
 
-    Raises:
-        ValueError: It is no time.
-    """
-    time = datetime.fromisoformat(created_at)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
-def trends(report: SkewReport, history: Iterable[SkewReport], most: int) -> dict[str, Trend]:
-    """The trend of every topic of a report that an earlier one has, too, of at most `most` moments.
-
-    Reports of another cluster and reports that are not older than this one say nothing of its past.
+    Rows of another cluster and rows that are not older than this report say nothing of its past.
     Topics without records then have no figures, so those moments are left out.
     """
-    now = seconds(report.created_at)
-    earlier = [
-        (time, one)
-        for one in history
-        if one.cluster_id == report.cluster_id and (time := seconds(one.created_at)) < now
-    ]
-    found: dict[str, list[Moment]] = {topic.name: [] for topic in report.topics}
-    for time, one in [*sorted(earlier, key=lambda pair: pair[0]), (now, report)]:
-        for topic in one.topics:
-            if topic.name in found and not is_empty(topic):
-                found[topic.name].append(Moment(time, one.created_at, topic))
-    return {name: _fitting(moments, most) for name, moments in found.items() if len(moments) > 1}
+    present = metric_rows(report)
+    now = max((row.sampled_at for row in present), default=None)
+    earlier = (row for row in history if now is not None and row.sampled_at < now)
+    found: dict[str, dict[datetime, dict[str, Estimate]]] = {topic.name: {} for topic in report.topics}
+    for row in (*earlier, *present):
+        known = row.topic in found and row.cluster_id == report.cluster_id
+        if known and row.partition is None and row.metric in SHOWN:
+            found[row.topic].setdefault(row.sampled_at, {})[row.metric] = row.estimate
+    moments = {
+        name: [Moment(time, at[time]) for time in sorted(at) if len(at[time]) == len(SHOWN)]
+        for name, at in found.items()
+    }
+    return {
+        name: _fitting(several, most)
+        for name, several in moments.items()
+        if len(several) > 1 and several[-1].time == now
+    }
 
 
 def _fitting(moments: Sequence[Moment], most: int) -> Trend:
@@ -72,7 +69,7 @@ def _fitting(moments: Sequence[Moment], most: int) -> Trend:
     size = -(-(len(moments) - 1) // (most - 1))
     past = moments[:-1]
     kept = [
-        max(past[start : start + size], key=lambda moment: moment.topic.by_records.max_mean_ratio.value)
+        max(past[start : start + size], key=lambda moment: moment.metrics[MAX_MEAN_RATIO].value)
         for start in range(0, len(past), size)
     ]
     return Trend((*kept, moments[-1]), len(past) - len(kept))

@@ -59,7 +59,10 @@ _WORST = (FAIL, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
 _LEAST_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
+_MOST = 0.5
+"""Where no known partitioner explains more records than this, producers have one of their own."""
 _FEW_KEYS = 3
+_DIFFERS = 0.05
 _NOTABLE = 0.05
 _BURSTY = 2.0
 
@@ -217,10 +220,14 @@ def headline(topic: TopicResult) -> str:
         case "balanced":
             lead = "Keys are spread evenly"
         case "hot_keys" | "bursty" if topic.hot_keys:
-            hottest = topic.hot_keys[0]
-            lead = f"The hottest key has {share(hottest.share.value)} of the records"
+            key, subject = topic.hot_keys[0], "The hottest key"
+            bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
+            if topic.diagnosis == "bursty" and bursty and (steepest := max(bursty, key=_peak)) is not key:
+                key, subject = steepest, "A key"
+            subject = subject if key.key_length else "The empty key"
+            lead = f"{subject} has {share(key.share.value)} of the records"
             if topic.diagnosis == "bursty":
-                lead += f", in bursts of up to {ratio(hottest.peak)} times that"
+                lead += f", in bursts of up to {ratio(key.peak)} times that"
         case "bursty":
             lead = "Records of some keys come in bursts"
         case "few_keys":
@@ -229,12 +236,41 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = "Producers place the same keys on different partitions, so order per key is broken"
+            lead = "The same keys are on different partitions, so order per key is broken"
+            if topic.keys_stay:
+                lead = "Producers choose partitions in different ways, and each key stays on one"
+                if topic.partitioners.get("other", 0.0) > _MOST:
+                    lead = "Producers choose partitions themselves, and each key stays on one"
         case "repartitioned":
             lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:
             lead = "Keys are not spread evenly"
     return f"{lead}; {fullest}."
+
+
+def _peak(key: HotKeyResult) -> float:
+    return key.peak
+
+
+def key_name(key: HotKeyResult) -> str:
+    """What names a key: the start of its hash, unless it is empty."""
+    return key.key_hash if key.key_length else "(empty key)"
+
+
+def what_if_note(topic: TopicResult) -> str:
+    """Why other partition counts are not predicted, or what to compare the predictions with; else nothing."""
+    if topic.what_if_withheld is not None:
+        return f"No prediction of other partition counts. {topic.what_if_withheld}"
+    present = len(topic.partitions)
+    predicted = [case.max_mean_ratio.value for case in topic.what_if if case.partitions == present]
+    measured = topic.by_records.max_mean_ratio.value
+    if not predicted or abs(predicted[0] - measured) < _DIFFERS:
+        return ""
+    return (
+        f"In the log, the fullest of {counted(present, 'partition')} has {ratio(measured)} times the mean; "
+        "if all records were where their producers put them now, it would have "
+        f"{ratio(predicted[0])}. Compare other counts with the latter."
+    )
 
 
 def sampled(sample: SampleResult) -> str:

@@ -230,8 +230,9 @@ NOTES: dict[str, Note] = {
             Severity.WARNING,
             "The skew report does not predict a planned partition increase.\n\n"
             "The report does not cover that topic, found no record in it, or did not compute the planned\n"
-            "count. The increase is then not judged by the topic's skew policy. The message names the\n"
-            "command that computes it.",
+            "count; the message then names the command that computes it. Or no prediction holds for the\n"
+            "topic: its producers place records in a way that kafkaform cannot repeat, as the message says.\n"
+            "The increase is not judged by the topic's skew policy.",
         ),
         Note(
             "KF508",

@@ -12,18 +12,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Desired, ResourceRef, Severity
-from kafkaform.core.wording import command, counted, setting
-from kafkaform.resources.skew import (
-    count,
-    increase,
-    limits_of,
-    percent,
-    plain,
-    predicted,
-    ratio,
-    ratio_of,
-    share,
-)
+from kafkaform.core.wording import command, setting
+from kafkaform.resources.skew import increase, limits_of, predicted
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.catalogue import (
     Finding,
@@ -32,17 +22,13 @@ from kafkaform.rules.catalogue import (
     rule,
 )
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
+from spark_validation.policy import FIELDS, broken_limits, count, plain, ratio, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafkaform.resources.skew import Prediction
-    from spark_validation.results import (
-        Estimate,
-        HotKeyResult,
-        SkewLimits,
-        TopicResult,
-    )
+    from spark_validation.results import SkewLimits, TopicResult
 
 
 @rule("KF501", Severity.ERROR, stage=Stage.SKEW)
@@ -56,19 +42,7 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
     `kafkaform skew` names the cause of the skew, and what helps.
     """
-    for subject, result, limits in _measured(context):
-        if limits is None or limits.max_partition_ratio is None:
-            continue
-        limit, found = limits.max_partition_ratio, ratio_of(result, limits.by)
-        if found.high > limit:
-            yield Finding(
-                subject,
-                f"{result.name}: partition {_fullest(result, limits.by)} has {ratio(found, limit)} times the "
-                f"mean {limits.by}; the policy allows {plain(limit)} (diagnosis: {_cause(result)})",
-                _mend(result) if found.low > limit else _read_more(result),
-                None if found.low > limit else Severity.WARNING,
-                "skew.maxPartitionRatio",
-            )
+    yield from _broken(context, "maxPartitionRatio", lambda result, _: _mend(result))
 
 
 @rule("KF502", Severity.ERROR, stage=Stage.SKEW)
@@ -81,29 +55,7 @@ def key_share(context: RuleContext) -> Iterator[Finding]:
     the whole interval of a key's share is above the limit, the finding is an error; if the limit is
     within the interval, a warning. Keys are shown as hashes, as they may be personal data.
     """
-    for subject, result, limits in _measured(context):
-        if limits is None or limits.max_key_share is None:
-            continue
-        limit = limits.max_key_share
-        shares = [(_share(key, limits.by), key) for key in result.hot_keys]
-        beyond = [pair for pair in shares if pair[0].low > limit]
-        suspects = beyond or [pair for pair in shares if pair[0].high > limit]
-        if not suspects:
-            continue
-        worst, key = max(suspects, key=lambda pair: pair[0].value)
-        more = len(suspects) - 1
-        others = f"; {more} other key{'s are' if more > 1 else ' is'} above it too" if more and beyond else ""
-        named = f"the key {key.key_hash} ({counted(key.key_length, 'byte')})"
-        yield Finding(
-            subject,
-            f"{result.name}: {named} has {share(worst, limit)} of the {limits.by}; the policy allows "
-            f"{percent(limit)}{others}",
-            f"split it over at least {ceil(worst.high / limit)} keys, or give it a topic of its own"
-            if beyond
-            else _read_more(result),
-            None if beyond else Severity.WARNING,
-            "skew.maxKeyShare",
-        )
+    yield from _broken(context, "maxKeyShare", _split)
 
 
 @rule("KF503", Severity.WARNING, stage=Stage.SKEW)
@@ -116,19 +68,13 @@ def distinct_keys(context: RuleContext) -> Iterator[Finding]:
     are fewer keys than partitions, or if the diagnosis is that the partitions are uneven because there
     are few keys. Use a finer key, or fewer partitions in a new topic.
     """
+    yield from _broken(
+        context, "minDistinctKeys", lambda *_: "use a finer key", certain=Severity.ERROR, possible=None
+    )
     for subject, result, limits in _measured(context):
-        found = result.distinct_keys
-        limit = limits.min_distinct_keys if limits is not None else None
-        if limit is not None:
-            if found.low < limit:
-                yield Finding(
-                    subject,
-                    f"{result.name} has {count(found)} distinct keys; the policy asks for {limit:,}",
-                    "use a finer key" if found.high < limit else _read_more(result),
-                    Severity.ERROR if found.high < limit else None,
-                    "skew.minDistinctKeys",
-                )
+        if limits is not None and limits.min_distinct_keys is not None:
             continue
+        found = result.distinct_keys
         evidence = _evidence(result, "few_keys")
         partitions = len(result.partitions)
         if not evidence and 0 < found.high < partitions and result.null_key_share.high < _MOST:
@@ -148,21 +94,24 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
 
     Either several producers place keys differently (Java uses murmur2; librdkafka uses CRC32 unless
     `partitioner=murmur2_random` is set), or partitions were added after records were written. Joins with
-    another topic by partition then miss records too. Use the same partitioner in all producers. After an
-    increase, order is restored once the older records have been read and have expired. A topic whose
-    records were all written with one other partitioner is in order. So is one with `keyed: false`, unless
-    it is compacted: compaction keeps the latest record of a key only within one partition.
+    another topic by partition then miss records too. Producers that are at work now must use the same
+    partitioner. After an increase, or once a producer was replaced, order is restored when the older
+    records have been read and have expired. A topic whose records were all written with one other
+    partitioner is in order. So is one with `keyed: false`, unless it is compacted: compaction keeps the
+    latest record of a key only within one partition.
     """
     for subject, result, _ in _measured(context):
         if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
             continue
         remedies = {
-            "mixed_partitioners": "set one partitioner in all producers (librdkafka: "
-            "partitioner=murmur2_random)",
+            "mixed_partitioners": "see the advice of the skew report, which names the producers to change, "
+            "if any",
             "repartitioned": "first read the older records to their end, or rewrite the keys into a new "
             "topic",
         }
         for cause, remedy in remedies.items():
+            if cause == "mixed_partitioners" and result.keys_stay:
+                continue
             for sentence in _evidence(result, cause):
                 yield Finding(subject, f"{result.name}: {sentence}", remedy, path="keyed")
 
@@ -199,17 +148,38 @@ def _measured(context: RuleContext) -> Iterator[tuple[Desired | ResourceRef, Top
         yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
 
 
-def _share(key: HotKeyResult, by: str) -> Estimate:
-    return key.byte_share if by == "bytes" else key.share
+def _broken(
+    context: RuleContext,
+    name: str,
+    remedy: Callable[[TopicResult, float], str],
+    *,
+    certain: Severity | None = None,
+    possible: Severity | None = Severity.WARNING,
+) -> Iterator[Finding]:
+    """The topics that break one of the limits of their manifests.
+
+    Args:
+        context: The measurement and the manifests.
+        name: The limit.
+        remedy: Takes a topic, and how many times the limit it has at most.
+        certain: The severity where the limit is surely broken; None for the rule's own.
+        possible: Where it lies within the interval; None likewise.
+    """
+    for subject, result, limits in _measured(context):
+        for broken in broken_limits(result, limits) if limits is not None else ():
+            if broken.name == name:
+                limit = getattr(limits, FIELDS[name])
+                yield Finding(
+                    subject,
+                    broken.message,
+                    remedy(result, broken.estimate.high / limit) if broken.certain else _read_more(result),
+                    certain if broken.certain else possible,
+                    f"skew.{name}",
+                )
 
 
-def _fullest(result: TopicResult, by: str) -> int:
-    shares = {one.partition: one.byte_share if by == "bytes" else one.share for one in result.partitions}
-    return max(shares, key=lambda number: shares[number].value)
-
-
-def _cause(result: TopicResult) -> str:
-    return result.diagnosis.replace("_", " ")
+def _split(_: TopicResult, times: float) -> str:
+    return f"split it over at least {ceil(times)} keys, or give it a topic of its own"
 
 
 def _mend(result: TopicResult) -> str:

@@ -32,10 +32,13 @@ from tests.support.skew_producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
+_JARS = "needs jars of another project; the same code writes Parquet in test_skew_metrics.py"
 NOT_RUN: dict[str, str] = {
     "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
     "--spark-conf spark.executor.memory=4g": _CLUSTER,
     "kafkaform skew orders.v1 --master yarn": _CLUSTER,
+    "kafkaform skew orders.v1 --metrics s3a://bucket/skew --metrics-format delta \\": _JARS,
+    "kafkaform skew orders.v1 --metrics lake.kafka.skew --metrics-format iceberg \\": _JARS,
 }
 """Command lines that no test runs, and why."""
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.configuration import SessionSettings
 from tests.kafka.test_cli_skew import filled
-from tests.support.cli_helpers import Project, Terminal, kafkaform, plain
+from tests.support.cli_helpers import Project, Terminal, called, kafkaform, plain
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually
 from tests.unit.cli.test_cli_skew import policy
 
@@ -155,3 +156,38 @@ def test_ctrl_c_ends_spark_and_says_so(project: Project, real_cluster: KafkaClus
     call = terminal.end().needs(1)
     assert plain(call.out).splitlines()[-1] == "Error: interrupted; nothing more was done"
     eventually(lambda: [one for one in spark if one.is_running()], lambda left: not left)
+
+
+def test_metrics_are_appended_and_are_a_history(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second run draws the trend from the first one's rows; what cannot be written leaves the report."""
+
+    @contextmanager
+    def start(_: SessionSettings) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr("spark_validation.session.start", start)
+    rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
+    (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read = ("skew", "--from", "orders.jsonl", "--metrics", "lake/skew", "--history", "lake/skew")
+    for number, trend in enumerate((False, True), 1):
+        call = called(*read, "--html", "page.html", "--json", "a.json", cwd=tmp_path).needs(0)
+        assert call.said == ""
+        assert len(list((tmp_path / "lake" / "skew").rglob("*.parquet"))) == number
+        assert ("Over time" in (tmp_path / "page.html").read_text()) is trend
+        sleep(1)  # reports have whole seconds
+    # A folder of rows is recognised, and not written to.
+    called(
+        "skew", "--from", "orders.jsonl", "--history", "lake/skew", "--html", "b.html", cwd=tmp_path
+    ).needs(0)
+    assert "Over time" in (tmp_path / "b.html").read_text()
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 2
+    assert not list((tmp_path / "lake").rglob("*.json"))
+    assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet"))
+
+    call = called(
+        "skew", "--from", "orders.jsonl", "--metrics", "/proc/none", "--json", "c.json", cwd=tmp_path
+    )
+    assert "metrics cannot be written: /proc/none: " in call.needs(1).said
+    assert json.loads((tmp_path / "c.json").read_text())["topics"]

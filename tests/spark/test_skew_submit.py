@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
@@ -19,7 +21,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings
 from spark_validation.kafka_client import KafkaAdmin
-from spark_validation.results import from_document
+from spark_validation.results import SkewVerdict, from_document
 from spark_validation.submit import parser
 from spark_validation.windows import Span
 from tests.support.kafka_fixtures import Account, admin_client
@@ -112,7 +114,7 @@ def test_the_entry_says_what_is_wrong_in_one_line(
     server = ["--bootstrap-server", kafka.bootstrap_servers]
     good, out = ["--topic", f"{prefix}a"], ["--output", str(tmp_path / "report.json")]
     cases: list[tuple[list[str], type[SkewError], str]] = [
-        ([*server, "--topic", f"{prefix}none", *good, *out], ReadingFailed, f"{prefix}none does not exist"),
+        ([*server, "--topic", f"{prefix}none", *out], ReadingFailed, f"{prefix}none does not exist"),
         ([*good, *out], JobFailed, "no broker address"),
         ([*good, *out, "--command-config", str(tmp_path / "none")], JobFailed, "cannot read"),
         ([*server, *good, "--output", "nosuch://host/x"], JobFailed, "cannot be written to nosuch://host/x"),
@@ -123,6 +125,40 @@ def test_the_entry_says_what_is_wrong_in_one_line(
         assert "\n" not in raised.value.message
         assert raised.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_that_fails_keeps_no_other_and_policies_decide_the_exit_code(
+    spark: SparkSession,
+    kafka: DevCluster,
+    prefix: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from spark_validation import submit
+
+    monkeypatch.setattr(submit, "_session", lambda: nullcontext(spark))
+    topic = f"{prefix}a"
+    filled(kafka.bootstrap_servers, topic)
+    target = tmp_path / "report.json"
+    base = ["--bootstrap-server", kafka.bootstrap_servers, "--output", str(target)]
+    metrics = ["--metrics", str(tmp_path / "metrics")]
+    assert submit.run([*base, *metrics, "--policy", f"{topic}:maxPartitionRatio=1.5"]) == 0
+    (found,) = from_document(json.loads(target.read_text())).topics
+    assert found.policy == SkewVerdict("pass")
+    assert submit.run([*base, "--policy", f"{topic}:minDistinctKeys=1000"]) == 2
+    (found,) = from_document(json.loads(target.read_text())).topics
+    assert found.policy is not None
+    assert found.policy.status == "fail"
+    assert capsys.readouterr().err == f"fail: {topic} has 300 distinct keys; the policy asks for 1,000\n"
+    broken = ["--policy", f"{topic}:minDistinctKeys=1000", "--topic", topic, "--topic", f"{prefix}none"]
+    assert submit.run([*base, *metrics, *broken]) == 1
+    assert [one.name for one in from_document(json.loads(target.read_text())).topics] == [topic]
+    assert f"not read: topic {prefix}none does not exist" in capsys.readouterr().err
+    rows = ds.dataset(tmp_path / "metrics", partitioning="hive").to_table().to_pylist()
+    assert [row["value"] for row in rows if (row["metric"], row["partition"]) == ("records", None)] == [
+        RECORDS
+    ] * 2
 
 
 # --- a real cluster --------------------------------------------------------------------------------

@@ -13,8 +13,17 @@ import pyarrow as pa
 
 from spark_validation import counting
 from spark_validation.counting import of_records
-from spark_validation.hashing import PARTITIONERS, Keys
-from spark_validation.key_counts import MULTIPLICITIES, NEVER, CountsLayout, HotKey, KeyCounts
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
+from spark_validation.key_counts import (
+    MISFIT_COLUMNS,
+    MISFITS,
+    MULTIPLICITIES,
+    NEVER,
+    SUFFIXES,
+    CountsLayout,
+    HotKey,
+    KeyCounts,
+)
 
 SCHEMA = pa.schema(
     [
@@ -92,6 +101,7 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         key if layout.keep_keys else None,
         np.zeros_like(counts.records),
         np.zeros_like(counts.records),
+        _suffixed(layout, key, mine),
     )
     counts.hot.append(hot)
     for partition in partitions:
@@ -104,28 +114,45 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         for number, fit in enumerate(fits):
             counts.fits[(number, *cell)] += fit
         counts.fits_none[cell] += not any(fits)
-        _compare_with_earlier(counts, record, hashed[0], lies_now=fits[0])
+    found = [*counts.misfits.tolist(), *_misfits(hashed, partitions, mine, layout)]
+    counts.misfits = np.array(sorted(found)[:MISFITS], dtype=np.int64).reshape(-1, len(MISFIT_COLUMNS))
     _place_key(counts, layout, hashed, mine)
 
 
-def _compare_with_earlier(counts: KeyCounts, record: Record, hashed: int, *, lies_now: bool) -> None:
-    for index in range(len(counts.earlier)):
-        lay_then = hashed % (index + 1) == record.partition
-        if lay_then and not lies_now:
-            counts.earlier[index] += 1
-            counts.earlier_last_ms[index] = max(counts.earlier_last_ms[index], record.at)
-        if lies_now and not lay_then:
-            counts.later[index] += 1
-            counts.later_first_ms[index] = min(counts.later_first_ms[index], record.at)
+def _misfits(
+    hashed: list[int], partitions: Iterable[int], mine: list[Record], layout: CountsLayout
+) -> Iterator[list[int]]:
+    order = int(mixed([np.array([value], dtype=np.int64) for value in hashed])[0])
+    for partition in partitions:
+        if any(value % layout.partitions == partition for value in hashed):
+            continue
+        times = [record.at for record in mine if record.partition == partition]
+        yield [order, *hashed, partition, len(times), min(times), max(times)]
+
+
+def _partitioner(layout: CountsLayout, hashed: list[int], mine: list[Record]) -> int:
+    """The first that put the key's latest record where it lies, or an older one; else murmur2."""
+    latest = max(mine, key=lambda record: record.at).partition
+    return next(
+        (
+            number
+            for places in ({latest}, {record.partition for record in mine})
+            for number, value in enumerate(hashed)
+            if value % layout.partitions in places
+        ),
+        0,
+    )
+
+
+def _suffixed(layout: CountsLayout, key: bytes, mine: list[Record]) -> Int64s:
+    number = _partitioner(layout, hashes(key), mine)
+    salted = [key, *(key + f"#{suffix}".encode() for suffix in range(SUFFIXES))]
+    return np.array([hashes(one)[number] % layout.partitions for one in salted])
 
 
 def _place_key(counts: KeyCounts, layout: CountsLayout, hashed: list[int], mine: list[Record]) -> None:
-    """By the first partitioner that put a record of it where it lies; by murmur2 if none did."""
-    chosen = next(
-        (value for value in hashed if any(value % layout.partitions == record.partition for record in mine)),
-        hashed[0],
-    )
     current = max(mine, key=lambda record: record.at).partition
+    chosen = hashed[_partitioner(layout, hashed, mine)]
     for count, placement in counts.placements.items():
         to = chosen % count
         placement.keys_moved += to != current
@@ -156,6 +183,7 @@ def assert_same(one: KeyCounts, other: KeyCounts) -> None:
             for key, same in zip(mine, theirs, strict=True):
                 np.testing.assert_array_equal(key.records, same.records)
                 np.testing.assert_array_equal(key.bytes, same.bytes)
+                np.testing.assert_array_equal(key.suffixed, same.suffixed)
         else:
             np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
 

@@ -267,6 +267,15 @@ def bursty(name: str = "imports.v1") -> TopicResult:
     )
 
 
+def withheld(name: str = "tenants.v1") -> TopicResult:
+    """Producers with a partitioner of their own: no prediction of other partition counts holds."""
+    made = topic(
+        name, [30, 8, 7, 9, 25, 8], partitioners={"murmur2": 0.17, "crc32": 0.16, "fnv1a": 0.17, "other": 0.6}
+    )
+    reason = "98 % of the records with a key are on partitions that neither murmur2, CRC32 nor FNV-1a chose."
+    return replace(made, what_if_withheld=reason)
+
+
 def empty(name: str = "audit.v1", partitions: int = 3) -> TopicResult:
     """No record in any partition."""
     nothing = Estimate.exact(0.0)
@@ -338,6 +347,8 @@ def hostile() -> TopicResult:
         groups=(replace(made.groups[0], name=HOSTILE_NAME, assignor=HOSTILE_KEY),),
         findings=(SkewFinding("KF501", "error", HOSTILE_NAME, HOSTILE_KEY),),
         policy=SkewVerdict("fail", (HOSTILE_KEY,)),
+        what_if=(),
+        what_if_withheld=HOSTILE_KEY,
         partitioners={HOSTILE_NAME: 1.0},
     )
 

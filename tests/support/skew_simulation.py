@@ -95,9 +95,17 @@ class SimulatedTopic:
 
     def ratio_on(self, partitions: int) -> float:
         """The same if murmur2 placed every record on so many partitions, and those without a key evenly."""
-        hashed = PARTITIONERS["murmur2"](Keys.of(list(self.keys)))[self.all_codes[self.all_codes != NULL]]
-        without = np.count_nonzero(self.all_codes == NULL) / partitions
-        placed = np.bincount(hashed % partitions, minlength=partitions) + without
+        return self._ratio_on(partitions, np.ones(len(self.all_codes)))
+
+    def byte_ratio_on(self, partitions: int) -> float:
+        """The same by bytes."""
+        return self._ratio_on(partitions, self.all_sizes)
+
+    def _ratio_on(self, partitions: int, sizes: npt.NDArray[Any]) -> float:
+        keyed = self.all_codes != NULL
+        hashed = PARTITIONERS["murmur2"](Keys.of(list(self.keys)))[self.all_codes[keyed]]
+        placed = np.bincount(hashed % partitions, sizes[keyed], partitions)
+        placed += sizes[~keyed].sum() / partitions
         return float(placed.max() / placed.mean())
 
 
@@ -109,6 +117,7 @@ def produced(
     counts: npt.ArrayLike | None = None,
     crc32: npt.ArrayLike = False,
     sizes: npt.ArrayLike = 200,
+    sticky_batch: int = STICKY_BATCH,
     seed: int = 0,
 ) -> SimulatedTopic:
     """A topic from records in the order of time, one a millisecond.
@@ -120,18 +129,31 @@ def produced(
         counts: The count when each record was produced; `partitions` unless given.
         crc32: Whether each record is placed by CRC32 instead of murmur2.
         sizes: Bytes of each.
+        sticky_batch: Records without a key that go to one partition together.
         seed: Of where records without a key go.
     """
     codes = np.asarray(codes, dtype=np.int64)
     random = np.random.default_rng(seed)
     counts = np.broadcast_to(np.asarray(partitions if counts is None else counts), codes.shape)
-    sizes = np.broadcast_to(np.asarray(sizes, dtype=np.int64), codes.shape)
     hashable = Keys.of([*keys])
     by_murmur2, by_crc32 = (PARTITIONERS[name](hashable) for name in ("murmur2", "crc32"))
     hashed = np.where(np.asarray(crc32), by_crc32[codes], by_murmur2[codes])
-    without = np.cumsum(codes == NULL) // STICKY_BATCH
+    without = np.cumsum(codes == NULL) // sticky_batch
     sticky = random.integers(0, 2**31, size=int(without.max(initial=0)) + 1)[without]
-    placed = np.where(codes == NULL, sticky, hashed) % counts
+    return lying(np.where(codes == NULL, sticky, hashed) % counts, codes, keys, partitions, sizes=sizes)
+
+
+def lying(
+    placed: Int64s,
+    codes: npt.ArrayLike,
+    keys: Sequence[bytes],
+    partitions: int,
+    *,
+    sizes: npt.ArrayLike = 200,
+) -> SimulatedTopic:
+    """A topic from the partitions that records lie on, in the order of time, one a millisecond."""
+    codes = np.asarray(codes, dtype=np.int64)
+    sizes = np.broadcast_to(np.asarray(sizes, dtype=np.int64), codes.shape)
     order = np.argsort(placed, kind="stable")
     cuts = np.cumsum(np.bincount(placed, minlength=partitions))[:-1]
     lengths = np.bincount(placed, minlength=partitions).tolist()
@@ -185,13 +207,19 @@ def few_keys(
 
 
 def null_keys(
-    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.4, seed: int = 0
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    share: float = 0.4,
+    sticky_batch: int = STICKY_BATCH,
+    seed: int = 0,
 ) -> SimulatedTopic:
-    """A share of the records has no key; the others are uniform."""
+    """A share of the records has no key, and goes to partitions in batches; the others are uniform."""
     random = np.random.default_rng(seed)
     codes = random.integers(0, keys, records)
     codes[random.random(records) < share] = NULL
-    return produced(codes, named(keys), partitions, seed=seed)
+    return produced(codes, named(keys), partitions, sticky_batch=sticky_batch, seed=seed)
 
 
 def bursts(
@@ -266,10 +294,87 @@ def with_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> S
 def compacted(topic: SimulatedTopic, *, kept: float = 0.5, seed: int = 0) -> SimulatedTopic:
     """The same log with a part of its records gone at random; their offsets stay behind."""
     random = np.random.default_rng(seed)
-    stay = [random.random(len(codes)) < kept for codes in topic.codes]
+    return _without(topic, [random.random(len(codes)) >= kept for codes in topic.codes])
+
+
+def cleaned(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
+    """The same log as Kafka's cleaner leaves it: each key's last record, and all of the log's newest part.
+
+    So the older a part is, the fewer of its offsets have a record.
+
+    Args:
+        topic: The log as it was produced.
+        dirty: The newest part of each partition, which is not cleaned.
+    """
+    gone = []
+    for codes in topic.codes:
+        clean = round(len(codes) * (1.0 - dirty))
+        last = np.full(len(topic.keys), -1)
+        last[codes[:clean]] = np.arange(clean)
+        superseded = np.zeros(len(codes), dtype=bool)
+        superseded[:clean] = (codes[:clean] != NULL) & (last[codes[:clean]] != np.arange(clean))
+        gone.append(superseded)
+    return _without(topic, gone)
+
+
+def aborted(
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    share: float = 0.6,
+    transaction: int = 100,
+    hot: float = 0.0,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """A share of the transactions is aborted: those of a job that fails and retries, for a while, on one key.
+
+    Args:
+        records: Offsets; those of aborted transactions have no record that a consumer is given.
+        keys: Distinct keys, alike in what is committed.
+        partitions: Partitions.
+        share: The part of the transactions that is aborted.
+        transaction: Records of each.
+        hot: The share of key 0 in what is committed, besides.
+        seed: Of everything.
+    """
+    random = np.random.default_rng(seed)
+    codes = random.integers(1, keys, records)
+    codes[random.random(records) < hot] = 0
+    # The job fails for a while, works for a while: runs of transactions, of 25 on average.
+    count = -(-records // transaction)
+    turns = random.random(count) < 1.0 / 25
+    fails = (random.random(count) < share)[np.maximum.accumulate(np.where(turns, np.arange(count), 0))]
+    dropped = np.repeat(fails, transaction)[:records]
+    codes[dropped] = keys - 1
+    topic = produced(codes, named(keys), partitions, seed=seed)
+    return _without(topic, [dropped[times - START_MS] for times in topic.times])
+
+
+def growing(
+    records: int = 100_000, keys: int = 20_000, partitions: int = 12, *, hot: float = 0.0, seed: int = 0
+) -> SimulatedTopic:
+    """New keys appear all the time: each record has one of those that there are until then.
+
+    Args:
+        records: Records.
+        keys: Distinct keys in the end.
+        partitions: Partitions.
+        hot: The share of key 0, besides.
+        seed: Of everything.
+    """
+    random = np.random.default_rng(seed)
+    so_far = np.arange(1, records + 1) / records * keys
+    codes = (random.random(records) * so_far).astype(np.int64)
+    codes[random.random(records) < hot] = 0
+    return produced(codes, named(keys), partitions, seed=seed)
+
+
+def _without(topic: SimulatedTopic, gone: Sequence[npt.NDArray[np.bool_]]) -> SimulatedTopic:
+    """The same log without some records (an array for each partition), whose offsets stay behind."""
 
     def cut(arrays: tuple[Int64s, ...]) -> tuple[Int64s, ...]:
-        return tuple(array[keep] for array, keep in zip(arrays, stay, strict=True))
+        return tuple(array[~lost] for array, lost in zip(arrays, gone, strict=True))
 
     return SimulatedTopic(
         cut(topic.codes), topic.keys, cut(topic.sizes), cut(topic.times), cut(topic.offsets), topic.ends

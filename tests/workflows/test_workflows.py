@@ -142,7 +142,7 @@ def test_no_clone_keeps_the_token() -> None:
     clones = [
         at for at in (*steps(), *own_steps()) if at.step.get("uses", "").startswith("actions/checkout@")
     ]
-    assert len(clones) == 10
+    assert len(clones) == 11
     assert all(at.step["with"]["persist-credentials"] is False for at in clones)
 
 
@@ -253,9 +253,9 @@ def test_shellcheck_has_nothing_against_any_script() -> None:
     [
         ("pull_request", "branch", {"check"}),
         ("push", "branch", {"check"}),
-        ("push", "tag", {"check", "nightly", "brokers"}),
-        ("schedule", "branch", {"nightly", "brokers"}),
-        ("workflow_dispatch", "branch", {"nightly", "brokers"}),
+        ("push", "tag", {"check", "nightly", "brokers", "spark"}),
+        ("schedule", "branch", {"nightly", "brokers", "spark"}),
+        ("workflow_dispatch", "branch", {"nightly", "brokers", "spark"}),
     ],
 )
 def test_heavy_tests_are_run_at_night_and_before_a_release(event: str, ref: str, jobs: set[str]) -> None:
@@ -276,10 +276,14 @@ def test_every_test_is_run_by_ci() -> None:
     assert runs == {
         "check": [programs, "make lint typecheck", "make test"],
         "brokers": ['make test-kafka VERSIONS="$VERSIONS"'],
+        "spark": ['make test-spark SPARK="$SPARK"'],
         "nightly": [programs, "make test-nightly"],
     }
     [versions] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert workflow(OWN)["jobs"]["brokers"]["strategy"]["matrix"]["kafka"] == versions.split()
+    [oldest] = re.findall(r"^SPARK \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert workflow(OWN)["jobs"]["spark"]["strategy"]["matrix"]["spark"][0] == oldest
+    assert f"pyspark>={oldest.removesuffix('.0')}," in (ROOT / "pyproject.toml").read_text("utf-8")
     assert workflow(OWN)["permissions"] == {"contents": "read"}
     assert not [name for name, job in workflow(OWN)["jobs"].items() if "permissions" in job]
 

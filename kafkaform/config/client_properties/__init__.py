@@ -1,8 +1,8 @@
-"""Client properties: an allow-list under librdkafka's names, secrets by reference, three dialects.
+"""Client properties: an allow-list under librdkafka's names, secrets by reference.
 
-`parse` checks what was written, `resolve` fills the secrets in at use, and `to_librdkafka`,
-`to_transport` and `java.to_java` say it in the words of one client. `java_file` reads the file that
-Kafka's own tools take as `--command-config`.
+`parse` checks what was written, `resolve` fills the secrets in at use, and `to_librdkafka` and
+`to_transport` say it in the words of one client. `java_file` reads the file that Kafka's own tools take as
+`--command-config`.
 """
 
 from kafkaform.config.client_properties.catalogue import SENSITIVE

@@ -1,4 +1,4 @@
-"""Java's login configuration in one line: `sasl.jaas.config`, written and read.
+"""Java's login configuration in one line: `sasl.jaas.config`.
 
 Kafka reads it with Java's StreamTokenizer: values may be quoted, with the escapes of C.
 """
@@ -36,16 +36,6 @@ class LoginModule:
 
     def __repr__(self) -> str:
         return f"LoginModule({self.name!r}, {sorted(self.options)})"
-
-    def __str__(self) -> str:
-        options = "".join(f" {key}={quoted(value)}" for key, value in self.options.items())
-        return f"{self.name} required{options};"
-
-
-def quoted(text: str) -> str:
-    """Text in double quotes, as StreamTokenizer reads it back."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f]", lambda m: f"\\{ord(m.group()):03o}", escaped) + '"'
 
 
 def parse_jaas(text: str) -> LoginModule:

@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties import other_names
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.config.client_properties.java import (
-    KERBEROS_MODULE,
-    OAUTH_HANDLER,
-    OAUTH_MODULE,
-    PLAIN_MODULE,
-    SCRAM_MODULE,
-)
 from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, reason
 from kafkaform.config.client_properties.properties import escape
 from kafkaform.core.errors import Problem
@@ -27,6 +20,13 @@ from kafkaform.core.wording import nearest, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+
+_SECURITY = "org.apache.kafka.common.security"
+_PLAIN_MODULE = f"{_SECURITY}.plain.PlainLoginModule"
+_SCRAM_MODULE = f"{_SECURITY}.scram.ScramLoginModule"
+_OAUTH_MODULE = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule"
+_KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+_OAUTH_HANDLER = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 _JKS = "JKS"
 _PEM = "PEM"
@@ -136,15 +136,15 @@ def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
         )
 
 
-_OLD_OAUTH_HANDLER = OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
+_OLD_OAUTH_HANDLER = _OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
 _IAM = "software.amazon.msk.auth.iam"
 _IAM_MODULE = f"{_IAM}.IAMLoginModule"
 _IAM_OAUTH_HANDLER = f"{_IAM}.IAMOAuthBearerLoginCallbackHandler"
 _HANDLERS: Mapping[str, tuple[str, ...]] = {
-    "sasl.login.callback.handler.class": (OAUTH_HANDLER, _OLD_OAUTH_HANDLER, _IAM_OAUTH_HANDLER),
+    "sasl.login.callback.handler.class": (_OAUTH_HANDLER, _OLD_OAUTH_HANDLER, _IAM_OAUTH_HANDLER),
     "sasl.client.callback.handler.class": (f"{_IAM}.IAMClientCallbackHandler", _IAM_OAUTH_HANDLER),
     "sasl.oauthbearer.jwt.retriever.class": tuple(
-        OAUTH_HANDLER.replace("OAuthBearerLoginCallbackHandler", f"{kind}JwtRetriever")
+        _OAUTH_HANDLER.replace("OAuthBearerLoginCallbackHandler", f"{kind}JwtRetriever")
         for kind in ("Default", "ClientCredentials", "File")
     ),
 }
@@ -186,20 +186,20 @@ def _login_module(module: LoginModule, outcome: JavaTranslation) -> None:
     options = module.options
     taken: dict[str, str]
     match module.name:
-        case _ if module.name in (PLAIN_MODULE, SCRAM_MODULE):
+        case _ if module.name in (_PLAIN_MODULE, _SCRAM_MODULE):
             taken = {"username": "sasl.username", "password": "sasl.password"}
             if options.get("tokenauth", "false").strip().lower() == "true":
                 said = "sasl.jaas.config: tokenauth (delegation tokens) is not supported by librdkafka"
                 outcome.refuse(source, said, "use a SCRAM account of its own")
             options = {name: value for name, value in options.items() if name != "tokenauth"}
-        case _ if module.name == OAUTH_MODULE:
+        case _ if module.name == _OAUTH_MODULE:
             taken = {
                 "clientId": "sasl.oauthbearer.client.id",
                 "clientSecret": "sasl.oauthbearer.client.secret",
                 "scope": "sasl.oauthbearer.scope",
             }
             options = _oauth_options(options, outcome)
-        case _ if module.name == KERBEROS_MODULE:
+        case _ if module.name == _KERBEROS_MODULE:
             taken = {
                 "keyTab": "sasl.kerberos.keytab",
                 "principal": "sasl.kerberos.principal",

@@ -5,23 +5,43 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties.catalogue import PROPERTIES
-from kafkaform.config.client_properties.treatment import Renamed
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_SAME = (
+    "bootstrap.servers",
+    "client.dns.lookup",
+    "client.id",
+    "connections.max.idle.ms",
+    "enable.metrics.push",
+    "metadata.max.age.ms",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+)
 RENAMED: Mapping[str, str] = MappingProxyType(
-    {p.java.name: p.name for p in PROPERTIES.values() if isinstance(p.java, Renamed)}
+    {name: name for name in _SAME}
     | {
-        "sasl.mechanism": "sasl.mechanism",
+        "receive.buffer.bytes": "socket.receive.buffer.bytes",
+        "request.timeout.ms": "socket.timeout.ms",
         "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
         "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
-        "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
+        "send.buffer.bytes": "socket.send.buffer.bytes",
     }
 )
-"""Java names that only change their name: the catalogue's renamings, read backwards."""
+"""What Java's names are here, where the value stays as it is."""
 
 JAAS_AND_STORES: frozenset[str] = frozenset(
     {
@@ -130,7 +150,7 @@ _LOG = "kafkaform keeps the client's log to itself, and debug output can show cr
 _CALLBACK = "it is set by a program, not by a file"
 _CREATES = "reading must never create a topic"
 _ROLE = "it is a setting of producers and consumers, and kafkaform only administers"
-_JAVA = "it is a name of the Java client; `client:` uses librdkafka's names (docs/clients.md has both)"
+_JAVA = "it is a name of the Java client; `client:` uses librdkafka's names"
 _UNSIGNED = "it makes unsigned tokens, which prove nothing"
 _WINDOWS = "it works on Windows only"
 

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.catalogue import PROPERTIES
-from kafkaform.config.client_properties.jaas import quoted
 from kafkaform.config.client_properties.properties import HIDDEN, incoherences
-from kafkaform.config.client_properties.treatment import Refused, Renamed, Text
+from kafkaform.config.client_properties.treatment import Refused, Text
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkaform.config.client_properties.properties import ClientProperties, Reference
-    from kafkaform.config.client_properties.treatment import Property, Treatment
 
 
 _LARGEST_FILE = 1 << 20
@@ -122,7 +120,7 @@ def redact(text: str, resolved: Resolved) -> str:
     """The text without any secret of these properties, for errors that come from a client."""
     shapes: set[str] = set()
     for secret in resolved.secrets:
-        shapes |= {secret, quoted(secret)[1:-1], repr(secret)[1:-1]}
+        shapes |= {secret, repr(secret)[1:-1]}
         if "\n" in secret:
             lines = (line.strip() for line in secret.splitlines())
             shapes |= {
@@ -174,28 +172,13 @@ def extensions(resolved: Mapping[str, str]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
 
-def refuse_unsupported(resolved: Mapping[str, str], client: Callable[[Property], Treatment]) -> None:
-    """Check that the client can do what every property asks for.
+def refuse_unsupported(resolved: Mapping[str, str]) -> None:
+    """Check that kafkaform's own connections can do what every property asks for.
 
     Raises:
-        KafkaformError: It cannot; names the first property.
+        KafkaformError: They cannot; names the first property.
     """
     for name, value in resolved.items():
-        treatment = client(PROPERTIES[name])
+        treatment = PROPERTIES[name].transport
         if isinstance(treatment, Refused) and value != treatment.unless:
             raise KafkaformError(f"client property {name}: {treatment.why}", hint=treatment.hint)
-
-
-def renamed(resolved: Mapping[str, str], client: Callable[[Property], Treatment]) -> dict[str, str]:
-    """The properties that only change their name; what needs code of its own is left to the caller.
-
-    Raises:
-        KafkaformError: The client cannot do what one of the properties asks for.
-    """
-    refuse_unsupported(resolved, client)
-    treatments = ((client(PROPERTIES[name]), value) for name, value in resolved.items())
-    return {
-        treatment.name: value
-        for treatment, value in treatments
-        if isinstance(treatment, Renamed) and value != treatment.default
-    }

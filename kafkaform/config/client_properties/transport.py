@@ -119,7 +119,7 @@ def to_transport(resolved: Mapping[str, str]) -> TransportSettings:
         KafkaformError: These connections cannot do what a property asks for, or a certificate cannot be
             read; names the property.
     """
-    refuse_unsupported(resolved, lambda property_: property_.transport)
+    refuse_unsupported(resolved)
     servers = resolved.get("bootstrap.servers", "").split(",")
     bootstrap = tuple(address(server) for server in servers if server.strip())
     protocol = resolved.get("security.protocol", "PLAINTEXT")

@@ -1,18 +1,10 @@
-"""One client property: what its value may look like, and what becomes of it in each client."""
+"""One client property: what its value may look like, and what becomes of it beside librdkafka."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from typing import TypeAlias
-
-
-@dataclass(frozen=True, slots=True)
-class Renamed:
-    """Passed on under another name, except for `default`, which stands for the client's own default."""
-
-    name: str
-    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +33,17 @@ class Refused:
     unless: str | None = None
 
 
-Treatment: TypeAlias = Renamed | Handled | Unused | Refused
+Treatment: TypeAlias = Handled | Unused | Refused
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its values, and its fate in kafkaform's own connections and Java.
+    """One property: its values, and its fate in kafkaform's own connections.
 
     Attributes:
         name: librdkafka's name.
         kind: What its value may look like.
         transport: What becomes of it in kafkaform's own connections.
-        java: What becomes of it in Kafka's Java client.
         sensitive: Its value is never shown.
         shown: Its value may be shown even when it was read from the environment or a file.
     """
@@ -60,7 +51,6 @@ class Property:
     name: str
     kind: Kind
     transport: Treatment
-    java: Treatment
     sensitive: bool = False
     shown: bool = False
 

@@ -104,7 +104,7 @@ def _seal(directory: Path, wanted: JarSet, log: Path) -> None:
             hint=f"try again; Ivy's output is in {log}",
         )
     manifest = {
-        "dependencies": wanted.parts,
+        "dependencies": list(map(str, wanted.dependencies)),
         "sizes": {jar.name: jar.stat().st_size for jar in jars},
     }
     (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
@@ -115,7 +115,7 @@ def _whole(directory: Path, wanted: JarSet) -> list[Path] | None:
     try:
         manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
         sizes = dict(manifest["sizes"])
-        if manifest["dependencies"] != wanted.parts:
+        if manifest["dependencies"] != list(map(str, wanted.dependencies)):
             return None
         if any((directory / name).stat().st_size != size for name, size in sizes.items()):
             return None

@@ -56,20 +56,12 @@ class JarSet:
         folder: Of the cache, such as `kafka`.
         version: Names the finished set in it.
         dependencies: What is wanted; the first is named in messages.
-        excluded: What is not fetched with it, as organisation and name.
     """
 
     title: str
     folder: str
     version: str
     dependencies: tuple[Dependency, ...]
-    excluded: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def parts(self) -> list[str]:
-        """What the set is made of, as the manifest of a finished one says it."""
-        left_out = [f"without {organisation}:{name}" for organisation, name in self.excluded]
-        return [*map(str, self.dependencies), *left_out]
 
 
 def pyspark_jars() -> list[Path]:
@@ -141,10 +133,6 @@ def _module(wanted: JarSet) -> str:
         f"    <dependency org={quoteattr(d.organisation)} name={quoteattr(d.name)}"
         f" rev={quoteattr(d.version)}/>"
         for d in wanted.dependencies
-    ]
-    lines += [
-        f"    <exclude org={quoteattr(organisation)} module={quoteattr(name)}/>"
-        for organisation, name in wanted.excluded
     ]
     listed = "\n".join(lines)
     return f"""<ivy-module version="2.0">

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from kafkaform.cli.skew import skew
+from kafkaform.cli.skew_options import _Given, understood
 from kafkaform.cluster.transport import connection
+from spark_validation.metrics import MetricsTable
 from tests.support.cli_helpers import ROOT, Call, Project, called, environment
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
@@ -60,15 +64,56 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
         "two reports cannot be written to the same file",
     ),
     "no format": (("a", "--format", "pdf"), "--format"),
+    "no table": (("a", "--metrics", "x", "--metrics-format", "csv"), "--metrics-format"),
+    "a format alone": (("a", "--metrics-format", "delta"), "--metrics-format needs --metrics"),
+    "a history that is a file": (("a", "--history", "topics.txt"), "--history 'topics.txt' is a file"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_usage_is_told_before_anything_is_read(tmp_path: Path, case: str) -> None:
     arguments, why = WRONG[case]
+    (tmp_path / "topics.txt").touch()
     error, hint = one_error(called("skew", *arguments, *NOBODY, cwd=tmp_path), 64)
     assert why in error
     assert "hunter2" not in error + hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "history", "past"),
+    [
+        (("--history", "reports"), "reports", None),
+        (("--history", "new"), "new", None),
+        (("--history", "rows"), None, MetricsTable("/here/rows", "parquet")),
+        (("--history", "rows", "--metrics-format", "delta"), None, MetricsTable("/here/rows", "delta")),
+        (("--history", "new", "--metrics", "new"), None, MetricsTable("/here/new", "parquet")),
+        (("--history", "reports", "--metrics", "rows"), "reports", None),
+        (("--history", "s3a://b/rows"), None, MetricsTable("s3a://b/rows", "parquet")),
+        (
+            ("--history", "lake.db.t", "--metrics-format", "iceberg"),
+            None,
+            MetricsTable("lake.db.t", "iceberg"),
+        ),
+        (("--history", "reports", "--metrics", "lake.db.t", "--metrics-format", "iceberg"), "reports", None),
+        (("--history", "rows", "--master", "yarn"), None, MetricsTable("rows", "parquet")),
+    ],
+)
+def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    history: str | None,
+    past: MetricsTable | None,
+) -> None:
+    (tmp_path / "rows" / "day=2026-11-01").mkdir(parents=True)
+    (tmp_path / "reports").mkdir()
+    monkeypatch.chdir(tmp_path)
+    parsed = skew.make_context("skew", ["a", *arguments]).params
+    options = understood(_Given(**{one.name: parsed[one.name] for one in fields(_Given)}), ["a"])
+    assert (options.history and str(options.history)) == history
+    if past is not None and past.place.startswith("/here"):
+        past = replace(past, place=past.place.replace("/here", str(tmp_path)))
+    assert options.past == past
 
 
 def test_a_folder_named_topics_outside_a_repository_stops_no_named_topic(

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import kafkaform.config.client_properties as cp
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.config.client_properties.java import to_java
 from kafkaform.config.client_properties.java_file import from_java_properties
 from kafkaform.config.client_properties.other_names import IGNORED, JAAS_AND_STORES, RENAMED, UNAVAILABLE
 from kafkaform.config.client_properties.properties import MalformedReference, escape, parse_template
@@ -37,7 +36,6 @@ from kafkaform.config.client_properties.treatment import (
     Number,
     Property,
     Refused,
-    Renamed,
     Unused,
 )
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
@@ -198,9 +196,6 @@ def test_a_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None
         values = resolved({**raw, TOKEN_URL: written}, **environ)
         assert sasl_of(values).tokens == TokenFileSettings(tmp_path / "a%20token")
         assert cp.to_librdkafka(values) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
-        java = to_java(values)
-        assert java[TOKEN_URL] == url
-        assert dict(parse_jaas(java["sasl.jaas.config"]).options) == {}
     with pytest.raises(InvalidInput) as caught:
         resolved({**raw, TOKEN_URL: "${env:URL}"}, URL="https://idp.example/token")
     assert len(caught.value.problems) == 2
@@ -326,7 +321,7 @@ def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
     raw |= {"ssl.key.pem": "${env:KEY}", "ssl.certificate.location": "c.pem"}
     values = resolved(raw, PW='p"w\\', SERVERS="broker:9092", PART="inner", KEY=pem)
     text = (
-        r'login p"w\ failed; jaas password="p\"w\\"; x-inner and inner; '
+        r'login p"w\ failed; repr p"w\\; x-inner and inner; '
         "MIIEvQIBADANBgkqhkiG9w0B at broker:9092, SASL_SSL"
     )
     shown = cp.redact(text, values)
@@ -343,7 +338,7 @@ def test_merging_puts_the_flag_before_the_file() -> None:
     assert both.shown()["sasl.username"] == "svc"
 
 
-# --- the three dialects ----------------------------------------------------------------------------
+# --- the two dialects ----------------------------------------------------------------------------
 
 
 def sample(property_: Property) -> str:
@@ -385,14 +380,10 @@ def test_librdkafka_knows_every_name(name: str) -> None:
 @pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
 def test_every_treatment_is_carried_out(property_: Property) -> None:
     value = {property_.name: sample(property_)}
-
-    for treatment, translate in ((property_.transport, cp.to_transport), (property_.java, to_java)):
-        if isinstance(treatment, Refused):
-            with pytest.raises(KafkaformError, match=property_.name) as caught:
-                translate(value)
-            assert caught.value.hint
-    if isinstance(property_.java, Renamed):
-        assert to_java(value)[property_.java.name] == value[property_.name]
+    if isinstance(property_.transport, Refused):
+        with pytest.raises(KafkaformError, match=property_.name) as caught:
+            cp.to_transport(value)
+        assert caught.value.hint
     if isinstance(property_.transport, Unused):
         assert cp.to_transport(value) == cp.to_transport({})
 
@@ -487,8 +478,6 @@ def test_msk_iam_takes_the_region_of_the_brokers_names(
     values = resolved({**MSK_IAM, "bootstrap.servers": servers})
     assert sasl_of(values) == SaslSettings("OAUTHBEARER", tokens=MskIamSettings(region))
     assert cp.to_librdkafka(values) == {**dict(values), "sasl.mechanism": "OAUTHBEARER"}
-    with pytest.raises(KafkaformError, match=r"sasl\.mechanism.*AWS_MSK_IAM"):
-        to_java(values)
 
 
 def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,97 +508,6 @@ def test_verification_is_on_unless_written_otherwise(
     context = tls_of(values)
     assert (context.check_hostname, context.verify_mode) == (checks_name, verifies)
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
-    if verifies is ssl.CERT_NONE:
-        with pytest.raises(KafkaformError, match=r"enable\.ssl\.certificate\.verification"):
-            to_java(values)
-    else:
-        algorithm = to_java(values)["ssl.endpoint.identification.algorithm"]
-        assert algorithm == ("https" if checks_name else "")
-
-
-def test_java_gets_a_login_module_with_java_quoting() -> None:
-    raw = {**SASL, "sasl.mechanism": "PLAIN", "ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
-    assert to_java(resolved(raw, PW='p"w\\d;\n')) == {
-        "bootstrap.servers": "a:9092, b:9092",
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        r'username="svc" password="p\"w\\d;\012";',
-        "ssl.endpoint.identification.algorithm": "https",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
-    }
-
-
-def test_java_gets_oauth_client_credentials() -> None:
-    raw = {
-        **OAUTH,
-        "sasl.oauthbearer.scope": "kafka",
-        "sasl.oauthbearer.extensions": "a=1, b=2",
-        "sasl.oauthbearer.grant.type": "client_credentials",
-        "https.ca.location": "idp.pem",
-    }
-    result = to_java(resolved(raw))
-    module = parse_jaas(result["sasl.jaas.config"])
-    assert module.name.endswith(".OAuthBearerLoginModule")
-    assert dict(module.options) == {
-        "clientId": "svc",
-        "clientSecret": "hunter2",
-        "scope": "kafka",
-        "extension_a": "1",
-        "extension_b": "2",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "idp.pem",
-    }
-    assert result["sasl.oauthbearer.token.endpoint.url"] == "https://idp.example/token"
-    assert result["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
-
-
-def test_java_gets_kerberos_from_a_keytab_or_the_ticket_cache() -> None:
-    raw = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
-    assert 'useTicketCache="true"' in to_java(resolved(raw))["sasl.jaas.config"]
-    raw |= {"sasl.kerberos.keytab": "/etc/k.keytab", "sasl.kerberos.principal": "svc/h@REALM"}
-    module = parse_jaas(to_java(resolved(raw))["sasl.jaas.config"])
-    assert module.options["keyTab"] == "/etc/k.keytab"
-    assert module.options["principal"] == "svc/h@REALM"
-
-
-def test_java_key_stores(tmp_path: Path) -> None:
-    (tmp_path / "cert").write_text("CERT")
-    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
-    base: dict[str, object] = {"security.protocol": "SSL"}
-    two = {"ssl.certificate.location": f"{tmp_path}/cert", "ssl.key.location": f"{tmp_path}/key"}
-    assert to_java(resolved({**base, **two}))["ssl.keystore.certificate.chain"] == "CERT"
-    one = {"ssl.certificate.location": f"{tmp_path}/key", "ssl.key.location": f"{tmp_path}/key"}
-    assert to_java(resolved({**base, **one}))["ssl.keystore.location"] == f"{tmp_path}/key"
-    store = {"ssl.keystore.location": "c.p12", "ssl.keystore.password": "${env:PW}"}
-    result = to_java(resolved({**base, **store}))
-    assert result["ssl.keystore.type"] == "PKCS12"
-    assert result["ssl.key.password"] == "hunter2"
-
-
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("-----BEGIN RSA PRIVATE KEY-----", "openssl pkcs8 -topk8"),
-        ("-----BEGIN EC PRIVATE KEY-----", "openssl pkcs8 -topk8"),
-        ("-----BEGIN ENCRYPTED PRIVATE KEY-----", "ssl.key.password"),
-    ],
-)
-def test_java_refuses_keys_that_it_cannot_read(key: str, hint: str) -> None:
-    values = resolved({"security.protocol": "SSL", "ssl.certificate.pem": "C", "ssl.key.pem": key})
-    with pytest.raises(KafkaformError, match=r"ssl\.key\.pem") as caught:
-        to_java(values)
-    assert hint in str(caught.value.hint)
-    assert "BEGIN" not in str(caught.value)
-
-
-def test_java_refuses_a_directory_and_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(KafkaformError, match="not a directory"):
-        to_java(resolved({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path)}))
-    two = {"ssl.certificate.location": f"{tmp_path}/cert", "ssl.key.location": f"{tmp_path}/key"}
-    with pytest.raises(KafkaformError, match=r"ssl\.key\.location: cannot read .*No such file"):
-        to_java(resolved({"security.protocol": "SSL", **two}))
 
 
 # --- TLS through Python ----------------------------------------------------------------------------
@@ -995,34 +893,49 @@ def test_java_key_store_kinds() -> None:
 SAFE_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip)
 
 
+def quoted(text: str) -> str:
+    """Text in double quotes, as Java's StreamTokenizer reads it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f]", lambda m: f"\\{ord(m.group()):03o}", escaped) + '"'
+
+
 @given(SAFE_TEXT, SAFE_TEXT)
-def test_what_is_written_for_java_is_read_back(username: str, password: str) -> None:
-    raw = {**SASL, "bootstrap.servers": "a:9092", "client.id": "x", "socket.timeout.ms": 5000}
-    raw |= {"sasl.username": escape(username), "ssl.ca.location": "ca.pem"}
-    values = resolved(raw, PW=password)
-    text = javaproperties.dumps(to_java(values), timestamp=None)
-    back, problems = from_java(text)
+def test_what_is_written_for_java_is_read_as_it_is(username: str, password: str) -> None:
+    login = f"org.apache.kafka.common.security.plain.PlainLoginModule required username={quoted(username)}"
+    written = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f"{login} password={quoted(password)};",
+    }
+    values, problems = from_java(javaproperties.dumps(written, timestamp=None))
     assert problems == []
-    assert back == {**values, "ssl.endpoint.identification.algorithm": "https"}
+    assert (values["sasl.username"], values["sasl.password"]) == (username, password)
 
 
-def test_what_is_written_for_java_oauth_is_read_back() -> None:
-    raw = {
+def test_java_oauth_client_credentials() -> None:
+    values, problems = from_java(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=https://idp.example/token\n"
+        "sasl.login.callback.handler.class="
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="svc" clientSecret="hunter2" scope="s" extension_a="1" '
+        'ssl.truststore.type="PEM" ssl.truststore.certificates="PEM";\n'
+    )
+    assert problems == []
+    assert values == {
         **OAUTH,
+        "sasl.oauthbearer.client.secret": "hunter2",
         "sasl.oauthbearer.scope": "s",
         "sasl.oauthbearer.extensions": "a=1",
         "https.ca.pem": "PEM",
     }
-    values = resolved(raw)
-    back, problems = from_java(javaproperties.dumps(to_java(values), timestamp=None))
-    assert problems == []
-    assert back == {**values, "ssl.endpoint.identification.algorithm": "https"}
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z][A-Za-z0-9_.]*", fullmatch=True), st.text()))
-def test_a_login_module_is_read_back(options: dict[str, str]) -> None:
-    module = LoginModule("a.b.C", options)
-    assert parse_jaas(str(module)) == module
+def test_a_login_module_is_read(options: dict[str, str]) -> None:
+    text = "".join(f" {name}={quoted(value)}" for name, value in options.items())
+    assert parse_jaas(f"a.b.C required{text};") == LoginModule("a.b.C", options)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kafkaform.inspect import skew
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.results import SkewReport, to_json
 from tests.support import skew_scenes as scenes
+from tests.support.audit_scenes import Story
 
 
 def read(path: Path) -> SkewReport:
@@ -35,7 +37,7 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
     kept = [report(second, "a") for second in (3, 1, 2)]
     for one in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
         keep(folder, one)
-    found = skew.earlier(folder, report(9, "a", "c"), read)
+    found = skew.earlier(folder, "memory", {"a", "c"}, read)
     assert [one.created_at[-3:-1] for one in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
@@ -43,8 +45,8 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
 
 def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
     keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew.earlier(tmp_path, report(9, "a"), read).reports
-    assert skew.earlier(tmp_path, report(9, "a", cluster_id=None), read).reports
+    assert not skew.earlier(tmp_path, "memory", {"a"}, read).reports
+    assert skew.earlier(tmp_path, None, {"a"}, read).reports
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
         good.read_text().replace('"format_version": 1', '"format_version": 99')
     )
     (tmp_path / "notes.json").write_text("not a report, and not called one")
-    found = skew.earlier(tmp_path, report(9, "a"), read)
+    found = skew.earlier(tmp_path, "memory", {"a"}, read)
     assert len(found.reports) == 1
     assert [line.partition(": ")[0].rpartition("/")[2].partition(":")[0] for line in found.damaged] == [
         "skew-0.json",
@@ -73,7 +75,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
-    assert skew.earlier(tmp_path / "none", report(1, "a"), read) == skew.EarlierReports()
+    assert skew.earlier(tmp_path / "none", "memory", {"a"}, read) == skew.EarlierReports()
     assert not (tmp_path / "none").exists()
 
 
@@ -87,3 +89,43 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KafkaformError, match=r"cannot write into .*file"):
         keep(tmp_path / "file", report(1, "a"))
+
+
+def of_partitions(second: int, count: int, cluster_id: str = "memory") -> SkewReport:
+    return scenes.report(
+        scenes.measured("a", partitions=count),
+        cluster_id=cluster_id,
+        created_at=f"2026-11-01T00:00:{second:02}Z",
+    )
+
+
+def increases(story: Story, *reports: SkewReport, topic: str = "a") -> list[tuple[int, int, str, str, str]]:
+    def at(milliseconds: int) -> str:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%d %H:%M:%S")
+
+    found = skew.recorded_increases(story.entries, reports, "memory", topic)
+    return [(one.before, one.after, at(one.since_ms), at(one.until_ms), one.source) for one in found]
+
+
+def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() -> None:
+    story = Story()
+    story.add("update", "a", {"partitions": (6, 12), "config.retention.ms": ("1", "2")})
+    story.add("update", "a", {"partitions": (12, 24)}, result="failed", done=())
+    story.add("update", "b", {"partitions": (1, 2)})
+    applied = (6, 12, "03 12:00:00", "03 12:00:00", "the audit record")
+    assert [(*one[:2], one[4]) for one in increases(story)] == [(*applied[:2], applied[4])]
+    reports = [of_partitions(1, 3), of_partitions(2, 3), of_partitions(4, 6), of_partitions(5, 9, "other")]
+    found = increases(story, *reports, of_partitions(6, 12))
+    assert found[0] == (3, 6, "01 00:00:02", "01 00:00:04", "earlier skew reports")
+    # What the record dates to the second is not told once more.
+    assert [one[:2] for one in found] == [(3, 6), (6, 12)]
+    assert found[1][4] == "the audit record"
+
+
+def test_what_was_before_a_topic_was_made_again_is_left_out() -> None:
+    story = Story()
+    story.add("update", "a", {"partitions": (6, 12)})
+    story.add("create", "a", {"partitions": (None, 3)})
+    assert increases(story, of_partitions(1, 3), of_partitions(2, 6)) == []
+    story.add("update", "a", {"partitions": (3, 4)})
+    assert [one[:2] for one in increases(story)] == [(3, 4)]

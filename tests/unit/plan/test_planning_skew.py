@@ -129,6 +129,32 @@ def test_what_the_report_does_not_say_is_said_with_the_command_that_computes_it(
     assert only_change(plan).status is Status.PLANNED
 
 
+def test_a_prediction_that_does_not_hold_is_not_given_and_its_reason_is(memory: MemoryCluster) -> None:
+    reason_given = "30 % of the records with a key are on partitions that no known partitioner chose."
+    topic = replace(measured(), what_if_withheld=reason_given)
+    plan = planned(memory, policed(partitions=6, maxPartitionRatio=1.0), topic)
+    assert "as measured" not in reason(plan)
+    (one,) = [one for one in about_skew(plan) if one.code == "KF507"]
+    assert one.message == (
+        f"a goes from 3 to 6 partitions, and no prediction holds for it: {reason_given.rstrip('.')}"
+    )
+    assert one.suggestion is None
+    assert only_change(plan).status is Status.PLANNED
+
+
+def test_the_prediction_is_compared_with_that_of_the_present_count(memory: MemoryCluster) -> None:
+    """Older records lie as an earlier count had them: what they make of the ratio, no increase mends."""
+    topic = measured(ratio=Estimate.exact(2.3), what_ifs=[what_if(3, FINE), what_if(6, SURE)])
+    grown = policed(partitions=6, maxPartitionRatio=LIMIT)
+    found = reason(planned(memory, replace(grown), topic))
+    assert "from 1.2 (1.1 to 1.3) to 2.4 (2.3 to 2.5) times the mean (in the log it has 2.3 now)" in found
+    change = only_change(planned(memory, grown, topic))
+    assert change.status is Status.REFUSED
+    assert (change.reason or "").endswith("and it has 1.2 (1.1 to 1.3) with 3 now")
+    same = measured(ratio=FINE, what_ifs=[what_if(3, FINE), what_if(6, SURE)])
+    assert "in the log" not in reason(planned(memory, grown, same))
+
+
 def test_nothing_is_said_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
     topic = policed(configs={"config.retention.ms": WEEK})
     assert codes(planned(memory, topic, measured("b", ratio=SURE))) == []

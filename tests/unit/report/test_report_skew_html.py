@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -11,6 +12,7 @@ import pytest
 
 from kafkaform.core.printable import is_plain
 from kafkaform.report.skew_html import LIMIT, render_skew_html
+from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import Estimate, SkewReport, TopicResult
 from tests.support import skew_samples as samples
 from tests.support.browser import contrast
@@ -93,9 +95,13 @@ def past(*shares: float) -> list[SkewReport]:
     return made
 
 
-SCENES: dict[str, tuple[SkewReport, list[SkewReport]]] = {
+def rows(history: Iterable[SkewReport]) -> list[MetricRow]:
+    return [row for report in history for row in metric_rows(report)]
+
+
+SCENES: dict[str, tuple[SkewReport, list[MetricRow]]] = {
     "one": (samples.report(samples.failing(samples.hot())), []),
-    "one with its past": (samples.report(samples.hot()), past(0.1, 0.2)),
+    "one with its past": (samples.report(samples.hot()), rows(past(0.1, 0.2))),
     "all": (samples.report(*samples.everything()), []),
     "hostile": (samples.report(samples.hostile()), []),
     "empty": (samples.report(samples.empty()), []),
@@ -114,7 +120,7 @@ def sections(page: Element) -> dict[str, Element]:
 
 
 def of_topic(topic: TopicResult, *history: SkewReport) -> Element:
-    (section,) = read(render_skew_html(samples.report(topic), history)).all("section")
+    (section,) = read(render_skew_html(samples.report(topic), rows(history))).all("section")
     return section
 
 
@@ -327,6 +333,19 @@ def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
     assert rows[1] == ["48", "3.01 2.98 to 3.04", "3.01", "50.0 %", "50.0 %"]
 
 
+def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
+    section = of_topic(samples.withheld())
+    assert "No prediction of other partition counts. 98 % of the records" in section.text
+    assert not [one for one in section.all("table") if "Keys moved" in one.text]
+    assert "Predicted fullest" not in section.text
+
+
+def test_an_empty_key_is_named_in_words() -> None:
+    section = of_topic(replace(samples.hot(), hot_keys=(samples.key("", 0.2, [4]),)))
+    assert "(empty key)" in section.text
+    assert "e3b0c442" not in section.text
+
+
 def test_hot_keys_have_bars_with_their_intervals() -> None:
     (table,) = [
         one for one in of_topic(samples.bursty()).all("table") if one.attributes.get("class") == "keys"
@@ -424,7 +443,7 @@ def test_a_long_past_keeps_its_worst_moments() -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    html = render_skew_html(samples.report(samples.hostile(), samples.balanced()), past(0.1))
+    html = render_skew_html(samples.report(samples.hostile(), samples.balanced()), rows(past(0.1)))
     page = read(html)
     assert "<img src=x onerror=alert(1)>" in page.text
     assert not page.all("script", "img")
@@ -447,7 +466,7 @@ def test_keys_are_shown_only_where_the_report_has_them() -> None:
 def test_fifty_topics_fit_with_all_their_charts() -> None:
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number}") for number in range(50)]
     history = [samples.report(*topics, created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 29)]
-    html = render_skew_html(samples.report(*topics), history)
+    html = render_skew_html(samples.report(*topics), rows(history))
     assert len(html.encode()) < LIMIT
     found = sections(read(html))
     assert len(found) == 50

@@ -123,6 +123,18 @@ def test_each_topic_with_records_is_folded_with_all_its_parts() -> None:
     )
 
 
+def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
+    text = markdown(samples.withheld())
+    assert "What if: No prediction of other partition counts. 98 % of the records" in text
+    assert "What if: partitions" not in text
+
+
+def test_an_empty_key_is_named_in_words() -> None:
+    text = markdown(replace(samples.hot(), hot_keys=(samples.key("", 0.2, [4]),)))
+    assert table(text, "Key (SHA-256)")[0][0] == "`(empty key)`"
+    assert "e3b0c442" not in text
+
+
 def test_keys_are_shown_only_if_the_report_has_them() -> None:
     assert "tenant-0" not in markdown(samples.hot())
     made = replace(samples.hot(), hot_keys=(samples.key("tenant-0", 0.3, [4], shown=True),))

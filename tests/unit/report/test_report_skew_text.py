@@ -63,6 +63,33 @@ def test_advice_is_last_because_one_acts_on_it() -> None:
     assert shown[-len(made.advice) :] == [f"  Advice: {one}" for one in made.advice]
 
 
+def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
+    shown = lines(samples.withheld(), width=None)
+    assert (
+        "  What if: No prediction of other partition counts. 98 % of the records with a key are on "
+        "partitions that neither murmur2, CRC32 nor FNV-1a chose."
+    ) in shown
+    assert "KEYS MOVE" not in "\n".join(shown)
+
+
+def test_predictions_are_compared_with_that_of_the_present_count() -> None:
+    made = samples.hot()
+    assert "What if:" not in "\n".join(lines(made))
+    older = replace(made, what_if=samples.what_if(12, 24, ratio=1.02))
+    assert (
+        "  What if: In the log, the fullest of 12 partitions has 4.30 times the mean; if all records were "
+        "where their producers put them now, it would have 1.02. Compare other counts with the latter."
+    ) in lines(older, width=None)
+
+
+def test_an_empty_key_is_named_in_words() -> None:
+    made = replace(samples.hot(), hot_keys=(samples.key("", 0.2, [4]),))
+    shown = "\n".join(lines(made, width=None))
+    assert "(empty key)" in shown
+    assert "The empty key has 20.0 % of the records" in shown
+    assert "e3b0c442" not in shown
+
+
 def test_an_empty_topic_has_two_lines() -> None:
     assert lines(samples.empty())[2:] == ["audit.v1: empty", "  There are no records to measure."]
 

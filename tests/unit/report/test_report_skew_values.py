@@ -130,9 +130,17 @@ def test_each_diagnosis_has_its_sentence() -> None:
         "balanced": "Keys are spread evenly; the fullest of 4 partitions has 1.14 times the mean.",
         "few_keys": "10 distinct keys cannot fill 12 partitions evenly; "
         "the fullest of 12 partitions has 2.40 times the mean.",
-        "mixed_partitioners": "Producers place the same keys on different partitions, so order per key is "
-        "broken; the fullest of 12 partitions has 1.00 times the mean.",
+        "mixed_partitioners": "The same keys are on different partitions, so order per key is broken; "
+        "the fullest of 12 partitions has 1.00 times the mean.",
     }
+
+
+def test_keys_that_stay_on_one_partition_each_are_not_said_to_be_on_several() -> None:
+    keys = (samples.key("a", 0.1, [3]), samples.key("b", 0.1, [4]))
+    apart = replace(samples.mixed(), hot_keys=keys)
+    own = replace(apart, partitioners={"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77})
+    assert headline(apart).startswith("Producers choose partitions in different ways, and each key stays on")
+    assert headline(own).startswith("Producers choose partitions themselves, and each key stays on one; the")
 
 
 def test_a_skew_by_bytes_is_in_the_headline() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafkaform.report.skew_html import render_skew_html
+from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport
 from tests.support import skew_samples as samples
 from tests.support.browser import Picture, browser, drawn
@@ -90,9 +91,11 @@ def extreme() -> SkewReport:
     return samples.report(replace(large, hot_keys=keys), replace(few, groups=groups), samples.hostile())
 
 
-def reports() -> dict[str, tuple[SkewReport, list[SkewReport]]]:
+def reports() -> dict[str, tuple[SkewReport, list[MetricRow]]]:
     history = [
-        samples.report(samples.hot(), created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 20)
+        row
+        for day in range(1, 20)
+        for row in metric_rows(samples.report(samples.hot(), created_at=f"2026-10-{day:02}T00:00:00Z"))
     ]
     return {
         "one topic with its past": (samples.report(samples.failing(samples.hot())), history),

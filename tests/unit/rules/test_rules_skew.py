@@ -184,6 +184,11 @@ def test_keys_on_several_partitions_are_a_warning_with_the_evidence(diagnosis: s
             assert told_of.suggestion
 
 
+def test_keys_that_a_producer_places_itself_each_on_one_partition_are_in_order() -> None:
+    one = measured(diagnosis="mixed_partitioners", hot_keys=[hot("a", BIG)])
+    assert "KF504" not in {finding.code for finding in found(declared("a"), one)}
+
+
 def test_keys_on_several_partitions_matter_to_compaction_even_if_their_order_does_not() -> None:
     apart = measured(diagnosis="repartitioned")
     compacted = policed(keyed=False, configs={"config.cleanup.policy": "compact,delete"})
@@ -221,7 +226,8 @@ def strict(waivers: Mapping[str, str] | None = None) -> Desired:
 
 
 def worst() -> TopicResult:
-    return measured(ratio=SURE, hot_keys=[hot("a", BIG)], null_share=0.1, diagnosis="mixed_partitioners")
+    key = replace(hot("a", BIG), partitions=(1, 2))
+    return measured(ratio=SURE, hot_keys=[key], null_share=0.1, diagnosis="mixed_partitioners")
 
 
 def test_every_rule_has_a_say() -> None:

@@ -17,7 +17,9 @@ from tests.support.skew_simulation import (
     NULL,
     START_MS,
     SimulatedTopic,
+    aborted,
     bursts,
+    cleaned,
     compacted,
     drawn,
     empty,
@@ -52,6 +54,12 @@ def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> Topic
 
 def names(result: TopicResult) -> tuple[str, ...]:
     return tuple(cause.name for cause in result.causes)
+
+
+def moments(evidence: str) -> list[int]:
+    """The times that a sentence names, in milliseconds since 1970."""
+    found = re.findall(r"(\d{4}-\d\d-\d\d [\d:.]+) UTC", evidence)
+    return [int(np.datetime64(text, "ms").astype(np.int64)) for text in found]
 
 
 def placed(codes: npt.ArrayLike, at: npt.ArrayLike, partitions: int) -> SimulatedTopic:
@@ -308,7 +316,11 @@ def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions
     for records in (FULL, 30_000):
         cause = analysed(topic, records).causes[0]
         assert cause.name == "mixed_partitioners"
-        assert "such records are in parts 1 to" in cause.evidence
+        assert "; this ended between" in cause.evidence
+        assert "all newer records are where murmur2 (Java's default) puts them" in cause.evidence
+        low, high = moments(cause.evidence)
+        assert low <= START_MS + 100_000 <= high
+        assert high - low < 60_000
 
 
 @pytest.mark.parametrize("keys", [2, 3, 10])
@@ -327,10 +339,7 @@ def test_a_partition_increase_is_dated_and_placed(records: int) -> None:
     topic = repartitioned(MANY, KEYS, 12, before=6, at=0.5)
     (cause,) = analysed(topic, records).causes
     assert "all of these are where it puts them with 6" in cause.evidence
-    low, high = (
-        int(np.datetime64(text, "ms").astype(np.int64))
-        for text in re.findall(r"(\d{4}-\d\d-\d\d [\d:.]+) UTC", cause.evidence)
-    )
+    low, high = moments(cause.evidence)
     at = START_MS + MANY // 2
     assert low <= at <= high
     assert high - low < MANY // 8
@@ -386,6 +395,23 @@ def test_a_burst_is_found_wherever_it_is(start: float, length: float, within: fl
         cause = analysed(topic, records).causes[0]
         assert cause.name == "bursty", cause
         assert "; key " in cause.evidence
+
+
+@pytest.mark.parametrize(
+    "topic", [aborted(120_000), aborted(120_000, transaction=20), cleaned(uniform(120_000))]
+)
+def test_offsets_without_a_record_make_no_burst(topic: SimulatedTopic) -> None:
+    """A partition has none for a while; its windows, and those of others, have few."""
+    for records, seed in ((FULL, 0), *((12_000, seed) for seed in range(8))):
+        causes = analysed(topic, records, seed).causes
+        assert "bursty" not in {cause.name for cause in causes}, (seed, causes)
+
+
+def test_a_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
+    topic = compacted(bursts(MANY, KEYS, stretches=1, length=0.1))
+    for records in (FULL, SAMPLE):
+        cause = analysed(topic, records).causes[0]
+        assert cause.name == "bursty", cause
 
 
 def test_a_key_that_began_half_way_is_hot_and_no_burst() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from spark_validation.errors import JobFailed, translated
+import traceback
+
+import pytest
+
+from spark_validation.errors import JobFailed, ReadingFailed, translated
 
 PASSWORD = 'Tr0ub4dor "horse" battery'
 
@@ -48,25 +52,69 @@ def test_an_unknown_failure_is_its_innermost_cause_without_secrets() -> None:
     assert found.message == "Spark could not count topic t: IOException: disk full at [hidden]"
 
 
-def test_a_failure_of_pythons_on_executors_is_its_last_line() -> None:
-    text = "Traceback:\n  File \"x\", line 1\nModuleNotFoundError: No module named 'numpy'\n"
-    error = FromJavaError(JavaThrowable("org.apache.spark.api.python.PythonException", message=text))
-    found = translated(error, topic="t")
+def traceback_of(error: BaseException) -> str:
+    """The text that a Python worker sends."""
+    try:
+        raise error
+    except type(error):
+        return traceback.format_exc()
+
+
+def from_worker(text: str, version: str) -> FromJavaError | RuntimeError:
+    """What PySpark raises of it: seen with 4.0.0 and 4.3.0, by a JVM of its own and by Spark Connect."""
+    match version:
+        case "4.0":
+            return RuntimeError(f"\n  An exception was thrown from the Python worker. Please see…\n{text}")
+        case "4.3":
+            return RuntimeError(
+                f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker: {text} SQLSTATE: 38000"
+            )
+        case "data source":
+            return RuntimeError(f"[PYTHON_DATA_SOURCE_ERROR] Failed to plan: {text} SQLSTATE: 38000")
+        case _:
+            inner = JavaThrowable("org.apache.spark.api.python.PythonException", message=text)
+            outer = JavaThrowable("org.apache.spark.SparkException", message="aborted", cause=inner)
+            return FromJavaError(outer)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
+def test_what_a_worker_says_comes_back_as_it_was_said(version: str) -> None:
+    said = ReadingFailed(f"no broker can be reached: {PASSWORD}", hint="check the addresses")
+    found = translated(from_worker(traceback_of(said), version), topic="t", secrets={PASSWORD})
+    assert isinstance(found, ReadingFailed)
+    assert (found.message, found.hint) == ("no broker can be reached: [hidden]", "check the addresses")
+    bare = translated(from_worker(traceback_of(JobFailed("no room")), version), topic="t")
+    assert isinstance(bare, JobFailed)
+    assert (bare.message, bare.hint) == ("no room", None)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
+def test_a_failure_of_pythons_on_executors_is_its_last_line(version: str) -> None:
+    text = traceback_of(ModuleNotFoundError("No module named 'numpy'"))
+    found = translated(from_worker(text, version), topic="t")
     assert found.message == "Python failed on Spark's executors: ModuleNotFoundError: No module named 'numpy'"
-    assert "numpy, pandas and pyarrow" in str(found.hint)
+    assert "confluent-kafka, numpy, pandas and pyarrow" in str(found.hint)
+
+
+def test_a_worker_that_was_killed_is_told_with_its_likely_reason() -> None:
+    died = JavaThrowable(
+        "org.apache.spark.SparkException",
+        message="Python worker exited unexpectedly (crashed).",
+        cause=JavaThrowable("java.io.EOFException"),
+    )
+    found = translated(FromJavaError(died), topic="t")
+    assert "for lack of memory" in found.message
+    assert "--master" in str(found.hint)
 
 
 def test_the_class_decides_and_not_the_words() -> None:
-    words = "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized"
-    found = translated(
+    words = "java.lang.OutOfMemoryError: Java heap space"
+    said = translated(
         FromJavaError(JavaThrowable("java.lang.IllegalStateException", message=words)), topic="t"
     )
-    assert isinstance(found, JobFailed)
-    found = translated(
-        FromJavaError(JavaThrowable("x.Mine", "org.apache.kafka.common.errors.TopicAuthorizationException")),
-        topic="t",
-    )
-    assert found.message == "this account may not read topic t"
+    assert said.message == f"Spark could not count topic t: IllegalStateException: {words}"
+    found = translated(FromJavaError(JavaThrowable("x.Mine", "java.lang.OutOfMemoryError")), topic="t")
+    assert found.message == "Spark's Java ran out of memory"
 
 
 class FromConnectError(Exception):
@@ -74,11 +122,11 @@ class FromConnectError(Exception):
         return (
             "java.util.concurrent.ExecutionException\n"
             "\tat java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)\n"
-            "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: Authentication: no\n"
+            "Caused by: java.lang.OutOfMemoryError: Java heap space\n"
             "\tat a.b.c(D.java:1)"
         )
 
 
 def test_what_spark_connect_sends_is_told_apart_by_class_too() -> None:
     found = translated(FromConnectError(), topic="t")
-    assert found.message == "the broker rejected the credentials that Spark uses"
+    assert found.message == "Spark's Java ran out of memory"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,3 +151,77 @@ def test_only_partitions_that_were_not_read_whole_are_uncertain() -> None:
     assert found.deviation[0] > 0
     assert found.deviation[1] == 0
     assert found.total[1] == counts[1].sum()
+
+
+# --- variances of few degrees of freedom, and windows without a record ------------------------------
+
+
+def test_variances_that_are_alike_are_pooled_to_one_that_is_nearly_certain() -> None:
+    squares = 4.0 * np.random.default_rng(1).chisquare(3, 5_000) / 3
+    pooled, freedom = intervals.moderated(squares, 3)
+    assert freedom > 40
+    assert float(pooled.mean()) == pytest.approx(4.0, rel=0.05)
+    assert pooled.std() < squares.std() / 10
+
+
+def test_variances_that_differ_stay_their_own() -> None:
+    random = np.random.default_rng(1)
+    squares = np.exp(random.normal(0.0, 4.0, 500)) * random.chisquare(10, 500) / 10
+    pooled, freedom = intervals.moderated(squares, 10)
+    assert freedom == 10
+    large = squares > np.median(squares)
+    assert pooled[large] == pytest.approx(squares[large], rel=0.1)
+
+
+def test_what_is_exact_stays_exact_among_variances_that_are_pooled() -> None:
+    pooled, _ = intervals.moderated(np.array([0.0, 2.0, 3.0, 2.5]), 4)
+    assert pooled[0] == 0.0
+    assert (pooled[1:] > 2.0).all()
+    alone, freedom = intervals.moderated(np.array([0.0, 2.0]), 4)
+    assert (alone.tolist(), freedom) == ([0.0, 2.0], 4)
+
+
+def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Of each window of two partitions, the first one of which is sparse, a part has records."""
+    plan = plan_windows((Span(0, 0, 100_000), Span(1, 0, 100_000)), records=20_000, seed=1)
+    parts = np.resize(np.array(found), plan.replicates)
+    length = plan.windows[0].end - plan.windows[0].start
+    counts = np.stack([np.rint(parts * length), np.full(plan.replicates, length)]).astype(np.int64)
+    return Weighting.of(plan, counts), counts
+
+
+def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
+    weighting, counts = sparse(0.0)
+    records = weighting.by_partition(counts)
+    assert records.total.tolist() == [0.0, 100_000.0]
+    assert records.deviation[0] > 4_000
+    assert records.deviation[1] == 0.0
+    nothing = intervals.share_interval((records / records.sum)[0])
+    assert (nothing.value, nothing.low) == (0.0, 0.0)
+    assert 0.05 < nothing.high < 0.3
+    other = intervals.share_interval((weighting.by_partition(2 * counts) / records.sum)[1])
+    assert other == Estimate.exact(1.0)
+    assert intervals.positive_interval(records[0]).high > 8_000
+
+
+def test_full_and_empty_windows_say_less_than_windows_that_are_alike() -> None:
+    clustered, even = sparse(1.0, 0.0)[0], sparse(0.5)[0]
+    assert clustered.unseen[0] > 20 * even.unseen[0] > 0.0
+    assert clustered.unseen[1] == even.unseen[1] == 0.0
+    assert clustered.sparse
+    assert even.sparse
+
+
+def test_errors_of_partitions_that_windows_do_not_show_add_up_as_independent_ones() -> None:
+    spans = [Span(number, 0, 10_000) for number in range(64)]
+    plan = plan_windows(spans, records=64_000, seed=1)
+    weighting = Weighting.of(plan, np.zeros((64, plan.replicates), dtype=np.int64))
+    weighting = replace(weighting, records=1.0)
+    each = weighting.by_partition(np.eye(64, plan.replicates, dtype=np.int64))
+    independent = math.sqrt(float((each.deviation**2).sum()))
+    assert 0.4 * independent < float(each.sum.deviation) < 2.0 * independent
+
+
+def test_in_a_sparse_log_outliers_are_chance() -> None:
+    step = of([1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0])
+    assert replace(step, sparse=True).noise == step.deviation

@@ -14,7 +14,9 @@ from spark_validation.hashing import Keys, crc32
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
-    MOST_EARLIER,
+    MISFIT_COLUMNS,
+    MISFITS,
+    SUFFIXES,
     CountsLayout,
     HotKey,
     KeyCounts,
@@ -83,18 +85,23 @@ def test_empty_counts_is_empty() -> None:
     assert is_empty(KeyCounts.empty(LAYOUT))
 
 
-def test_earlier_counts_are_not_looked_for_in_topics_of_very_many_partitions() -> None:
-    def looked_for(partitions: int) -> int:
-        flags = (True,) * partitions
-        return len(KeyCounts.empty(CountsLayout(partitions, 4, (1.0,) * partitions, flags)).earlier)
-
-    assert looked_for(MOST_EARLIER) == MOST_EARLIER - 1
-    assert looked_for(MOST_EARLIER + 1) == 0
-    assert looked_for(1) == 0
+def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
+    codes = np.random.default_rng(0).integers(0, 5_000, 20_000)
+    records = [Record(code * 7 % 4, 0, f"{code}".encode(), 100, at) for at, code in enumerate(codes.tolist())]
+    layout = CountsLayout(4, 1, (1.0,) * 4, (True,) * 4)
+    whole = count(batches(records), layout)
+    assert len(whole.misfits) == MISFITS
+    np.testing.assert_array_equal(merged(records, layout, 3).misfits, whole.misfits)
+    np.testing.assert_array_equal(unpack(pack(whole), layout).misfits, whole.misfits)
+    # The order favours no partition.
+    share = np.bincount(whole.misfits[:, MISFIT_COLUMNS.index("partition")], minlength=4) / MISFITS
+    np.testing.assert_allclose(share, 0.25, atol=0.05)
 
 
 def hot(number: int, records: int, size: int) -> HotKey:
-    return HotKey(f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]))
+    return HotKey(
+        f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]), np.zeros(1 + SUFFIXES, np.int64)
+    )
 
 
 def test_keys_with_most_records_come_first_and_equal_ones_by_digest() -> None:

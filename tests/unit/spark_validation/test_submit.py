@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,11 +17,12 @@ import pytest
 import kafkaform
 import spark_validation
 from spark_validation.configuration import zipped
-from spark_validation.errors import JobFailed, ReadingFailed
+from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, TopicRequest, retention_notes, run_topics
 from spark_validation.results import SkewLimits, TopicResult
-from spark_validation.submit import client_properties, parser
+from spark_validation.submit import _judged, client_properties, parser, run
 from spark_validation.windows import Span, plan_windows
+from tests.support import skew_samples as samples
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,7 +34,19 @@ ROOT = Path(__file__).parents[3]
     ("words", "told"),
     [
         (["--topic", "a"], "--output"),
-        (["--output", "a"], "--topic"),
+        (["--output", "a"], "give --topic, or a topic with a --policy"),
+        (["--output", "a", "--policy", "maxKeyShare=1"], "is not TOPIC:LIMIT=N"),
+        (["--output", "a", "--policy", "a:maxShare=1"], "'maxShare' is none of maxPartitionRatio, "),
+        (["--output", "a", "--policy", "a:by=bytes"], "it has none of"),
+        (["--output", "a", "--policy", "a:maxKeyShare=2"], "maxKeyShare cannot be 2"),
+        (["--output", "a", "--policy", "a:maxKeyShare=0"], "maxKeyShare cannot be 0"),
+        (["--output", "a", "--policy", "a:maxPartitionRatio=nan"], "maxPartitionRatio cannot be nan"),
+        (["--output", "a", "--policy", "a:maxPartitionRatio=0.5"], "maxPartitionRatio cannot be 0.5"),
+        (["--output", "a", "--policy", "a:minDistinctKeys=1.5"], "minDistinctKeys is a number, not '1.5'"),
+        (["--output", "a", "--policy", "a:maxKeyShare=0.5,by=size"], "by is records or bytes, not 'size'"),
+        (["--output", "a", "--policies", "/none.json"], "cannot read /none.json: No such file"),
+        (["--output", "a", "--policies", __file__], "is not JSON"),
+        (["--topic", "a", "--output", "b", "--metrics-format", "csv"], "invalid choice"),
         (["--topic", "a", "--output", "b", "--records", "0"], "must be at least 1"),
         (["--topic", "a", "--output", "b", "--what-if", "12,0"], "must be at least 1"),
         (["--topic", "a", "--output", "b", "--precision", "5"], "between 0 and 1"),
@@ -43,9 +57,62 @@ def test_wrong_usage_ends_with_64(
     words: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as raised:
-        parser().parse_args(words)
+        run(words)
     assert raised.value.code == 64
     assert told in capsys.readouterr().err
+
+
+def test_policies_are_given_one_by_one_or_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "policies.json"
+    file.write_text('{"a": {"maxPartitionRatio": 2, "by": "bytes"}, "b": {"minDistinctKeys": 10}}')
+    given = parser().parse_args(["--output", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"])
+    assert given.topics == []
+    assert given.policy_file == {
+        "a": SkewLimits(max_partition_ratio=2.0, by="bytes"),
+        "b": SkewLimits(min_distinct_keys=10),
+    }
+    assert given.policies == [("b", SkewLimits(max_key_share=0.05))]
+
+
+@pytest.mark.parametrize("policy", [[], {"a": 1}, {"a": {"maxKeyShare": True}}, {"a": {"maxKeyShare": None}}])
+def test_a_file_of_something_else_is_no_policies(
+    tmp_path: Path, policy: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policies.json"
+    file.write_text(json.dumps(policy))
+    with pytest.raises(SystemExit) as raised:
+        run(["--output", "x", "--policies", str(file)])
+    assert raised.value.code == 64
+    assert "error: argument --policies: " in capsys.readouterr().err
+
+
+def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    good, hot = samples.balanced("good"), samples.hot()
+    strict = SkewLimits(max_partition_ratio=1.5)
+    refused = ReadingFailed("this account may not read topic closed", hint="grant it READ")
+    outcome: dict[str, TopicResult | SkewError] = {
+        "good": good,
+        "closed": refused,
+        "payments.v1": hot,
+        "free": samples.hot(),
+    }
+    results, failed = _judged(outcome, {"good": strict, "payments.v1": strict, "closed": strict})
+    assert failed
+    assert [(one.policy and one.policy.status) for one in results] == [None, "pass", "fail"]
+    refusal, broken = capsys.readouterr().err.splitlines()
+    assert refusal == "not read: this account may not read topic closed (grant it READ)"
+    assert broken.startswith("fail: payments.v1: partition ")
+    assert results[2].policy is not None
+    assert broken == f"fail: {results[2].policy.reasons[0]}"
+    assert _judged({"good": good}, {}) == ((good,), False)
+
+
+def test_without_any_result_there_is_an_error() -> None:
+    refused = ReadingFailed("no")
+    with pytest.raises(ReadingFailed, match="no"):
+        _judged({"a": refused}, {})
+    with pytest.raises(JobFailed, match="none of 2 topics could be analysed"):
+        _judged({"a": refused, "b": refused}, {})
 
 
 def test_the_package_says_the_version_of_the_tool_it_is_part_of() -> None:

@@ -1,0 +1,165 @@
+"""Predictions of other partition counts, checked by placing the same records on these."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_validation.analysis import analyse
+from spark_validation.hashing import PARTITIONERS, Keys
+from spark_validation.intervals import Weighting
+from spark_validation.predictions import what_if
+from spark_validation.results import Estimate, SkewLimits, TopicResult
+from tests.support.skew_simulation import (
+    NULL,
+    SimulatedTopic,
+    drawn,
+    empty,
+    hot_key,
+    lying,
+    mixed_partitioners,
+    named,
+    null_keys,
+    produced,
+    repartitioned,
+    uniform,
+    zipf,
+)
+
+RECORDS = 100_000
+KEYS = 5_000
+FULL, SAMPLE = 10**9, 10_000
+
+
+def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
+    count = topic.partitions
+    counts, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
+    mode = "full" if plan.full else "sample"
+    return analyse("orders", counts, plan, layout, mode=mode, limits=SkewLimits())
+
+
+def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
+    topic = uniform(60_000)
+    counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 24, 36))
+    same, double, triple = (
+        what_if(count, counts.placements[count], counts, Weighting.of(plan)) for count in (12, 24, 36)
+    )
+    assert (same.keys_moved, same.records_moved) == (0.0, Estimate.exact(0.0))
+    assert same.max_mean_ratio.value == pytest.approx(topic.ratio())
+    assert double.keys_moved == pytest.approx(1 / 2, abs=0.04)
+    assert triple.keys_moved == pytest.approx(2 / 3, abs=0.04)
+    assert double.records_moved.low < 0.5 < double.records_moved.high
+
+
+def test_more_partitions_do_not_help_against_one_hot_key() -> None:
+    topic = hot_key(60_000, share=0.3)
+    counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 48))
+    now, later = (what_if(count, counts.placements[count], counts, Weighting.of(plan)) for count in (12, 48))
+    assert later.max_mean_ratio.low > 2 * now.max_mean_ratio.high
+    assert later.max_mean_ratio.value == pytest.approx(topic.ratio_on(48), rel=0.1)
+
+
+def test_records_without_a_key_are_spread_evenly_over_other_partitions() -> None:
+    topic = null_keys(60_000, 3, share=0.8)
+    counts, plan, _ = drawn(topic, records=6_000, candidates=(24,))
+    found = what_if(24, counts.placements[24], counts, Weighting.of(plan)).max_mean_ratio
+    assert found.low < topic.ratio_on(24) < found.high
+    assert found.value < 24 / 3
+
+
+def test_keys_that_were_placed_on_fewer_partitions_move_even_on_the_present_count() -> None:
+    counts, plan, _ = drawn(repartitioned(60_000, keys=500), records=60_000, candidates=(12,))
+    found = what_if(12, counts.placements[12], counts, Weighting.of(plan))
+    assert found.max_mean_ratio.value < 1.5
+    assert found.keys_moved < 0.05
+
+
+def test_nothing_is_predicted_of_an_empty_topic() -> None:
+    counts, plan, _ = drawn(empty(), records=100, candidates=(6,))
+    nothing = Estimate.exact(0.0)
+    found = what_if(6, counts.placements[6], counts, Weighting.of(plan))
+    assert (found.max_mean_ratio, found.byte_max_mean_ratio, found.records_moved) == (nothing,) * 3
+    assert found.keys_moved == 0.0
+
+
+def by_prefix(partitions: int) -> SimulatedTopic:
+    """An own partitioner hashes what is before a key's dash; the shares of prefixes fall like 1 / rank."""
+    random = np.random.default_rng(0)
+    prefixes = 40
+    shares = 1 / np.arange(1, prefixes + 1)
+    keys = [f"tenant{number % prefixes}-{number}".encode() for number in range(KEYS)]
+    codes = random.choice(prefixes, RECORDS, p=shares / shares.sum()) + prefixes * random.integers(
+        0, KEYS // prefixes, RECORDS
+    )
+    hashed = PARTITIONERS["murmur2"](Keys.of([key.split(b"-")[0] for key in keys]))
+    return lying(hashed[codes] % partitions, codes, keys, partitions)
+
+
+def to_one_partition(partitions: int) -> SimulatedTopic:
+    """A producer sends 30 % of the records to partition 0 itself; murmur2 places the others."""
+    random = np.random.default_rng(0)
+    codes = random.integers(0, KEYS, RECORDS)
+    at = PARTITIONERS["murmur2"](Keys.of([*named(KEYS)]))[codes] % partitions
+    return lying(np.where(random.random(RECORDS) < 0.3, 0, at), codes, named(KEYS), partitions)
+
+
+def few_batches(partitions: int) -> SimulatedTopic:
+    """Of the records 80 % have no key, and go to partitions in 25 long batches."""
+    random = np.random.default_rng(3)
+    codes = random.integers(0, KEYS, RECORDS)
+    codes[random.random(RECORDS) < 0.8] = NULL
+    at = PARTITIONERS["murmur2"](Keys.of([*named(KEYS)]))[codes] % partitions
+    batch = random.integers(0, partitions, 25)[np.arange(RECORDS) * 25 // RECORDS]
+    return lying(np.where(codes == NULL, batch, at), codes, named(KEYS), partitions)
+
+
+@pytest.mark.parametrize("records", [FULL, SAMPLE], ids=["full", "sample"])
+@pytest.mark.parametrize(
+    ("produced_on", "reason"),
+    [
+        (by_prefix, "% of the records with a key are on partitions that neither murmur2, CRC32 nor FNV-1a"),
+        (to_one_partition, "% of the records with a key are on partitions that neither murmur2"),
+        (few_batches, "%) are not spread evenly: a partition has 2."),
+    ],
+)
+def test_no_prediction_is_given_that_does_not_hold(produced_on: type, reason: str, records: int) -> None:
+    topic: SimulatedTopic = produced_on(12)
+    counts, plan, _ = drawn(topic, records=records, candidates=(24,))
+    promised = what_if(24, counts.placements[24], counts, Weighting.of(plan)).max_mean_ratio
+    came_out = produced_on(24).ratio()
+    # It would have been far off; so it is not given.
+    assert came_out > promised.high + 0.5
+    for seed in range(5):
+        result = analysed(topic, records, seed)
+        assert result.what_if == ()
+        assert reason in (result.what_if_withheld or "")
+        assert not [sentence for sentence in result.advice if "counts tried" in sentence]
+
+
+def repartitioned_late(partitions: int) -> SimulatedTopic:
+    return repartitioned(RECORDS, KEYS, partitions, before=partitions // 2, at=0.8)
+
+
+@pytest.mark.parametrize("records", [FULL, SAMPLE], ids=["full", "sample"])
+@pytest.mark.parametrize(
+    "topic",
+    [
+        uniform(RECORDS, KEYS),
+        hot_key(RECORDS, KEYS),
+        zipf(RECORDS, KEYS),
+        mixed_partitioners(RECORDS, KEYS, share=1.0),
+        mixed_partitioners(RECORDS, KEYS),
+        null_keys(RECORDS, KEYS),
+        repartitioned(RECORDS, KEYS, before=6),
+        repartitioned_late(12),
+        repartitioned(RECORDS, KEYS, 5, before=4),
+        uniform(RECORDS, KEYS, 2),
+        uniform(RECORDS, KEYS, 1),
+        produced(np.full(RECORDS, NULL), [b"never"], 12),
+    ],
+)
+def test_predictions_that_hold_are_given(topic: SimulatedTopic, records: int) -> None:
+    for seed in range(5):
+        result = analysed(topic, records, seed)
+        assert result.what_if_withheld is None
+        assert [case.partitions for case in result.what_if] == [topic.partitions, 2 * topic.partitions]

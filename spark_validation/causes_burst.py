@@ -404,14 +404,16 @@ def _strongest(topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools,
     usual, in_all = _usual(mass)
     share = mass / np.maximum(in_all, 1e-12)
     odds = _odds(share) / np.maximum(_odds(usual)[:, None], 1e-12)
-    high = (odds >= ODDS) & (share * topic.partitions >= PEAK_RATIO) & surely & (usual[:, None] > 0)
+    steep = (odds >= ODDS) & (share * topic.partitions >= PEAK_RATIO) & (usual[:, None] > 0)
+    high = steep & surely
     if not high.any():
         return None
     partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
     first = last = int(peak)
-    while first > 0 and high[partition, first - 1]:
+    # A burst that is sure goes on as long as the share stays as high.
+    while first > 0 and steep[partition, first - 1]:
         first -= 1
-    while last + 1 < high.shape[1] and high[partition, last + 1]:
+    while last + 1 < high.shape[1] and steep[partition, last + 1]:
         last += 1
     return Burst(
         int(partition),

@@ -124,8 +124,9 @@ def _key_share(result: TopicResult, limit: float, by: str) -> Iterator[BrokenLim
     more = len(suspects) - 1
     others = f"; {more} other key{'s are' if more > 1 else ' is'} above it too" if more and beyond else ""
     size = f"{key.key_length:,} byte{'' if key.key_length == 1 else 's'}"
+    subject = f"the key {key.key_hash} ({size})" if key.key_length else "the empty key"
     message = (
-        f"{result.name}: the key {key.key_hash} ({size}) has {share(worst, limit)} of the {by}; the policy "
+        f"{result.name}: {subject} has {share(worst, limit)} of the {by}; the policy "
         f"allows {percent(limit)}{others}"
     )
     yield BrokenLimit("maxKeyShare", message, worst, certain=bool(beyond))

@@ -259,18 +259,18 @@ def _stop(spark: SparkSession) -> None:
 @contextmanager
 def _connected(url: str, settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
     """A session of somebody else's driver."""
+    hint = f"pip install 'pyspark[connect]=={metadata.version('pyspark')}'"
     missing = [package for name, package in _CONNECT.items() if not _installed(name)]
     if missing:
-        raise SparkMissing(
-            f"Spark Connect needs {', '.join(missing)}",
-            hint=f"pip install 'pyspark[connect]=={metadata.version('pyspark')}'",
-        )
+        raise SparkMissing(f"Spark Connect needs {', '.join(missing)}", hint=hint)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     check_remote(url)
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
+    except ImportError as error:  # of a package that only some versions need, or that is too old
+        raise SparkMissing(f"Spark Connect: {error}", hint=hint) from error
     except PySparkException as error:
         raise SparkUnavailable(f"Spark Connect refused the session: {error}", hint=None) from error
     try:

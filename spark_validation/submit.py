@@ -289,11 +289,11 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     cluster_id = admin.cluster_id()
     spans, unread = admin.spans(topics, since_ms=settings.since_ms)
     requests = [
-        TopicRequest(topic, found, policies.get(topic, SkewLimits())) for topic, found in spans.items()
+        TopicRequest(topic, found, policies.get(topic, SkewLimits()))
+        for topic, found in sorted(spans.items())
     ]
-    outcome: dict[str, TopicResult | SkewError] = {**unread}
-    outcome |= run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
-    results, failed = _judged(outcome, policies)
+    read = run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
+    results, failed = _judged({**unread, **read}, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
     _write_json(spark, given, report)

@@ -98,7 +98,7 @@ def _of_cluster(
     from kafkaform.cli.skew_run import AnalysisResults, run
     from spark_validation.job import TopicRequest, run_topics
 
-    kafka = dict(session.client())
+    kafka = session.client()
     job = _job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -115,7 +115,7 @@ def _of_cluster(
         # Most topics have no record that the present partition count does not explain.
         records = cache(partial(_records, session, cluster, options, facts.cluster_id, reading.logs))
 
-        def increases(name: str) -> Sequence[PartitionChange]:
+        def partition_changes(name: str) -> Sequence[PartitionChange]:
             return recorded_increases(*records(), facts.cluster_id, name)
 
         requests = [
@@ -124,18 +124,23 @@ def _of_cluster(
                 _spans(logs),
                 limits(desired, name),
                 _groups(desired, name),
-                partial(increases, name),
+                partial(partition_changes, name),
             )
             for name, logs in reading.logs.items()
         ]
-
-        def spans_now(names: Sequence[str]) -> dict[str, list[Span]]:
-            return _spans_now(cluster, {name: len(reading.logs[name]) for name in names})
+        counts = {name: len(logs) for name, logs in reading.logs.items()}
 
         def analyse(spark: Any, progress: Progress) -> Mapping[str, TopicResult | SkewError]:
             title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
             with progress(title) as tell:
-                return run_topics(spark, requests, kafka, job, on_progress=tell, spans_now=spans_now)
+                return run_topics(
+                    spark,
+                    requests,
+                    kafka,
+                    job,
+                    on_progress=tell,
+                    spans_now=lambda names: _spans_now(cluster, {name: counts[name] for name in names}),
+                )
 
         outcome = run(analyse, _spark(options), report, options)
     return replace(outcome, failed={**failed, **outcome.failed})

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Tell: TypeAlias = "Callable[[int, int, str], None]"
 """Takes tasks that are done, tasks in all, and the phase; called from another thread."""
 
-_NEEDED = ("pyspark", "confluent_kafka", "numpy", "pandas", "pyarrow")
+_NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +93,27 @@ def run(
         options: Say where metrics are kept.
 
     Raises:
-        KafkaformError: There is no session, no topic can be analysed, or the table of metrics cannot be one.
+        KafkaformError: There is no session, or the table of metrics cannot be one.
     """
     from spark_validation.errors import SkewError
     from spark_validation.session import start
 
+    results: list[TopicResult] = []
+    failed: dict[str, KafkaformError] = {}
     with _progress() as progress:
         try:
             with start(settings) as spark:
                 for table in filter(None, {options.metrics, options.past}):
                     table.check(spark)
-                found = analyse(spark, progress)
-                made = report(result for result in found.values() if not isinstance(result, SkewError))
+                for topic, result in analyse(spark, progress).items():
+                    if isinstance(result, SkewError):
+                        failed[topic] = ours(result)
+                    else:
+                        results.append(result)
+                made = report(results)
                 past, unkept = _exchanged(spark, made, options)
         except SkewError as error:
             raise ours(error) from error
-    failed = {topic: ours(error) for topic, error in found.items() if isinstance(error, SkewError)}
     return AnalysisResults(made, failed, past, unkept)
 
 

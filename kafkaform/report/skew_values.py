@@ -220,14 +220,7 @@ def headline(topic: TopicResult) -> str:
         case "balanced":
             lead = "Keys are spread evenly"
         case "hot_keys" | "bursty" if topic.hot_keys:
-            key, subject = topic.hot_keys[0], "The hottest key"
-            bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
-            if topic.diagnosis == "bursty" and bursty and (steepest := max(bursty, key=_peak)) is not key:
-                key, subject = steepest, "A key"
-            subject = subject if key.key_length else "The empty key"
-            lead = f"{subject} has {share(key.share.value)} of the records"
-            if topic.diagnosis == "bursty":
-                lead += f", in bursts of up to {ratio(key.peak)} times that"
+            lead = _of_hottest(topic)
         case "bursty":
             lead = "Records of some keys come in bursts"
         case "few_keys":
@@ -236,11 +229,7 @@ def headline(topic: TopicResult) -> str:
         case "null_keys":
             lead = f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = "The same keys are on different partitions, so order per key is broken"
-            if topic.keys_stay:
-                lead = "Producers choose partitions in different ways, and each key stays on one"
-                if topic.partitioners.get("other", 0.0) > _MOST:
-                    lead = "Producers choose partitions themselves, and each key stays on one"
+            lead = _mixed(topic)
         case "repartitioned":
             lead = "Keys are on several partitions since some were added, so order per key is broken"
         case _:
@@ -248,8 +237,16 @@ def headline(topic: TopicResult) -> str:
     return f"{lead}; {fullest}."
 
 
-def _peak(key: HotKeyResult) -> float:
-    return key.peak
+def _of_hottest(topic: TopicResult) -> str:
+    """The share of the hottest key; in a burst, that of the key with the steepest one."""
+    key, subject = topic.hot_keys[0], "The hottest key"
+    bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
+    if topic.diagnosis == "bursty" and bursty:
+        steepest = max(bursty, key=lambda own: own.peak)
+        key, subject = steepest, subject if steepest is key else "A key"
+    subject = subject if key.key_length else "The empty key"
+    times = f", in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else ""
+    return f"{subject} has {share(key.share.value)} of the records{times}"
 
 
 def key_name(key: HotKeyResult) -> str:
@@ -271,6 +268,14 @@ def what_if_note(topic: TopicResult) -> str:
         "if all records were where their producers put them now, it would have "
         f"{ratio(predicted[0])}. Compare other counts with the latter."
     )
+
+
+def _mixed(topic: TopicResult) -> str:
+    if not topic.keys_stay:
+        return "The same keys are on different partitions, so order per key is broken"
+    if topic.partitioners.get("other", 0.0) > _MOST:
+        return "Producers choose partitions themselves, and each key stays on one"
+    return "Producers choose partitions in different ways, and each key stays on one"
 
 
 def sampled(sample: SampleResult) -> str:

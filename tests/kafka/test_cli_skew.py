@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.core.errors import AuditError
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.plan.skew_report import parse_skew_report
@@ -22,6 +23,7 @@ from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import TIMEOUT_S, eventually
 from tests.unit.cli.test_cli_skew import one_error, policy
 
+KEPT = {"KAFKAFORM_AUDIT": "true"}
 BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 
@@ -103,6 +105,38 @@ def test_exit_2_if_a_policy_is_surely_broken_and_0_if_it_may_be(
         assert (topic["name"], topic["policy"]["status"]) == (name, status)
         assert call.json["cluster_name"] is None
         assert call.json["cluster_id"] == real_cluster.facts().cluster_id
+
+
+@pytest.mark.usefixtures("answers")
+def test_increases_are_looked_up_in_the_audit_record_and_what_cannot_be_read_is_said_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def run_topics(
+        _: object, requests: Sequence[TopicRequest], *__: object, **___: object
+    ) -> dict[str, TopicResult | SkewError]:
+        (request,) = requests
+        assert request.partition_changes is not None
+        seen.append([(change.before, change.after, change.source) for change in request.partition_changes()])
+        assert len(request.partition_changes()) == len(seen[-1])
+        return {request.name: replace(scenes.measured(), name=request.name)}
+
+    monkeypatch.setattr("spark_validation.job.run_topics", run_topics)
+    for count in (1, 2, 3):
+        project.topic("orders", partitions=count)
+        project.run("apply", "--auto-approve", "--allow", "Topic/*:*", env=KEPT).needs(0)
+    name = f"{project.prefix}orders"
+    project.run("skew", name, env=KEPT).needs(0)
+    assert seen == [[(1, 2, "the audit record"), (2, 3, "the audit record")]]
+
+    def unreadable(*_: object) -> None:
+        raise AuditError("the record cannot be read")
+
+    monkeypatch.setattr("kafkaform.audit.trail.read_record", unreadable)
+    call = project.run("skew", name, env=KEPT).needs(0)
+    assert call.err.count("not read: when partitions were added: the record cannot be read") == 1
+    assert seen[1:] == [[]]
 
 
 def test_a_topic_that_fails_does_not_keep_the_others_but_exits_1(

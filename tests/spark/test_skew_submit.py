@@ -48,7 +48,7 @@ def filled(servers: str, topic: str) -> None:
 # --- the job ---------------------------------------------------------------------------------------
 
 
-def test_a_precision_that_is_missed_is_read_again_with_more_records_once(
+def test_a_precision_that_is_missed_is_read_again_with_more_records(
     spark: SparkSession, kafka: DevCluster, prefix: str
 ) -> None:
     topic = f"{prefix}a"

@@ -58,7 +58,7 @@ print(json.dumps({"seconds": time.perf_counter() - began, "keys": len(counts)}))
 WHOLE = """
 import json, os, sys, time
 from spark_validation import session
-from spark_validation.job import JobSettings, run_topic
+from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.results import SkewLimits
 from spark_validation.windows import Span
 address, topic, ends, rounds = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
@@ -66,8 +66,8 @@ spans = [Span(number, 0, end) for number, end in enumerate(ends)]
 with session.start(session.SessionSettings(full=True)) as spark:
     for _ in range(rounds):
         began = time.perf_counter()
-        result = run_topic(spark, topic, spans, {"bootstrap.servers": address}, JobSettings(full=True),
-                           limits=SkewLimits())
+        request = TopicRequest(topic, spans, SkewLimits())
+        result = run_topics(spark, [request], {"bootstrap.servers": address}, JobSettings(full=True))[topic]
         seconds = time.perf_counter() - began
         print(json.dumps({"seconds": seconds, "keys": result.sampled_distinct_keys}), flush=True)
 """

@@ -309,8 +309,8 @@ def divided(table: Any, parts: int) -> Iterator[tuple[int, Any]]:
         return
     keys = table.column("key").combine_chunks().dictionary_encode()
     # Mixed, as a partition has only keys with one remainder of this hash.
-    mixed = murmur2(Keys.of_arrow(keys.dictionary)).astype(np.uint64) * _MIX >> np.uint64(32)
-    part_of = (mixed % np.uint64(parts)).astype(np.int64)
+    spread = murmur2(Keys.of_arrow(keys.dictionary)).astype(np.uint64) * _MIX >> np.uint64(32)
+    part_of = (spread % np.uint64(parts)).astype(np.int64)
     codes = np.asarray(keys.indices.fill_null(-1))
     part = np.where(codes >= 0, part_of[codes], 0) if len(part_of) else np.zeros(len(codes), np.int64)
     order = np.argsort(part, kind="stable")

@@ -168,5 +168,4 @@ def to_parts(error: SkewError) -> list[str | None]:
 def of_parts(parts: list[str | None]) -> SkewError:
     """The error of `to_parts`."""
     name, message, hint = parts
-    kind = next((kind for kind in (SparkMissing, ReadingFailed) if kind.__name__ == name), JobFailed)
-    return kind(message or "", hint=hint)
+    return _KINDS.get(name or "", JobFailed)(message or "", hint=hint)

@@ -128,7 +128,7 @@ def tasks(plans: Sequence[SamplePlan], slots: int) -> list[list[Range]]:
     waiting = ranges[::-1]
     while waiting:
         following = waiting.pop()
-        if following.cost > room:
+        if following.cost > room and len(found) < count:
             # Not for the sake of a few records: each end costs a request.
             parts = following.cut(room) if room > _LEAST_IN_TASK // 2 else None
             if parts is not None and following.cost - room > _LEAST_IN_TASK // 2:
@@ -136,7 +136,7 @@ def tasks(plans: Sequence[SamplePlan], slots: int) -> list[list[Range]]:
                 waiting.append(rest)
         found[-1].append(following)
         room -= following.cost
-        if room <= _RANGE_COST and waiting:
+        if room <= _RANGE_COST and waiting and len(found) < count:
             found.append([])
             room += share
     return found
@@ -194,6 +194,7 @@ def rounds(ranges: Iterable[Range]) -> Iterator[list[Range]]:
 _BATCH = 10_000
 _POLL_S = 1.0
 _SILENT_S = 30.0
+_DOUBT_S = 3.0
 _ANSWER_S = 30.0
 
 _OPTIONS: Mapping[str, Any] = {
@@ -292,9 +293,8 @@ class Reader:
                 self._fail(topic, error)
         for topic in topics:
             self._group(topic)
-            # Groups of this topic may have been passed on already.
             cells = self._cells.pop(topic, None)
-            if cells is not None and cells.rows and topic not in self.failures:
+            if cells is not None and topic not in self.failures:
                 yield topic, cells.table()
 
     def _read(self, ranges: Sequence[Range]) -> Iterator[tuple[int, Any]]:
@@ -393,6 +393,7 @@ class _Round:
         self._only = next(iter(self._open)) if len(self._open) == 1 else None
         self._ended: list[tuple[str, int]] = []
         self._heard = time.monotonic()
+        self._doubted = False
 
     def read(self) -> Iterator[tuple[int, Any]]:
         self._consumer.assign(
@@ -402,7 +403,7 @@ class _Round:
             messages = self._next()
             if not messages:
                 continue
-            self._heard = time.monotonic()
+            self._heard, self._doubted = time.monotonic(), False
             if any(message.error() for message in messages):
                 events = [message for message in messages if message.error()]
                 messages = [message for message in messages if not message.error()]
@@ -424,16 +425,31 @@ class _Round:
             return [message]
         name = next(iter(self._open))[0]
         self._problems.check(name)
-        if time.monotonic() - self._heard > _SILENT_S:
+        silent_s = time.monotonic() - self._heard
+        if silent_s > _SILENT_S:
             for topic, partition in list(self._open):
                 error = self._problems.silent(topic, _SILENT_S)
-                self._failed(
-                    topic,
-                    ReadingFailed(
-                        f"partition {partition} of topic {topic}: {error.message}", hint=error.hint
-                    ),
-                )
+                text = f"partition {partition} of topic {topic} gave no records: {error.message}"
+                self._failed(topic, ReadingFailed(text, hint=error.hint))
+        elif silent_s > _DOUBT_S and not self._doubted:
+            self._doubted = True
+            self._look_for_topics()
         return []
+
+    def _look_for_topics(self) -> None:
+        """Ask whether topics can be read at all: librdkafka does not tell every refusal by itself."""
+        from confluent_kafka import KafkaException
+
+        from spark_validation.kafka_client import reading_failed
+
+        for topic in {topic for topic, _ in self._open}:
+            try:
+                error = self._consumer.list_topics(topic, timeout=_POLL_S).topics[topic].error
+            except KafkaException as raised:
+                self._problems(raised.args[0])
+                return
+            if error is not None:
+                self._failed(topic, reading_failed(error, topic))
 
     def _take(self, messages: list[Any]) -> None:
         if not messages:

@@ -1,0 +1,103 @@
+"""What tasks read: ranges of windows, cut into parts of about the same size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_validation import measure
+from spark_validation.kafka_source import (
+    Range,
+    fetching,
+    pack_tasks,
+    rounds,
+    tasks,
+    unpack_task,
+)
+from spark_validation.windows import SamplePlan, Span, plan_windows
+
+
+def planned(lengths: Sequence[int], records: int, log_bytes: int | None = None) -> SamplePlan:
+    spans = [Span(number, 10, 10 + length, log_bytes) for number, length in enumerate(lengths)]
+    return plan_windows(spans, records=records, seed=1)
+
+
+def offsets_of(ranges: Sequence[Range]) -> Counter[tuple[int, int, int, int]]:
+    """Offsets by topic, partition and replicate."""
+    return Counter(
+        (found.topic, found.partition, replicate, offset)
+        for found in ranges
+        for replicate, start, end in zip(found.replicates, found.edges, found.edges[1:], strict=False)
+        for offset in range(start, end)
+    )
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 900), min_size=1, max_size=4), min_size=1, max_size=3),
+    st.integers(100, 2_000),
+    st.integers(1, 5),
+)
+def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records: int, slots: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spark_validation.kafka_source._LEAST_IN_TASK", 60)
+        patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
+        plans = [planned(lengths, records) for lengths in topics]
+        found = tasks(plans, slots)
+    read = offsets_of([one for task in found for one in task])
+    wanted = Counter(
+        (number, window.partition, window.replicate, offset)
+        for number, plan in enumerate(plans)
+        for window in plan.windows
+        for offset in range(window.start, window.end)
+    )
+    assert read == wanted
+    assert [unpack_task(data) for data in pack_tasks(found)] == found
+    assert all(found)
+
+
+def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
+    found = tasks([planned([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
+    assert len(found) == 16  # rounds of four
+    costs = [sum(one.cost for one in task) for task in found]
+    assert max(costs) < 1.1 * min(costs)
+    assert max(costs) < 3_000_000
+
+
+def test_large_records_make_more_tasks() -> None:
+    plan = planned([1_000_000], 10**9, log_bytes=10 * 2**30)
+    sizes = [sum(one.end - one.start for one in task) * 10 * 2**30 / 1_000_000 for task in tasks([plan], 2)]
+    assert max(sizes) < 1.1 * 2**30
+
+
+def test_a_small_sample_is_one_task() -> None:
+    assert [len(task) for task in tasks([planned([3_000] * 2, 800)], 8)] == [32]
+
+
+def test_windows_of_one_partition_are_read_one_after_the_other_and_long_ranges_alone() -> None:
+    short = [Range(0, part, (start, start + 5), (0,)) for part in (0, 1) for start in (0, 50)]
+    long = Range(0, 2, (0, 100_000), (0,))
+    assert list(rounds([*short, long])) == [[long], [short[0], short[2]], [short[1], short[3]]]
+
+
+def test_of_windows_hardly_more_is_fetched_than_they_hold() -> None:
+    """1,000 partitions, four windows of 250 records of 1 kB each."""
+    plan = plan_windows([Span(n, 0, 10**6, 10**9) for n in range(1_000)], records=10**6, seed=1)
+    for task in tasks([plan], 4):
+        asked = fetching(task)
+        assert 250_000 <= asked["max.partition.fetch.bytes"] < 400_000
+        assert asked["queued.min.messages"] == 1
+        assert [len(found) for found in rounds(task)] == [250] * 4
+
+
+def test_small_topics_share_a_reducer_and_large_ones_have_many() -> None:
+    reducers = measure.divide([10] * 50 + [5_000_000] + [10] * 50, 4)
+    small = {number for of in (*reducers.of[:50], *reducers.of[51:]) for number in of}
+    assert reducers.count == 7
+    assert len(reducers.of[50]) == 7
+    assert len(small) == 2
+    assert measure.divide([20_000], 8).count == 1
+    assert measure.divide([0, 0], 8).of == (range(1), range(1))

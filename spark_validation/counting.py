@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,6 +209,8 @@ def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:
     return np.concatenate([larger, equal[np.argpartition(hashed[equal], room - 1)[:room]]])
 
 
+_SHORT_RUN = 200
+"""Records of one cell that follow each other, below which they are not grouped by themselves."""
 _COMPACT_ROWS = 1_000_000
 
 
@@ -241,11 +246,12 @@ class CellCounts:
     """
 
     def __init__(self) -> None:
-        self._held: list[Any] = []
+        self._of_cell: dict[int, list[Any]] = defaultdict(list)
+        self._mixed: list[Any] = []
         self._limit = _COMPACT_ROWS
         self.rows = 0
 
-    def add_records(self, keys: Any, cells: Any, sizes: Any, times: Any) -> None:
+    def add_records(self, keys: Any, cells: Int64s, sizes: Any, times: Any) -> None:
         """Add single records.
 
         Args:
@@ -258,34 +264,53 @@ class CellCounts:
 
         ones = pa.repeat(pa.scalar(1, pa.int64()), len(keys))
         columns = [keys, pa.array(cells, pa.int64()), ones, sizes, times, times]
-        self.add(pa.Table.from_arrays(columns, schema=_cells_schema()))
+        table = pa.Table.from_arrays(columns, schema=_cells_schema())
+        edges = np.flatnonzero(np.diff(cells, prepend=-1, append=-1)).tolist()
+        if len(edges) * _SHORT_RUN > len(cells):
+            self.add(table)
+            return
+        # Records of one cell follow each other: to group these by key alone takes a quarter of the time.
+        for begin, end in pairwise(edges):
+            self._of_cell[int(cells[begin])].append(table.slice(begin, end - begin))
+        self._count(len(cells))
 
     def add(self, table: Any) -> None:
         """Add what another one's `table` gave."""
-        if not table.num_rows:
-            return
-        self._held.append(table)
-        self.rows += table.num_rows
+        if table.num_rows:
+            self._mixed.append(table)
+            self._count(table.num_rows)
+
+    def _count(self, rows: int) -> None:
+        self.rows += rows
         if self.rows >= self._limit:
             self.table()
             self._limit = max(_COMPACT_ROWS, 2 * self.rows)
 
     def table(self) -> Any:
-        """The groups: an Arrow table with one row for each key and cell."""
+        """The groups: an Arrow table with a row, where a cell's records came singly two, for key and cell."""
+        import pyarrow as pa
+
         schema = _cells_schema()
-        table = _compact(self._held or [schema.empty_table()], schema)
-        self._held, self.rows = [table], table.num_rows
+        for cell, tables in self._of_cell.items():
+            table = _compact(tables, ["key"])
+            cells = pa.repeat(pa.scalar(cell, pa.int64()), table.num_rows)
+            self._of_cell[cell] = [table.add_column(1, schema.field("cell"), cells)]
+        self._mixed = [_compact(self._mixed, ["key", "cell"])] if self._mixed else []
+        table = pa.concat_tables(
+            [schema.empty_table(), *itertools.chain(*self._of_cell.values()), *self._mixed]
+        )
+        self.rows = table.num_rows
         return table
 
 
-def _compact(tables: list[Any], schema: Any) -> Any:
+def _compact(tables: list[Any], by: list[str]) -> Any:
     import pyarrow as pa
 
-    grouped = pa.concat_tables(tables).group_by(["key", "cell"], use_threads=False)
+    grouped = pa.concat_tables(tables).group_by(by, use_threads=False)
     sums = [("records", "sum"), ("bytes", "sum"), ("first", "min"), ("last", "max")]
-    return grouped.aggregate(sums).select(
-        ["key", "cell", "records_sum", "bytes_sum", "first_min", "last_max"]
-    ).rename_columns(schema.names)  # fmt: skip
+    names = [f"{name}_{function}" for name, function in sums]
+    table = grouped.aggregate(sums).select([*by, *names])
+    return table.rename_columns([*by, *(name for name, _ in sums)])
 
 
 def _cells_schema() -> Any:

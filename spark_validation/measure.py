@@ -95,7 +95,7 @@ def kafka_blocks(
     packed, sent = kafka_source.pack_tasks(tasks), dict(kafka)
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
-        reader = kafka_source.Reader(names, replicates, sent)
+        reader = kafka_source.RangeReader(names, replicates, sent)
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 for topic, table in reader.read(kafka_source.unpack_task(packed[number])):

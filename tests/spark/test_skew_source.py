@@ -14,7 +14,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew import read_logs
 from spark_validation import kafka_source
-from spark_validation.kafka_source import Reader
+from spark_validation.kafka_source import RangeReader
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.skew_producers import Key, busy_cleaner, create_topic, messages, named, producer, send
@@ -47,7 +47,7 @@ class Topic:
         send(self.servers, self.name, keys)
 
     def read(self, plan: SamplePlan, tasks: int = 2) -> Read:
-        reader = Reader([self.name], [plan.replicates], {"bootstrap.servers": self.servers})
+        reader = RangeReader([self.name], [plan.replicates], {"bootstrap.servers": self.servers})
         found: Read = Counter()
         for ranges in kafka_source.tasks([plan], tasks):
             for _, table in reader.read(ranges):
@@ -235,6 +235,7 @@ def test_groups_are_passed_on_before_they_are_too_many(topic: Make, monkeypatch:
     """Even if none of the last records is left to be passed on."""
     monkeypatch.setattr(kafka_source, "MOST_HELD", 0)
     monkeypatch.setattr(kafka_source, "_BATCH", 1)
+    monkeypatch.setattr(kafka_source, "_GROUPED", 1)
     made = topic(3)
     made.send(named(range(1_000)))
     plan = whole(made.spans())

@@ -583,7 +583,7 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
         left &= ~earlier.fit
     if not found:
         return None
-    found.sort(key=lambda earlier: earlier.count)
+    found, left = _in_order_of_time(topic, found)
     counts = sorted({earlier.count for earlier in found})
     later = dict(zip(counts, [*counts[1:], topic.partitions], strict=True))
     records = rows[:, _RECORDS]
@@ -598,6 +598,27 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
         1 - float(records[left].sum()) / float(records.sum()),
         newest.steps,
     )
+
+
+def _in_order_of_time(topic: SampledTopic, found: list[_Earlier]) -> tuple[list[_Earlier], Bools]:
+    """Give each row to the largest count that explains it, as later records may fit a smaller one by chance.
+
+    Returns:
+        What still explains enough, by count, and the rows that are left.
+    """
+    left = np.ones(len(topic.counts.misfits), dtype=bool)
+    kept: list[_Earlier] = []
+    for count in sorted({earlier.count for earlier in found}, reverse=True):
+        at_count = [
+            _try(topic, earlier.partitioner, count, left, earlier.known)
+            for earlier in found
+            if earlier.count == count and _fit(topic, earlier.partitioner, count)[left].any()
+        ]
+        at_count = [earlier for earlier in at_count if earlier.fit.sum() >= LEAST_ASCRIBED * len(left)]
+        for earlier in at_count:
+            left &= ~earlier.fit
+        kept = at_count + kept
+    return kept, left
 
 
 def _best(topic: SampledTopic, left: Bools) -> _Earlier | None:
@@ -640,7 +661,7 @@ def _try(
     topic: SampledTopic, number: int, count: int, left: Bools, known: PartitionChange | None
 ) -> _Earlier:
     rows = topic.counts.misfits
-    fit = left & (rows[:, 1 + number] % count == rows[:, MISFIT_COLUMNS.index("partition")])
+    fit = left & _fit(topic, number, count)
     last = int(rows[fit, MISFIT_COLUMNS.index("last_ms")].max())
     first = int(topic.counts.first_ms[count:].min())
     in_time = first < NEVER and last - first < _slack(topic)
@@ -651,6 +672,12 @@ def _try(
         misplaced = topic.keyed - topic.counts.fits[number]
         steps = _steps(topic, 0, count, misplaced) or ()
     return _Earlier(number, count, fit, last, in_time, steps, known)
+
+
+def _fit(topic: SampledTopic, number: int, count: int) -> Bools:
+    rows = topic.counts.misfits
+    fit: Bools = rows[:, 1 + number] % count == rows[:, MISFIT_COLUMNS.index("partition")]
+    return fit
 
 
 def _increase(topic: SampledTopic, found: list[_Earlier], later: int) -> PartitionIncrease:
@@ -762,7 +789,7 @@ def _dated(found: PartitionIncrease) -> str:
         at = f"at {since}" if since == until else f"between {since} and {until}"
         return f" {at} ({found.known.source})"
     if last is None:
-        return " (the time is unknown: timestamps are not in offset order)"
+        return " (the time is unknown: timestamps do not show it)"
     if first is None:
         return f" after {utc(last)}"
     low, high = min(last, first), max(last, first)

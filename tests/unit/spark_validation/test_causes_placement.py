@@ -107,6 +107,18 @@ def test_several_increases_are_a_chain_with_times(by: str, counts: tuple[int, ..
             assert at[2 * number] <= START_MS + until * RECORDS <= at[2 * number + 1] + 1, evidence
 
 
+@READ
+@pytest.mark.parametrize("by", PARTITIONERS)
+def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(by: str, records: int) -> None:
+    for seed in SEEDS:
+        result = analysed(increased(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
+        evidence = result.causes[0].evidence
+        assert re.findall(r"from (\d+) to (\d+) between", evidence) == [("3", "6"), ("6", "12")], evidence
+        at = [(time - START_MS) / RECORDS for time in times(evidence)]
+        assert at[0] <= 0.8 <= at[1] < 0.86, evidence
+        assert at[2] <= 0.88 <= at[3] < 0.94, evidence
+
+
 def changed(first: str, then: str, at: float, seed: int = 0, keys: int = KEYS) -> SimulatedTopic:
     codes = uniform_codes(seed, keys)
     return lying(np.where(at > PART, hashed(first, codes), hashed(then, codes)) % 12, codes, named(KEYS), 12)

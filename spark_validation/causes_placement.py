@@ -771,8 +771,9 @@ def _name(partitioner: str) -> str:
 
 def _offsets(steps: tuple[Step, ...]) -> str:
     shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:SHOWN]]
-    more = f" (and in {len(steps) - SHOWN} more)" if len(steps) > SHOWN else ""
-    return f"in partition {listed(shown)}{more}"
+    if len(steps) > SHOWN:
+        return f"in partition {', '.join(shown)} and in {len(steps) - SHOWN} more"
+    return f"in partition {listed(shown)}"
 
 
 def _when(increases: tuple[PartitionIncrease, ...]) -> str:

@@ -138,6 +138,7 @@ def test_a_partitioner_that_was_changed_ended_and_nobody_is_to_change(
         assert "; this ended between" in result.causes[0].evidence
         low, high = times(result.causes[0].evidence)
         assert low <= START_MS + at * RECORDS <= high
+        assert not re.search(r"\([^)]*\(", result.causes[0].evidence), result.causes[0].evidence
         assert "No producer needs to change" in result.advice[0]
         assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
 

@@ -67,6 +67,11 @@ class PartitionerMix:
         """Return whether none of the known partitioners is at work."""
         return set(self.shares) == {"other"}
 
+    @property
+    def shares_keys(self) -> bool:
+        """Return whether more than a few records have a key that is on several partitions."""
+        return self.shared >= SHARED_RECORDS
+
 
 def partitioner_mix(topic: SampledTopic, first: int = 0) -> PartitionerMix | None:
     """Estimate who placed the records; None where none has a key, or there is one partition.
@@ -316,7 +321,7 @@ def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
         "one sampled key is on several partitions" if keys else "no sampled key is on several partitions"
     )  # fmt: skip
     if mix.unknown:
-        if mix.shared < SHARED_RECORDS:
+        if not mix.shares_keys:
             return None
         return SkewCause(
             "mixed_partitioners",
@@ -324,10 +329,10 @@ def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
             f"more of them than chance would ({chance}), and {shared}, which have {percent(mix.shared)} of "
             f"the records with a key: producers ignore the key or choose partitions themselves.",
         )
-    shares = [
-        f"{NAMES[name]} {percent(share)}" if name in NAMES else f"an unknown partitioner {percent(share)}"
-        for name, share in mix.shares.items()
-    ]
+    unknown = f"producers that set {_partitions(found.strays)} themselves" if found.strays else (
+        "an unknown partitioner"
+    )  # fmt: skip
+    shares = [f"{NAMES.get(name, unknown)} {percent(share)}" for name, share in mix.shares.items()]
     explains = None
     if found.strays and topic.skewed("records"):
         strange = topic.weighted(topic.counts.fits_none) * _chance_of_none(topic)
@@ -336,15 +341,9 @@ def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
         "mixed_partitioners",
         f"{percent(mix.misplaced)} of the records with a key are not where "
         f"{NAMES[mix.main]} puts them; corrected for chance ({chance}), the records were placed by: "
-        f"{listed(shares)}; {_where(found)}{shared}{_until(topic, found)}.",
+        f"{listed(shares)}; {shared}{_until(topic, found)}.",
         explains,
     )
-
-
-def _where(found: Placement) -> str:
-    if not found.strays or "other" not in (found.mix.shares if found.mix else ()):
-        return ""
-    return f"the records of the unknown partitioner are on {_partitions(found.strays)}; "
 
 
 def _partitions(numbers: tuple[int, ...]) -> str:
@@ -394,6 +393,13 @@ def mixed_advice(result: TopicResult, found: Placement | None) -> Iterator[str]:
             "No producer needs to change. Until retention has removed the older records, read these "
             f"completely before the newer ones wherever the order of a key matters: {misplaced} of the "
             "records with a key are not on the partition that their key has now."
+        )
+        return
+    if found is not None and found.mix is not None and found.mix.unknown and not found.mix.shares_keys:
+        yield (
+            "The producers' own partitioner decides how full partitions are: to even them out, let it divide "
+            "the largest groups of keys, for example by hashing more of the key, or choose a finer key. The "
+            "order of keys that move breaks at that point."
         )
         return
     if found is None or found.mix is None or found.mix.unknown:
@@ -467,7 +473,7 @@ def note(topic: SampledTopic, found: Placement) -> str:
             f" All keys are where {NAMES[mix.main]} puts them: a Java producer with its default "
             f"partitioner would put {percent(1 - 1 / topic.partitions)} of the keys on other partitions."
         )
-    if mix.single or not mix.unknown or mix.shared >= SHARED_RECORDS:
+    if mix.single or not mix.unknown or mix.shares_keys:
         return ""
     stays = "each key stays" if not topic.counts.shared_keys else "nearly all keys stay"
     return (
@@ -772,7 +778,7 @@ def _name(partitioner: str) -> str:
 def _offsets(steps: tuple[Step, ...]) -> str:
     shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:SHOWN]]
     if len(steps) > SHOWN:
-        return f"in partition {', '.join(shown)} and in {len(steps) - SHOWN} more"
+        return f"in partition {', '.join(shown)}, and in {len(steps) - SHOWN} more"
     return f"in partition {listed(shown)}"
 
 

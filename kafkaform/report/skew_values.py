@@ -271,6 +271,8 @@ def what_if_note(topic: TopicResult) -> str:
 
 
 def _mixed(topic: TopicResult) -> str:
+    if topic.keys_stay is None:
+        return "Producers choose partitions in different ways, which breaks order per key"
     if not topic.keys_stay:
         return "The same keys are on different partitions, so order per key is broken"
     if topic.partitioners.get("other", 0.0) > _MOST:

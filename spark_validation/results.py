@@ -298,7 +298,7 @@ class TopicResult:
 
     @property
     def keys_stay(self) -> bool | None:
-        """Return whether each sampled key lies on one partition alone; None if too few occur twice to tell."""
+        """Return whether each sampled key lies on one partition alone; None if too few recur to tell."""
         if sum(partition.distinct_keys for partition in self.partitions) > self.sampled_distinct_keys:
             return False
         keyed = sum(partition.sampled_records - partition.null_records for partition in self.partitions)

@@ -107,6 +107,15 @@ def test_the_worst_key_is_named_by_its_hash_alone_and_the_others_are_counted() -
     assert one.suggestion == "split it over at least 7 keys, or give it a topic of its own"
 
 
+def test_an_empty_key_is_not_to_be_split_but_to_be_null() -> None:
+    empty_key = replace(hot("a", BIG), key_length=0)
+    (one,) = found(policed(maxKeyShare=0.05), measured(hot_keys=[empty_key]))
+    assert "the empty key has 31.4 %" in one.message
+    assert one.suggestion == (
+        "an empty key is a key, and all its records are on one partition: send null for no key"
+    )
+
+
 def test_a_surely_broken_limit_is_told_even_if_an_unsure_key_looks_larger() -> None:
     keys = [hot("a", Estimate(0.2, 0.04, 0.5)), hot("b", Estimate(0.1, 0.09, 0.11))]
     (one,) = found(policed(maxKeyShare=0.05), measured(hot_keys=keys))

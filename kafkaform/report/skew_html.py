@@ -285,7 +285,7 @@ def _sections(
     template = _environment().get_template("topic.html")
     for number, topic in enumerate(topics):
         view = topic_view(topic, _anchor(number), past.get(topic.name), detail)
-        text = template.render(view=view, spread_figures=skew_values.SPREAD_FIGURES)
+        text = template.render(view=view, spread_figures=skew_values.IMBALANCE_FIGURES)
         room -= _size(text)
         if room < 0:
             return

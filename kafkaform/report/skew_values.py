@@ -35,14 +35,14 @@ VERDICTS = {
 }
 """The verdict of a topic in words, the worst first."""
 
-SPREAD_FIGURES = {
+IMBALANCE_FIGURES = {
     "max_mean_ratio": "Fullest partition over the mean",
     "cv": "Coefficient of variation",
     "gini": "Gini coefficient",
     "entropy": "Entropy over its maximum",
     "effective_parallelism": "Consumers that can usefully work",
 }
-"""The fields of a spread and what each is called."""
+"""The fields of an imbalance and what each is called."""
 
 CAUSES = {
     "balanced": "balanced",

@@ -160,9 +160,10 @@ def _another_partitioner(result: TopicResult, names: list[str]) -> Iterator[str]
 def _repartitioned(result: TopicResult, placement: Placement | None) -> Iterator[str]:
     known = placement.repartition if placement else None
     misplaced = known.misplaced if known else misplaced_share(result)
+    last = "last " if known and known.increases[1:] else ""
     yield (
-        f"Until retention has removed the records from before the increase, read these completely before "
-        f"the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
+        f"Until retention has removed the records from before the {last}increase, read these completely "
+        f"before the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
         f"with a key are not on the partition that their key has now."
     )
 

@@ -365,9 +365,9 @@ def _until(topic: SampledTopic, found: Placement) -> str:
     parts = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
     replicates = topic.layout.replicates
     if len(parts) == replicates:
-        return "; such records are in every part of the log"
+        return "; misplaced records are in every part of the log"
     first, last = int(parts[0]) + 1, int(parts[-1]) + 1
-    return f"; such records are in parts {first} to {last} of {replicates} equal parts of the log"
+    return f"; misplaced records are in parts {first} to {last} of {replicates} equal parts of the log"
 
 
 def _between(topic: SampledTopic, steps: tuple[Step, ...]) -> str:
@@ -764,7 +764,7 @@ def repartition_cause(topic: SampledTopic, found: Placement) -> SkewCause | None
     if keys:
         evidence += (
             f"; {keys:,} sampled key{'s are' if keys > 1 else ' is'} on several partitions, and the order "
-            f"of a key's records breaks at that point"
+            f"of a key's records breaks at {'these points' if increases[1:] else 'that point'}"
         )
     else:
         evidence += "; the next record of such a key goes to another partition, and its order breaks there"

@@ -103,6 +103,8 @@ def test_several_increases_are_a_chain_with_times(by: str, counts: tuple[int, ..
         evidence = result.causes[0].evidence
         steps = re.findall(r"from (\d+) to (\d+) between", evidence)
         assert steps == [(str(one), str(other)) for one, other in itertools.pairwise(counts)], evidence
+        assert evidence.endswith("breaks at these points.")
+        assert "records from before the last increase" in result.advice[0]
         at = times(evidence)
         for number, until in enumerate([*parts][:-1]):
             assert at[2 * number] <= START_MS + until * RECORDS <= at[2 * number + 1] + 1, evidence
@@ -157,6 +159,7 @@ def test_two_partitioners_at_work_now_are_told_to_agree(
         result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
         assert result.causes[0].name == "mixed_partitioners"
         assert "ended" not in result.causes[0].evidence
+        assert "; misplaced records are in " in result.causes[0].evidence
         assert CHANGES_PRODUCERS.search(result.advice[0]), result.advice
         assert ("partitioner=murmur2_random" in result.advice[0]) == ({first, then} == {"murmur2", "crc32"})
 

@@ -123,7 +123,8 @@ def _few(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     fit = most_partitions(keys, target, count)
     if fit < count:
         yield (
-            f"{keys:,.0f} equally frequent keys stay within a ratio of {target:g} on at most {fit} "
+            f"{f'{keys:,.0f} equally frequent keys stay' if round(keys) > 1 else 'One key stays'} within a "
+            f"ratio of {target:g} on at most {fit} "
             f"partition{'s' if fit > 1 else ''}; {count} partitions need about "
             f"{keys_needed(count, target):,} keys. If order within each current key is not needed, choose a "
             f"finer key, such as one with a second field."
@@ -159,9 +160,10 @@ def _another_partitioner(result: TopicResult, names: list[str]) -> Iterator[str]
 def _repartitioned(result: TopicResult, placement: Placement | None) -> Iterator[str]:
     known = placement.repartition if placement else None
     misplaced = known.misplaced if known else misplaced_share(result)
+    last = "last " if known and known.increases[1:] else ""
     yield (
-        f"Until retention has removed the records from before the increase, read these completely before "
-        f"the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
+        f"Until retention has removed the records from before the {last}increase, read these completely "
+        f"before the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
         f"with a key are not on the partition that their key has now."
     )
 
@@ -200,15 +202,16 @@ def _consumers(result: TopicResult, group: GroupResult) -> Iterator[str]:
     useful = max(1, math.ceil(result.by_records.effective_parallelism.value - 1e-9))
     if idle:
         yield (
-            f"Group {group.name}: {idle} of its {members} members get no partition of this topic under "
-            f"{group.assignor}."
+            f"Group {group.name}: {idle} of its {members} members {'get' if idle > 1 else 'gets'} no "
+            f"partition of this topic under {group.assignor}."
         )
     if members - idle > useful:
         busiest = max(member.share for member in group.members)
         fullest = max(partition.share.value for partition in result.partitions)
         yield (
-            f"Group {group.name}: only {useful} of its {members} members are useful, since one partition "
-            f"alone has {percent(fullest)} of the records; its busiest member gets {percent(busiest)}."
+            f"Group {group.name}: only {useful} of its {members} members "
+            f"{'are' if useful > 1 else 'is'} useful, since one partition alone has {percent(fullest)} of "
+            f"the records; its busiest member gets {percent(busiest)}."
         )
 
 
@@ -286,8 +289,9 @@ def _beyond_salts(keys: list[HotKeyResult], by: str, aim: str) -> str:
     if not keys:
         return f"For {aim}, {finer}: no single key is worth splitting."
     own = f"{percent(share_of(keys[0], by))} of the {by}"
+    subject = "frequent keys" if keys[1:] else named(keys[0])
     return (
-        f"Splitting frequent keys is not enough for {aim}, or would take more than {MOST_SALTS} salts: give "
+        f"Splitting {subject} is not enough for {aim}, or would take more than {MOST_SALTS} salts: give "
         f"{named(keys[0])} ({own}) a topic of its own, or {finer}."
     )
 
@@ -302,7 +306,8 @@ def _split_sentence(keys: list[HotKeyResult], found: Split, aim: str, result: To
         parts.append(f"{named(key)} into {len(chosen)}{noun}{suffixes}")
     counts = [len(chosen) for _, chosen in divided[_NAMED:]]
     if counts:
-        parts.append(f"{len(counts)} more keys into {min(counts)} to {max(counts)} each")
+        into = f"{min(counts)} to {max(counts)} each" if min(counts) < max(counts) else f"{counts[0]} each"
+        parts.append(f"{len(counts)} more keys into {into}" if counts[1:] else f"1 more key into {counts[0]}")
     if known:
         how = ", by appending these suffixes, chosen to lead to different partitions"
         if counts:
@@ -326,10 +331,10 @@ def _empty_key(keys: list[HotKeyResult], by: str) -> Iterator[str]:
 
 
 def futile_partitions(result: TopicResult, key: HotKeyResult, by: str, *, ratio: float) -> Iterator[str]:
-    """Say that more partitions do not help: a key stays on one, with at least its share of the topic."""
+    """Say that more partitions do not help, where one key alone exceeds the ratio on the least of them."""
     share, count = share_of(key, by), len(result.partitions)
     counts = [case.partitions for case in result.what_if if case.partitions > count] or [2 * count]
-    if share * counts[-1] <= ratio:
+    if share * counts[0] <= ratio:
         return
     bounds = [f"{share * many:.1f} on {many}" for many in dict.fromkeys((counts[0], counts[-1]))]
     yield (

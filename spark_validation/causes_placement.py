@@ -67,6 +67,11 @@ class PartitionerMix:
         """Return whether none of the known partitioners is at work."""
         return set(self.shares) == {"other"}
 
+    @property
+    def shares_keys(self) -> bool:
+        """Return whether more than a few records have a key that is on several partitions."""
+        return self.shared >= SHARED_RECORDS
+
 
 def partitioner_mix(topic: SampledTopic, first: int = 0) -> PartitionerMix | None:
     """Estimate who placed the records; None where none has a key, or there is one partition.
@@ -316,7 +321,7 @@ def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
         "one sampled key is on several partitions" if keys else "no sampled key is on several partitions"
     )  # fmt: skip
     if mix.unknown:
-        if mix.shared < SHARED_RECORDS:
+        if not mix.shares_keys:
             return None
         return SkewCause(
             "mixed_partitioners",
@@ -324,10 +329,10 @@ def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
             f"more of them than chance would ({chance}), and {shared}, which have {percent(mix.shared)} of "
             f"the records with a key: producers ignore the key or choose partitions themselves.",
         )
-    shares = [
-        f"{NAMES[name]} {percent(share)}" if name in NAMES else f"an unknown partitioner {percent(share)}"
-        for name, share in mix.shares.items()
-    ]
+    unknown = f"producers that set {_partitions(found.strays)} themselves" if found.strays else (
+        "an unknown partitioner"
+    )  # fmt: skip
+    shares = [f"{NAMES.get(name, unknown)} {percent(share)}" for name, share in mix.shares.items()]
     explains = None
     if found.strays and topic.skewed("records"):
         strange = topic.weighted(topic.counts.fits_none) * _chance_of_none(topic)
@@ -336,15 +341,9 @@ def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
         "mixed_partitioners",
         f"{percent(mix.misplaced)} of the records with a key are not where "
         f"{NAMES[mix.main]} puts them; corrected for chance ({chance}), the records were placed by: "
-        f"{listed(shares)}; {_where(found)}{shared}{_until(topic, found)}.",
+        f"{listed(shares)}; {shared}{_until(topic, found)}.",
         explains,
     )
-
-
-def _where(found: Placement) -> str:
-    if not found.strays or "other" not in (found.mix.shares if found.mix else ()):
-        return ""
-    return f"the records of the unknown partitioner are on {_partitions(found.strays)}; "
 
 
 def _partitions(numbers: tuple[int, ...]) -> str:
@@ -366,9 +365,9 @@ def _until(topic: SampledTopic, found: Placement) -> str:
     parts = np.flatnonzero(misplaced >= WORTH_NAMING * topic.keyed.sum(axis=0).clip(1))
     replicates = topic.layout.replicates
     if len(parts) == replicates:
-        return "; such records are in every part of the log"
+        return "; misplaced records are in every part of the log"
     first, last = int(parts[0]) + 1, int(parts[-1]) + 1
-    return f"; such records are in parts {first} to {last} of {replicates} equal parts of the log"
+    return f"; misplaced records are in parts {first} to {last} of {replicates} equal parts of the log"
 
 
 def _between(topic: SampledTopic, steps: tuple[Step, ...]) -> str:
@@ -394,6 +393,13 @@ def mixed_advice(result: TopicResult, found: Placement | None) -> Iterator[str]:
             "No producer needs to change. Until retention has removed the older records, read these "
             f"completely before the newer ones wherever the order of a key matters: {misplaced} of the "
             "records with a key are not on the partition that their key has now."
+        )
+        return
+    if found is not None and found.mix is not None and found.mix.unknown and not found.mix.shares_keys:
+        yield (
+            "The producers' own partitioner decides how full partitions are: to even them out, let it divide "
+            "the largest groups of keys, for example by hashing more of the key, or choose a finer key. The "
+            "order of keys that move breaks at that point."
         )
         return
     if found is None or found.mix is None or found.mix.unknown:
@@ -467,7 +473,7 @@ def note(topic: SampledTopic, found: Placement) -> str:
             f" All keys are where {NAMES[mix.main]} puts them: a Java producer with its default "
             f"partitioner would put {percent(1 - 1 / topic.partitions)} of the keys on other partitions."
         )
-    if mix.single or not mix.unknown or mix.shared >= SHARED_RECORDS:
+    if mix.single or not mix.unknown or mix.shares_keys:
         return ""
     stays = "each key stays" if not topic.counts.shared_keys else "nearly all keys stay"
     return (
@@ -583,7 +589,7 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
         left &= ~earlier.fit
     if not found:
         return None
-    found.sort(key=lambda earlier: earlier.count)
+    found, left = _in_order_of_time(topic, found)
     counts = sorted({earlier.count for earlier in found})
     later = dict(zip(counts, [*counts[1:], topic.partitions], strict=True))
     records = rows[:, _RECORDS]
@@ -598,6 +604,27 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
         1 - float(records[left].sum()) / float(records.sum()),
         newest.steps,
     )
+
+
+def _in_order_of_time(topic: SampledTopic, found: list[_Earlier]) -> tuple[list[_Earlier], Bools]:
+    """Give each row to the largest count that explains it, as later records may fit a smaller one by chance.
+
+    Returns:
+        What still explains enough, by count, and the rows that are left.
+    """
+    left = np.ones(len(topic.counts.misfits), dtype=bool)
+    kept: list[_Earlier] = []
+    for count in sorted({earlier.count for earlier in found}, reverse=True):
+        at_count = [
+            _try(topic, earlier.partitioner, count, left, earlier.known)
+            for earlier in found
+            if earlier.count == count and _fit(topic, earlier.partitioner, count)[left].any()
+        ]
+        at_count = [earlier for earlier in at_count if earlier.fit.sum() >= LEAST_ASCRIBED * len(left)]
+        for earlier in at_count:
+            left &= ~earlier.fit
+        kept = at_count + kept
+    return kept, left
 
 
 def _best(topic: SampledTopic, left: Bools) -> _Earlier | None:
@@ -640,7 +667,7 @@ def _try(
     topic: SampledTopic, number: int, count: int, left: Bools, known: PartitionChange | None
 ) -> _Earlier:
     rows = topic.counts.misfits
-    fit = left & (rows[:, 1 + number] % count == rows[:, MISFIT_COLUMNS.index("partition")])
+    fit = left & _fit(topic, number, count)
     last = int(rows[fit, MISFIT_COLUMNS.index("last_ms")].max())
     first = int(topic.counts.first_ms[count:].min())
     in_time = first < NEVER and last - first < _slack(topic)
@@ -651,6 +678,12 @@ def _try(
         misplaced = topic.keyed - topic.counts.fits[number]
         steps = _steps(topic, 0, count, misplaced) or ()
     return _Earlier(number, count, fit, last, in_time, steps, known)
+
+
+def _fit(topic: SampledTopic, number: int, count: int) -> Bools:
+    rows = topic.counts.misfits
+    fit: Bools = rows[:, 1 + number] % count == rows[:, MISFIT_COLUMNS.index("partition")]
+    return fit
 
 
 def _increase(topic: SampledTopic, found: list[_Earlier], later: int) -> PartitionIncrease:
@@ -731,7 +764,7 @@ def repartition_cause(topic: SampledTopic, found: Placement) -> SkewCause | None
     if keys:
         evidence += (
             f"; {keys:,} sampled key{'s are' if keys > 1 else ' is'} on several partitions, and the order "
-            f"of a key's records breaks at that point"
+            f"of a key's records breaks at {'these points' if increases[1:] else 'that point'}"
         )
     else:
         evidence += "; the next record of such a key goes to another partition, and its order breaks there"
@@ -744,8 +777,9 @@ def _name(partitioner: str) -> str:
 
 def _offsets(steps: tuple[Step, ...]) -> str:
     shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:SHOWN]]
-    more = f" (and in {len(steps) - SHOWN} more)" if len(steps) > SHOWN else ""
-    return f"in partition {listed(shown)}{more}"
+    if len(steps) > SHOWN:
+        return f"in partition {', '.join(shown)}, and in {len(steps) - SHOWN} more"
+    return f"in partition {listed(shown)}"
 
 
 def _when(increases: tuple[PartitionIncrease, ...]) -> str:
@@ -762,7 +796,7 @@ def _dated(found: PartitionIncrease) -> str:
         at = f"at {since}" if since == until else f"between {since} and {until}"
         return f" {at} ({found.known.source})"
     if last is None:
-        return " (the time is unknown: timestamps are not in offset order)"
+        return " (the time is unknown: timestamps do not show it)"
     if first is None:
         return f" after {utc(last)}"
     low, high = min(last, first), max(last, first)

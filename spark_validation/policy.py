@@ -38,12 +38,14 @@ class BrokenLimit:
         message: The sentence that says so.
         estimate: What was measured.
         certain: Whether the limit is surely broken.
+        empty_key: Whether the empty key breaks it.
     """
 
     name: str
     message: str
     estimate: Estimate
     certain: bool
+    empty_key: bool = False
 
 
 def limits_of(policy: Mapping[str, object]) -> SkewLimits:
@@ -129,7 +131,7 @@ def _key_share(result: TopicResult, limit: float, by: str) -> Iterator[BrokenLim
         f"{result.name}: {subject} has {share(worst, limit)} of the {by}; the policy "
         f"allows {percent(limit)}{others}"
     )
-    yield BrokenLimit("maxKeyShare", message, worst, certain=bool(beyond))
+    yield BrokenLimit("maxKeyShare", message, worst, bool(beyond), empty_key=not key.key_length)
 
 
 def _distinct_keys(result: TopicResult, limit: int) -> Iterator[BrokenLimit]:

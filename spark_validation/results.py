@@ -247,6 +247,10 @@ class SkewVerdict:
     reasons: tuple[str, ...] = ()
 
 
+ENOUGH_REPEATS = 100
+"""So many records of keys that were seen before show it if 5 % of the records are placed otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicResult:
     """One topic.
@@ -293,9 +297,12 @@ class TopicResult:
     what_if_withheld: str | None = field(default=None, metadata=OMITTED)
 
     @property
-    def keys_stay(self) -> bool:
-        """Return whether each of the most frequent keys, if there are any, lies on one partition alone."""
-        return bool(self.hot_keys) and all(len(key.partitions) == 1 for key in self.hot_keys)
+    def keys_stay(self) -> bool | None:
+        """Return whether each sampled key lies on one partition alone; None if too few recur to tell."""
+        if sum(partition.distinct_keys for partition in self.partitions) > self.sampled_distinct_keys:
+            return False
+        keyed = sum(partition.sampled_records - partition.null_records for partition in self.partitions)
+        return True if keyed - self.sampled_distinct_keys >= ENOUGH_REPEATS else None
 
 
 @dataclass(frozen=True, slots=True)

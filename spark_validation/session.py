@@ -160,18 +160,24 @@ def _installed(name: str) -> bool:
 def _quiet(*, debug: bool) -> Iterator[None]:
     """Keep PySpark's own words off the terminal.
 
-    Py4J logs its whole traffic when asked to, and a JVM that ended as an error: it is ended here. PySpark 4.3
-    warns of every pandas since 3.0, of which nothing is used but what passes Arrow batches on.
+    Py4J logs its whole traffic when asked to, and a JVM that ended as an error: it is ended here.
     """
     logger = logging.getLogger("py4j")
     before = logger.level
     logger.setLevel(logging.WARNING if debug else logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        with no_pandas_warning():
             yield
     finally:
         logger.setLevel(before)
+
+
+@contextmanager
+def no_pandas_warning() -> Iterator[None]:
+    """Hide PySpark 4.3's warning of pandas 3, of which nothing is used but what passes Arrow batches on."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from spark_validation.kafka_client import READERS_OWN, KafkaAdmin
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
+from spark_validation.session import no_pandas_warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -244,7 +245,7 @@ def run(arguments: Sequence[str]) -> int:
     if not (given.topics or given.policies or given.policy_file):
         parser().error("give --topic, or a topic with a --policy")
     try:
-        with _session() as spark:
+        with no_pandas_warning(), _session() as spark:
             return write_report(spark, given)
     except SkewError as error:
         hint = f"hint: {error.hint}\n" if error.hint else ""

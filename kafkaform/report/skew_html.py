@@ -285,7 +285,7 @@ def _sections(
     template = _environment().get_template("topic.html")
     for number, topic in enumerate(topics):
         view = topic_view(topic, _anchor(number), past.get(topic.name), detail)
-        text = template.render(view=view, spread_figures=skew_values.SPREAD_FIGURES)
+        text = template.render(view=view, imbalance_figures=skew_values.IMBALANCE_FIGURES)
         room -= _size(text)
         if room < 0:
             return
@@ -333,8 +333,10 @@ def _prose(text: str) -> Markup:
 
 
 def _ends(estimate: Estimate, words: str) -> str:
-    """An interval in one of our wordings, by its name."""
-    return skew_values.interval(estimate, getattr(skew_values, words))
+    """An interval in one of our wordings, by its name; beside a ratio only if it says more than that."""
+    wording = getattr(skew_values, words)
+    found = skew_values.interval(estimate, wording)
+    return "" if words == "ratio" and found == wording(estimate.value) else found
 
 
 def _place(number: float) -> str:

@@ -21,9 +21,9 @@ from kafkaform.report.markdown_escape import (
 from kafkaform.report.skew_values import (
     CAUSES,
     FAIL,
+    IMBALANCE_FIGURES,
     NONE,
     NOTHING,
-    SPREAD_FIGURES,
     VERDICTS,
     WARN,
     brief,
@@ -194,9 +194,9 @@ def _rest(left_out: Sequence[PartitionResult], places: int) -> tuple[str, ...]:
 def _figures(topic: TopicResult) -> str:
     rows = [
         (name, *(estimated(getattr(by, field), ratio) for by in (topic.by_records, topic.by_bytes)))
-        for field, name in SPREAD_FIGURES.items()
+        for field, name in IMBALANCE_FIGURES.items()
     ]
-    table = _table(("Spread", "By records", "By bytes"), rows)
+    table = _table(("Imbalance", "By records", "By bytes"), rows)
     keys = f"{estimated(topic.distinct_keys, count)}, {topic.sampled_distinct_keys:,} in the sample"
     keyless = f"{estimated(topic.null_key_share, share)} of the records"
     return f"{table}\n\nDistinct keys: {keys}. Without a key: {keyless}."

@@ -73,8 +73,8 @@ def partition_table(topic: TopicResult, width: int | None, *, verbose: bool) -> 
 
 
 def figure_table(topic: TopicResult, width: int | None) -> Text:
-    """The figures of the spread, by records and by bytes."""
-    columns = (Column("SPREAD", least=12), Column("BY RECORDS", least=10), Column("BY BYTES", least=10))
+    """The figures of the imbalance, by records and by bytes."""
+    columns = (Column("IMBALANCE", least=12), Column("BY RECORDS", least=10), Column("BY BYTES", least=10))
     rows = []
     for field, name in _FIGURES.items():
         of = f" of {len(topic.partitions):,}" if field == "effective_parallelism" else ""
@@ -84,10 +84,14 @@ def figure_table(topic: TopicResult, width: int | None) -> Text:
 
 
 def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | None) -> Text:
-    """Hot keys; columns for intervals, texts and peaks are there only where there is something in them."""
+    """Hot keys; columns for intervals, texts and peaks are there only where there is something in them.
+
+    In 80 columns there is no room for intervals beside texts or peaks.
+    """
     with_text = any(key.key is not None for key in keys)
-    with_interval = not all(is_exact(key.share) for key in keys)
     with_peak = any(is_bursty(topic, key) for key in keys)
+    room = width is None or width >= _WIDE or not (with_text or with_peak)
+    with_interval = room and not all(is_exact(key.share) for key in keys)
     columns = [Column("KEY SHA-256"), Column("LENGTH", right=True)]
     columns += [Column("KEY", least=8)] if with_text else []
     columns += [Column("SHARE", right=True)]

@@ -35,14 +35,14 @@ VERDICTS = {
 }
 """The verdict of a topic in words, the worst first."""
 
-SPREAD_FIGURES = {
+IMBALANCE_FIGURES = {
     "max_mean_ratio": "Fullest partition over the mean",
     "cv": "Coefficient of variation",
     "gini": "Gini coefficient",
     "entropy": "Entropy over its maximum",
     "effective_parallelism": "Consumers that can usefully work",
 }
-"""The fields of a spread and what each is called."""
+"""The fields of an imbalance and what each is called."""
 
 CAUSES = {
     "balanced": "balanced",
@@ -271,6 +271,8 @@ def what_if_note(topic: TopicResult) -> str:
 
 
 def _mixed(topic: TopicResult) -> str:
+    if topic.keys_stay is None:
+        return "Producers choose partitions in different ways, which breaks order per key"
     if not topic.keys_stay:
         return "The same keys are on different partitions, so order per key is broken"
     if topic.partitioners.get("other", 0.0) > _MOST:

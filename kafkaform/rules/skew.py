@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kafkaform.resources.skew import Prediction
+    from spark_validation.policy import BrokenLimit
     from spark_validation.results import SkewLimits, TopicResult
 
 
@@ -42,7 +43,7 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
     `kafkaform skew` names the cause of the skew, and what helps.
     """
-    yield from _broken(context, "maxPartitionRatio", lambda result, _: _mend(result))
+    yield from _broken(context, "maxPartitionRatio", lambda result, *_: _mend(result))
 
 
 @rule("KF502", Severity.ERROR, stage=Stage.SKEW)
@@ -151,7 +152,7 @@ def _measured(context: RuleContext) -> Iterator[tuple[Desired | ResourceRef, Top
 def _broken(
     context: RuleContext,
     name: str,
-    remedy: Callable[[TopicResult, float], str],
+    remedy: Callable[[TopicResult, BrokenLimit, float], str],
     *,
     certain: Severity | None = None,
     possible: Severity | None = Severity.WARNING,
@@ -161,24 +162,26 @@ def _broken(
     Args:
         context: The measurement and the manifests.
         name: The limit.
-        remedy: Takes a topic, and how many times the limit it has at most.
+        remedy: Takes a topic, the limit that it breaks, and how many times the limit it has at most.
         certain: The severity where the limit is surely broken; None for the rule's own.
         possible: Where it lies within the interval; None likewise.
     """
     for subject, result, limits in _measured(context):
         for broken in broken_limits(result, limits) if limits is not None else ():
             if broken.name == name:
-                limit = getattr(limits, FIELDS[name])
+                times = broken.estimate.high / getattr(limits, FIELDS[name])
                 yield Finding(
                     subject,
                     broken.message,
-                    remedy(result, broken.estimate.high / limit) if broken.certain else _read_more(result),
+                    remedy(result, broken, times) if broken.certain else _read_more(result),
                     certain if broken.certain else possible,
                     f"skew.{name}",
                 )
 
 
-def _split(_: TopicResult, times: float) -> str:
+def _split(_: TopicResult, broken: BrokenLimit, times: float) -> str:
+    if broken.empty_key:
+        return "an empty key is a key, and all its records are on one partition: send null for no key"
     return f"split it over at least {ceil(times)} keys, or give it a topic of its own"
 
 

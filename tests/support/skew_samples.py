@@ -88,8 +88,16 @@ def topic(
     relative = 0.0 if full else 0.02
     total = math.fsum(weights)
     shares = [weight / total for weight in weights]
+    sampled_keys = keys if full or keys < FEW_KEYS else keys // 2
+    if any(len(one.partitions) > 1 for one in hot_keys):
+        # Half of the keys are on two partitions.
+        on_partitions = sampled_keys * 3 // 2
+    else:
+        on_partitions = sampled_keys
+    ends = [round(on_partitions * math.fsum(shares[:number])) for number in range(len(shares) + 1)]
     partitions = tuple(
-        _partition(number, one, population, read, relative, null_share) for number, one in enumerate(shares)
+        _partition(number, one, population, read, relative, null_share, ends[number + 1] - ends[number])
+        for number, one in enumerate(shares)
     )
     return TopicResult(
         name=name,
@@ -114,7 +122,7 @@ def topic(
         distinct_keys=Estimate.exact(keys)
         if full or keys < FEW_KEYS
         else Estimate(keys, keys * 0.98, keys * 1.03),
-        sampled_distinct_keys=keys if full or keys < FEW_KEYS else keys // 2,
+        sampled_distinct_keys=sampled_keys,
         null_key_share=estimate(null_share, null_share * relative),
         partitioners=partitioners or {"murmur2": 1.0, "crc32": 1 / len(weights), "fnv1a": 0.08, "other": 0.0},
         hot_keys=tuple(hot_keys),
@@ -370,7 +378,13 @@ def everything() -> tuple[TopicResult, ...]:
 
 
 def _partition(
-    number: int, share: float, population: int, read: int, relative: float, null_share: float
+    number: int,
+    share: float,
+    population: int,
+    read: int,
+    relative: float,
+    null_share: float,
+    distinct_keys: int,
 ) -> PartitionResult:
     records = round(population * share)
     sampled = round(min(read, population) * share)
@@ -387,5 +401,5 @@ def _partition(
         bytes=estimate(byte_count, byte_count * relative),
         byte_share=estimate(share, share * relative),
         null_records=round(sampled * null_share),
-        distinct_keys=min(sampled, 15_000),
+        distinct_keys=distinct_keys,
     )

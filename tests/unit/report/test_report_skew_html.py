@@ -346,6 +346,13 @@ def test_an_empty_key_is_named_in_words() -> None:
     assert "e3b0c442" not in section.text
 
 
+def test_a_ratio_is_not_repeated_as_its_own_interval() -> None:
+    made = samples.balanced()
+    sure = replace(made.by_records, cv=Estimate(0.501, 0.499, 0.502))
+    page = render_skew_html(samples.report(replace(made, by_records=sure)))
+    assert '<td>0.50 <span class="dim"></span></td>' in page
+
+
 def test_hot_keys_have_bars_with_their_intervals() -> None:
     (table,) = [
         one for one in of_topic(samples.bursty()).all("table") if one.attributes.get("class") == "keys"

@@ -114,7 +114,7 @@ def test_each_topic_with_records_is_folded_with_all_its_parts() -> None:
         "1.4 GiB",
         "358,333",
     ]
-    assert table(text, "Spread")[0][1:] == ["4.30 (4.21 to 4.39)"] * 2
+    assert table(text, "Imbalance")[0][1:] == ["4.30 (4.21 to 4.39)"] * 2
     assert table(text, "Key (SHA-256)")[0][:3] == ["`0e74f59a0da9`", "8", "30.0 % (29.6 to 30.4 %)"]
     assert table(text, "What if: partitions")[0][0] == "12 (now)"
     assert (

@@ -360,3 +360,14 @@ def test_a_selection_has_everything_once(values: list[float], most: int) -> None
     if len(values) > most:
         assert len(chosen.first) + len(chosen.last) == most // 2
         assert min(chosen.first) >= max(chosen.left_out) >= min(chosen.left_out) >= max(chosen.last)
+
+
+def test_keys_with_their_texts_and_peaks_fit_80_columns() -> None:
+    keys = [
+        samples.key(f"customer-{4711 + number}", 0.006, range(9), shown=True, peak=48.1) for number in (1, 2)
+    ]
+    for shown in (keys, [replace(one, key=None) for one in keys]):
+        made = replace(samples.bursty(), hot_keys=tuple(shown))
+        lines = render_skew(samples.report(made), width=80).plain.splitlines()
+        assert "PEAK" in "".join(lines)
+        assert [line for line in lines if len(line) > 80] == []

@@ -136,11 +136,14 @@ def test_each_diagnosis_has_its_sentence() -> None:
 
 
 def test_keys_that_stay_on_one_partition_each_are_not_said_to_be_on_several() -> None:
-    keys = (samples.key("a", 0.1, [3]), samples.key("b", 0.1, [4]))
-    apart = replace(samples.mixed(), hot_keys=keys)
+    apart = replace(samples.mixed(), partitions=samples.balanced().partitions, hot_keys=())
     own = replace(apart, partitioners={"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77})
     assert headline(apart).startswith("Producers choose partitions in different ways, and each key stays on")
     assert headline(own).startswith("Producers choose partitions themselves, and each key stays on one; the")
+    once = tuple(replace(one, sampled_records=one.distinct_keys, null_records=0) for one in apart.partitions)
+    assert headline(replace(apart, partitions=once)).startswith(
+        "Producers choose partitions in different ways, which breaks order per key; the"
+    )
 
 
 def test_a_skew_by_bytes_is_in_the_headline() -> None:

@@ -107,6 +107,15 @@ def test_the_worst_key_is_named_by_its_hash_alone_and_the_others_are_counted() -
     assert one.suggestion == "split it over at least 7 keys, or give it a topic of its own"
 
 
+def test_an_empty_key_is_not_to_be_split_but_to_be_null() -> None:
+    empty_key = replace(hot("a", BIG), key_length=0)
+    (one,) = found(policed(maxKeyShare=0.05), measured(hot_keys=[empty_key]))
+    assert "the empty key has 31.4 %" in one.message
+    assert one.suggestion == (
+        "an empty key is a key, and all its records are on one partition: send null for no key"
+    )
+
+
 def test_a_surely_broken_limit_is_told_even_if_an_unsure_key_looks_larger() -> None:
     keys = [hot("a", Estimate(0.2, 0.04, 0.5)), hot("b", Estimate(0.1, 0.09, 0.11))]
     (one,) = found(policed(maxKeyShare=0.05), measured(hot_keys=keys))
@@ -174,6 +183,7 @@ def test_few_keys_do_not_matter_where_most_records_have_none() -> None:
 @pytest.mark.parametrize("diagnosis", ["mixed_partitioners", "repartitioned"])
 def test_keys_on_several_partitions_are_a_warning_with_the_evidence(diagnosis: str) -> None:
     topic = measured(diagnosis=diagnosis, evidence="12 % of the keys lie on two partitions.")
+    topic = replace(topic, sampled_distinct_keys=1600)
     for one in (None, declared("a"), policed(keyed=True)):
         if one is not None and one.intent.keyed is False:
             assert found(one, topic) == []
@@ -185,7 +195,7 @@ def test_keys_on_several_partitions_are_a_warning_with_the_evidence(diagnosis: s
 
 
 def test_keys_that_a_producer_places_itself_each_on_one_partition_are_in_order() -> None:
-    one = measured(diagnosis="mixed_partitioners", hot_keys=[hot("a", BIG)])
+    one = measured(diagnosis="mixed_partitioners")
     assert "KF504" not in {finding.code for finding in found(declared("a"), one)}
 
 
@@ -226,8 +236,8 @@ def strict(waivers: Mapping[str, str] | None = None) -> Desired:
 
 
 def worst() -> TopicResult:
-    key = replace(hot("a", BIG), partitions=(1, 2))
-    return measured(ratio=SURE, hot_keys=[key], null_share=0.1, diagnosis="mixed_partitioners")
+    topic = measured(ratio=SURE, hot_keys=[hot("a", BIG)], null_share=0.1, diagnosis="mixed_partitioners")
+    return replace(topic, sampled_distinct_keys=1600)
 
 
 def test_every_rule_has_a_say() -> None:

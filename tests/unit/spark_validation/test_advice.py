@@ -206,6 +206,28 @@ def test_more_partitions_are_no_help_against_one_key() -> None:
     assert "gives it this many times the mean by records: 7.2 on 24 and 14.4 on 48 partitions" in sentence
 
 
+def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much() -> None:
+    """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
+    result = analysed(hot_key(300_000, KEYS, share=0.06))
+    assert "hot_keys" in {cause.name for cause in result.causes}
+    assert not [sentence for sentence in result.advice if "More partitions" in sentence]
+    strict = analysed(hot_key(300_000, KEYS, share=0.06), SkewLimits(max_partition_ratio=1.4))
+    assert "1.4 on 24 and 2.9 on 48 partitions" in said(strict, "More partitions will not help")
+
+
+def test_a_single_key_or_member_is_not_many() -> None:
+    sentence = said(analysed(few_keys(100_000, 1)), "ratio of 1.5 on at most")
+    assert sentence.startswith("One key stays within a ratio of 1.5 on at most 1 partition; 12")
+    result = analysed(hot_key(300_000, KEYS, share=0.9))
+    group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)
+    alone = replace(
+        result,
+        groups=(group,),
+        by_records=replace(result.by_records, effective_parallelism=Estimate.exact(1.0)),
+    )
+    assert "only 1 of its 2 members is useful" in " ".join(advise(alone, SkewLimits(), NO_KEYS))
+
+
 def test_a_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> None:
     result = analysed(few_keys(300_000, 40, 9))
     now = result.by_records.max_mean_ratio.value
@@ -314,7 +336,7 @@ def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
     even = tuple(MemberShare((number,), 1 / 12) for number in range(12))
     group = GroupResult("checkout", "range", (*even, MemberShare((), 0.0)), 1.0)
     skewed = advise(replace(result, groups=(group,)), SkewLimits(), NO_KEYS)
-    assert "Group checkout: 1 of its 13 members get no partition of this topic under range." in skewed
+    assert "Group checkout: 1 of its 13 members gets no partition of this topic under range." in skewed
     (sentence,) = (one for one in skewed if "members are useful" in one)
     parallelism = result.by_records.effective_parallelism.value
     assert f"only {int(np.ceil(parallelism))} of its 13 members are useful" in sentence

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kafkaform.report.skew_values import headline
 from spark_validation.analysis import analyse
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.results import SkewLimits, TopicResult
@@ -102,9 +103,23 @@ def test_several_increases_are_a_chain_with_times(by: str, counts: tuple[int, ..
         evidence = result.causes[0].evidence
         steps = re.findall(r"from (\d+) to (\d+) between", evidence)
         assert steps == [(str(one), str(other)) for one, other in itertools.pairwise(counts)], evidence
+        assert evidence.endswith("breaks at these points.")
+        assert "records from before the last increase" in result.advice[0]
         at = times(evidence)
         for number, until in enumerate([*parts][:-1]):
             assert at[2 * number] <= START_MS + until * RECORDS <= at[2 * number + 1] + 1, evidence
+
+
+@READ
+@pytest.mark.parametrize("by", PARTITIONERS)
+def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(by: str, records: int) -> None:
+    for seed in SEEDS:
+        result = analysed(increased(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
+        evidence = result.causes[0].evidence
+        assert re.findall(r"from (\d+) to (\d+) between", evidence) == [("3", "6"), ("6", "12")], evidence
+        at = [(time - START_MS) / RECORDS for time in times(evidence)]
+        assert at[0] <= 0.8 <= at[1] < 0.86, evidence
+        assert at[2] <= 0.88 <= at[3] < 0.94, evidence
 
 
 def changed(first: str, then: str, at: float, seed: int = 0, keys: int = KEYS) -> SimulatedTopic:
@@ -126,6 +141,7 @@ def test_a_partitioner_that_was_changed_ended_and_nobody_is_to_change(
         assert "; this ended between" in result.causes[0].evidence
         low, high = times(result.causes[0].evidence)
         assert low <= START_MS + at * RECORDS <= high
+        assert not re.search(r"\([^)]*\(", result.causes[0].evidence), result.causes[0].evidence
         assert "No producer needs to change" in result.advice[0]
         assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
 
@@ -143,6 +159,7 @@ def test_two_partitioners_at_work_now_are_told_to_agree(
         result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
         assert result.causes[0].name == "mixed_partitioners"
         assert "ended" not in result.causes[0].evidence
+        assert "; misplaced records are in " in result.causes[0].evidence
         assert CHANGES_PRODUCERS.search(result.advice[0]), result.advice
         assert ("partitioner=murmur2_random" in result.advice[0]) == ({first, then} == {"murmur2", "crc32"})
 
@@ -161,7 +178,8 @@ def test_strays_on_one_partition_are_said_to_be_there(
         result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
         assert result.causes[0].name == "mixed_partitioners", result.causes
         evidence = result.causes[0].evidence
-        assert f"the records of the unknown partitioner are on partition {partition};" in evidence, evidence
+        assert f" and producers that set partition {partition} themselves " in evidence, evidence
+        assert "unknown partitioner" not in evidence
         told = re.search(
             rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0]
         )
@@ -200,8 +218,10 @@ def test_a_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int) -
         evidence = result.causes[0].evidence
         assert "yet each key stays on one partition: producers choose partitions themselves" in evidence
         assert "several partitions" not in evidence
-        assert all(len(key.partitions) == 1 for key in result.hot_keys)
-        assert not [one for one in result.advice if "partitioner=" in one], result.advice
+        assert result.keys_stay is True
+        assert "order per key is broken" not in headline(result)
+        assert not [one for one in result.advice if "partitioner=" in one or "Find" in one], result.advice
+        assert result.advice[0].startswith("The producers' own partitioner decides how full partitions are:")
 
 
 def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> None:

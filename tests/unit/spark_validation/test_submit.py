@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 import kafkaform
 import spark_validation
+from spark_validation import submit
 from spark_validation.configuration import zipped
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, TopicRequest, retention_notes, run_topics
@@ -234,3 +237,19 @@ def test_no_secret_is_sent_to_a_connect_server() -> None:
     assert "event log, where sasl.password could be read" in error.message
     assert "s3cret" not in error.message
     assert "--master" in str(error.hint)
+
+
+def test_nothing_is_said_about_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark 4.3 warns of pandas 3 as its session starts."""
+
+    @contextmanager
+    def session() -> Iterator[None]:
+        warnings.warn("PySpark does not yet fully support pandas >= 3", FutureWarning, stacklevel=1)
+        warnings.warn("another warning", FutureWarning, stacklevel=1)
+        yield None
+
+    monkeypatch.setattr(submit, "_session", session)
+    monkeypatch.setattr(submit, "write_report", lambda *_: 0)
+    with pytest.warns(FutureWarning) as warned:
+        assert submit.run(["--topic", "a", "--output", "a.json"]) == 0
+    assert [str(one.message) for one in warned] == ["another warning"]

@@ -12,6 +12,7 @@ import uuid
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -449,19 +450,18 @@ SPARSE = ("aborted", "compacted")
 
 
 @pytest.fixture(scope="module")
-def skewed(kafka: DevCluster) -> Iterator[Callable[[str], Scene]]:
-    """The topic of a scene of SCENES, by its name."""
-    prefix = f"skew{uuid.uuid4().hex[:10]}."
-    made: dict[str, Scene] = {}
+def skewed(kafka: DevCluster) -> Iterator[Mapping[str, Scene]]:
+    """Every scene of SCENES, by its name."""
+    prefix, servers = f"skew{uuid.uuid4().hex[:10]}.", kafka.bootstrap_servers
 
-    def of(name: str) -> Scene:
-        if name not in made:
-            topic, servers = prefix + name, kafka.bootstrap_servers
-            SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
-            truth = consumed(servers, topic, PARTITIONS)
-            assert (truth.records.total() < RECORDS) if name in SPARSE else truth.records.total() == RECORDS
-            made[name] = Scene(topic, truth)
-        return made[name]
+    def made(name: str) -> Scene:
+        topic = prefix + name
+        SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
+        truth = consumed(servers, topic, PARTITIONS)
+        assert (truth.records.total() < RECORDS) if name in SPARSE else truth.records.total() == RECORDS
+        return Scene(topic, truth)
 
-    yield of
-    remove_topics(kafka.bootstrap_servers, prefix)
+    # The broker is waited for most of the time.
+    with ThreadPoolExecutor(3) as pool:
+        yield dict(zip(SCENES, pool.map(made, SCENES), strict=True))
+    remove_topics(servers, prefix)

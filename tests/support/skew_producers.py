@@ -154,7 +154,16 @@ def send(
         partitions: Where each record goes, BY_PARTITIONER among them; all go by the partitioner unless given.
         batch: The most records that are sent together.
     """
-    client = producer(servers, partitioner, **{"batch.num.messages": batch})
+    _send(producer(servers, partitioner, **{"batch.num.messages": batch}), topic, keys, times, partitions)
+
+
+def _send(
+    client: Producer,
+    topic: str,
+    keys: Iterable[Key],
+    times: Iterator[int] | None = None,
+    partitions: Iterator[int] | None = None,
+) -> None:
     pending = 0
     for key in keys:
         # 0 is the client's own time.
@@ -322,9 +331,10 @@ def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
     """Two applications write alike keys, by two partitioners, in turn."""
     create_topic(servers, topic, PARTITIONS)
     times = steadily()
-    for _ in range(20):
-        for partitioner in ("murmur2_random", "consistent"):
-            send(servers, topic, _uniform(random, RECORDS // 40), partitioner, times)
+    # A producer's first record waits for half a second.
+    clients = [producer(servers, partitioner) for partitioner in ("murmur2_random", "consistent")]
+    for client in clients * 20:
+        _send(client, topic, _uniform(random, RECORDS // 40), times)
 
 
 def _in_order(*steps: tuple[int, str], share: float = 0.0) -> Make:

@@ -12,6 +12,7 @@ import uuid
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -153,7 +154,16 @@ def send(
         partitions: Where each record goes, BY_PARTITIONER among them; all go by the partitioner unless given.
         batch: The most records that are sent together.
     """
-    client = producer(servers, partitioner, **{"batch.num.messages": batch})
+    _send(producer(servers, partitioner, **{"batch.num.messages": batch}), topic, keys, times, partitions)
+
+
+def _send(
+    client: Producer,
+    topic: str,
+    keys: Iterable[Key],
+    times: Iterator[int] | None = None,
+    partitions: Iterator[int] | None = None,
+) -> None:
     pending = 0
     for key in keys:
         # 0 is the client's own time.
@@ -321,9 +331,10 @@ def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
     """Two applications write alike keys, by two partitioners, in turn."""
     create_topic(servers, topic, PARTITIONS)
     times = steadily()
-    for _ in range(20):
-        for partitioner in ("murmur2_random", "consistent"):
-            send(servers, topic, _uniform(random, RECORDS // 40), partitioner, times)
+    # A producer's first record waits for half a second.
+    clients = [producer(servers, partitioner) for partitioner in ("murmur2_random", "consistent")]
+    for client in clients * 20:
+        _send(client, topic, _uniform(random, RECORDS // 40), times)
 
 
 def _in_order(*steps: tuple[int, str], share: float = 0.0) -> Make:
@@ -449,19 +460,18 @@ SPARSE = ("aborted", "compacted")
 
 
 @pytest.fixture(scope="module")
-def skewed(kafka: DevCluster) -> Iterator[Callable[[str], Scene]]:
-    """The topic of a scene of SCENES, by its name."""
-    prefix = f"skew{uuid.uuid4().hex[:10]}."
-    made: dict[str, Scene] = {}
+def skewed(kafka: DevCluster) -> Iterator[Mapping[str, Scene]]:
+    """Every scene of SCENES, by its name."""
+    prefix, servers = f"skew{uuid.uuid4().hex[:10]}.", kafka.bootstrap_servers
 
-    def of(name: str) -> Scene:
-        if name not in made:
-            topic, servers = prefix + name, kafka.bootstrap_servers
-            SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
-            truth = consumed(servers, topic, PARTITIONS)
-            assert (truth.records.total() < RECORDS) if name in SPARSE else truth.records.total() == RECORDS
-            made[name] = Scene(topic, truth)
-        return made[name]
+    def made(name: str) -> Scene:
+        topic = prefix + name
+        SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
+        truth = consumed(servers, topic, PARTITIONS)
+        assert (truth.records.total() < RECORDS) if name in SPARSE else truth.records.total() == RECORDS
+        return Scene(topic, truth)
 
-    yield of
-    remove_topics(kafka.bootstrap_servers, prefix)
+    # The broker is waited for most of the time.
+    with ThreadPoolExecutor(3) as pool:
+        yield dict(zip(SCENES, pool.map(made, SCENES), strict=True))
+    remove_topics(servers, prefix)

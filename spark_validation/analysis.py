@@ -144,17 +144,21 @@ def analyse(
         null_key_share=estimates.null_share(counts, weighting),
         partitioners=_partitioners(counts),
         hot_keys=hot,
-        what_if=tuple(
-            what_if(count, placement, counts, weighting)
-            for count, placement in sorted(counts.placements.items())
-        ),
+        what_if=(),
         groups=tuple(assign(group, shares) for group in groups),
     )
     changes = partition_changes() if partition_changes is not None and len(counts.misfits) else ()
     topic = SampledTopic(result, counts, plan, layout, tuple(changes))
     placed = placement(topic)
-    if result.what_if and (reason := withheld(topic, placed, weighting)):
-        topic = replace(topic, result=replace(result, what_if=(), what_if_withheld=reason))
+    if counts.placements and (reason := withheld(topic, placed, weighting)):
+        result = replace(result, what_if_withheld=reason)
+    else:
+        cases = [
+            what_if(count, counts.placed_by(count, placed.partitioner_now), counts, weighting)
+            for count in sorted(counts.placements)
+        ]
+        result = replace(result, what_if=tuple(cases))
+    topic = replace(topic, result=result)
     peaks = causes_burst.peaks(topic)
     hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
     topic = replace(topic, result=replace(topic.result, hot_keys=hot))

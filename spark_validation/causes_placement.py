@@ -266,6 +266,16 @@ class Placement:
         return self.newest is not None and self.newest.known > 0
 
     @property
+    def partitioner_now(self) -> str | None:
+        """The known partitioner that places all keys now; None where there are several, or none."""
+        if self.mix is None or self.newest is None or self.mixed_now:
+            return None
+        if self.ended:
+            return self.newest.main
+        # Records that nobody known placed do not say that another known partitioner is at work.
+        return self.mix.main if set(self.mix.shares) - {"other"} == {self.mix.main} else None
+
+    @property
     def ended(self) -> bool:
         """Return whether one partitioner alone is at work since records were placed otherwise."""
         return self.newest is not None and self.newest.single and self.newest.certain

@@ -7,7 +7,7 @@ import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from spark_validation.key_counts import (
     CountsLayout,
     HotKey,
     KeyCounts,
+    KeyPlacement,
     first_misfits,
     hottest,
     suffix,
@@ -31,7 +32,15 @@ from spark_validation.key_counts import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_validation.key_counts import Bools
+    from spark_validation.key_counts import Bools, Floats
+
+_Columns: TypeAlias = "tuple[list[Floats], list[Floats]]"
+
+PLAUSIBLE = 0.2
+"""The share of a reducer's rows from which a partitioner that fits them may be the topic's, if that is twice
+what chance makes it fit too."""
+FEW_KEYS = 50
+"""So few keys of a reducer do not say which partitioner is not the topic's."""
 
 
 def count_rows(rows: Rows | None, layout: CountsLayout) -> KeyCounts:
@@ -140,19 +149,42 @@ class _Counting:
                 chosen[explained & unplaced] = number
                 unplaced &= ~explained
         hashed = np.stack(hashes)[chosen, np.arange(len(chosen))]
-        records, size = self._columns(self.records), self._columns(self.bytes)
-        for count, placement in self.counts.placements.items():
-            to = hashed % count
-            moved = to != current
-            placement.keys_moved += int(moved.sum())
-            of_row, leaving = to[self.code], moved[self.code]
-            for number, (n, b) in enumerate(zip(records, size, strict=True)):
-                placement.records[:, number] += np.bincount(of_row, n, count)
-                placement.bytes[:, number] += np.bincount(of_row, b, count)
-                placement.records_moved[number] += n[leaving].sum()
+        columns = self._columns(self.records), self._columns(self.bytes)
+        for placement in self.counts.placements.values():
+            _add(placement, hashed, current, self.code, columns)
+        for number, fit in enumerate(fits):
+            if len(self.keys) <= FEW_KEYS or fit.mean() >= max(PLAUSIBLE, 2 / self.layout.partitions):
+                self._differ(number, hashes[number], hashed, current, columns)
+            else:
+                del self.counts.differences[number]
         return chosen
 
-    def _columns(self, values: Int64s) -> list[npt.NDArray[np.float64]]:
+    def _differ(
+        self, partitioner: int, hashed: Int64s, mixture: Int64s, current: Int64s, columns: _Columns
+    ) -> None:
+        """Count what differs if one partitioner places every key, of the keys that it places elsewhere.
+
+        Args:
+            partitioner: Its number.
+            hashed: What it takes modulo the partition count (keys).
+            mixture: The same of the partitioner that was chosen for each key.
+            current: The partition of each key's latest records.
+            columns: Of `_columns`, records and bytes.
+        """
+        differs = hashed != mixture
+        if not differs.any():
+            return
+        rows = np.flatnonzero(differs[self.code])
+        code = (np.cumsum(differs) - 1)[self.code[rows]]
+        records, size = ([column[rows] for column in of] for of in columns)
+        for count in self.layout.candidates:
+            difference = self.counts.differences[partitioner][count] = KeyPlacement.empty(
+                count, self.layout.replicates
+            )
+            _add(difference, hashed[differs], current[differs], code, (records, size))
+            _add(difference, mixture[differs], current[differs], code, (records, size), sign=-1)
+
+    def _columns(self, values: Int64s) -> list[Floats]:
         """Return the weighted columns of a placement: one a replicate, then one of what was read whole.
 
         Each is of rows; together they are the rows' records or bytes of the topic.
@@ -193,6 +225,30 @@ class _Counting:
         salted = [key, *(key + suffix(number).encode() for number in range(SUFFIXES))]
         hash_keys = [*PARTITIONERS.values()][partitioner]
         return hash_keys(Keys.of(salted)) % self.layout.partitions
+
+
+def _add(
+    placement: KeyPlacement, hashed: Int64s, current: Int64s, code: Int64s, columns: _Columns, sign: int = 1
+) -> None:
+    """Add keys to a placement; with the sign -1, take them away.
+
+    Args:
+        placement: The placement.
+        hashed: What is taken modulo the partition count (keys).
+        current: The partition of each key's latest records.
+        code: The key of each row.
+        columns: Of `_Counting._columns`, records and bytes.
+        sign: 1 or -1.
+    """
+    count = len(placement.records)
+    to = hashed % count
+    moved = to != current
+    placement.keys_moved += sign * int(moved.sum())
+    of_row, leaving = to[code], moved[code]
+    for number, (n, b) in enumerate(zip(*columns, strict=True)):
+        placement.records[:, number] += sign * np.bincount(of_row, n, count)
+        placement.bytes[:, number] += sign * np.bincount(of_row, b, count)
+        placement.records_moved[number] += sign * n[leaving].sum()
 
 
 def _most(values: npt.NDArray[Any], count: int, hashed: Int64s) -> Int64s:

@@ -141,6 +141,19 @@ class KeyPlacement:
     records_moved: Floats
     keys_moved: int
 
+    @classmethod
+    def empty(cls, count: int, replicates: int) -> KeyPlacement:
+        """No key on so many partitions."""
+        records, size = np.zeros((2, count, replicates + 1))
+        return cls(records, size, np.zeros(replicates + 1), 0)
+
+    def add(self, other: KeyPlacement) -> None:
+        """Take in the placement of other keys."""
+        self.records += other.records
+        self.bytes += other.bytes
+        self.records_moved += other.records_moved
+        self.keys_moved += other.keys_moved
+
 
 @dataclass(slots=True, eq=False)
 class KeyCounts:
@@ -170,7 +183,10 @@ class KeyCounts:
             such partition: those that come first in an order that mixes their hashes (MISFITS at most by
             MISFIT_COLUMNS: what each partitioner takes modulo the partition count, the partition, the
             records there, and their earliest and latest timestamp).
-        placements: By candidate.
+        placements: By candidate: each key placed by the partitioner that put its latest records where they
+            lie, or else older ones.
+        differences: What to add to these if one partitioner places every key: by its number, and then by
+            candidate. None for a partitioner that is not the topic's, and no candidate where no key differs.
         hot: The most frequent keys by records and by bytes, weighted; most records first.
     """
 
@@ -190,6 +206,7 @@ class KeyCounts:
     fits_none: Int64s
     misfits: Int64s
     placements: dict[int, KeyPlacement]
+    differences: dict[int, dict[int, KeyPlacement]]
     hot: list[HotKey]
 
     @classmethod
@@ -216,15 +233,8 @@ class KeyCounts:
             fits=zeros(len(PARTITIONERS), *shape),
             fits_none=zeros(*shape),
             misfits=zeros(0, len(MISFIT_COLUMNS)),
-            placements={
-                count: KeyPlacement(
-                    np.zeros((count, layout.replicates + 1)),
-                    np.zeros((count, layout.replicates + 1)),
-                    np.zeros(layout.replicates + 1),
-                    0,
-                )
-                for count in layout.candidates
-            },
+            placements={count: KeyPlacement.empty(count, layout.replicates) for count in layout.candidates},
+            differences={number: {} for number in range(len(PARTITIONERS))},
             hot=[],
         )
 
@@ -238,15 +248,50 @@ class KeyCounts:
                 np.maximum(value, added, out=value)
             elif field.name == "misfits":
                 self.misfits = first_misfits(np.concatenate([value, added]))
-            elif field.name not in {"placements", "hot"}:
+            elif field.name not in _NESTED:
                 setattr(self, field.name, value + added)
         for count, placement in self.placements.items():
-            added = other.placements[count]
-            placement.records += added.records
-            placement.bytes += added.bytes
-            placement.records_moved += added.records_moved
-            placement.keys_moved += added.keys_moved
+            placement.add(other.placements[count])
+        self.differences = {
+            number: _merged(mine, other.differences[number])
+            for number, mine in self.differences.items()
+            if number in other.differences
+        }
         self.hot = hottest([*self.hot, *other.hot], np.array(layout.weights))
+
+    def placed_by(self, count: int, partitioner: str | None) -> KeyPlacement:
+        """Return the keys on a candidate as one partitioner places them all.
+
+        Args:
+            count: The candidate.
+            partitioner: Its name; None for `placements`, which are returned too where reducers found that it
+                is not the topic's.
+        """
+        mixture = self.placements[count]
+        number = -1 if partitioner is None else list(PARTITIONERS).index(partitioner)
+        difference = self.differences.get(number, {}).get(count)
+        if difference is None:
+            return mixture
+        # Weights are no integers: a difference to 0 may be a rounding error below it.
+        return KeyPlacement(
+            (mixture.records + difference.records).clip(0),
+            (mixture.bytes + difference.bytes).clip(0),
+            (mixture.records_moved + difference.records_moved).clip(0),
+            mixture.keys_moved + difference.keys_moved,
+        )
+
+
+_NESTED = {"placements", "differences", "hot"}
+"""The fields of `KeyCounts` that are no arrays or numbers."""
+
+
+def _merged(one: dict[int, KeyPlacement], other: dict[int, KeyPlacement]) -> dict[int, KeyPlacement]:
+    for count, added in other.items():
+        if count in one:
+            one[count].add(added)
+        else:
+            one[count] = added
+    return one
 
 
 def first_misfits(rows: Int64s) -> Int64s:
@@ -268,11 +313,16 @@ def pack(counts: KeyCounts) -> bytes:
     """A tally as bytes: arrays in NumPy's own format, nothing that could run."""
     arrays: dict[str, Any] = {}
     for field in fields(counts):
-        if field.name not in {"placements", "hot"}:
+        if field.name not in _NESTED:
             arrays[field.name] = np.asarray(getattr(counts, field.name))
     for count, placement in counts.placements.items():
         for field in fields(placement):
             arrays[f"placement/{count}/{field.name}"] = np.asarray(getattr(placement, field.name))
+    for number, difference in counts.differences.items():
+        # Few keys differ in most topics: most cells are 0.
+        values = np.concatenate([np.zeros(0), *(_values(difference[count]) for count in sorted(difference))])
+        cells = np.flatnonzero(values)
+        arrays[f"difference/{number}"] = np.stack([cells, values[cells]])
     for number, key in enumerate(counts.hot):
         cells = np.flatnonzero(key.records.reshape(-1))
         arrays[f"hot/{number}/digest"] = np.frombuffer(bytes.fromhex(key.digest), np.uint8)
@@ -295,15 +345,42 @@ def unpack(data: bytes, layout: CountsLayout) -> KeyCounts:
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         counts = KeyCounts.empty(layout)
         for field in fields(counts):
-            if field.name not in {"placements", "hot"}:
+            if field.name not in _NESTED:
                 value = arrays[field.name]
                 setattr(counts, field.name, int(value) if value.ndim == 0 else value)
         for count, placement in counts.placements.items():
             for field in fields(placement):
                 value = arrays[f"placement/{count}/{field.name}"]
                 setattr(placement, field.name, int(value) if value.ndim == 0 else value)
+        counts.differences = {
+            number: _difference_of(arrays[f"difference/{number}"], layout)
+            for number in counts.differences
+            if f"difference/{number}" in arrays
+        }
         counts.hot = list(_hot_of(arrays, counts.records.shape))
     return counts
+
+
+def _values(placement: KeyPlacement) -> Floats:
+    """All numbers of a placement in one array."""
+    return np.concatenate([np.ravel(getattr(placement, field.name)) for field in fields(placement)])
+
+
+def _difference_of(packed: Floats, layout: CountsLayout) -> dict[int, KeyPlacement]:
+    cells, nonzero = packed
+    if not len(cells):
+        return {}
+    difference = {count: KeyPlacement.empty(count, layout.replicates) for count in sorted(layout.candidates)}
+    values = np.zeros(sum(len(_values(placement)) for placement in difference.values()))
+    values[cells.astype(np.int64)] = nonzero
+    begin = 0
+    for placement in difference.values():
+        for array in (placement.records, placement.bytes, placement.records_moved):
+            array.reshape(-1)[:] = values[begin : begin + array.size]
+            begin += array.size
+        placement.keys_moved = int(values[begin])
+        begin += 1
+    return difference
 
 
 def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:

@@ -36,8 +36,14 @@ BEYOND_SAMPLING = 3.0
 def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: Weighting) -> WhatIf:
     """Estimate the topic on another number of partitions.
 
-    Keys go where the partitioner that placed them puts them; records without a key are spread evenly, as
-    producers do it.
+    Keys go where the one partitioner that is at work now puts them, or else the one that placed each; records
+    without a key are spread evenly, as producers do it.
+
+    Args:
+        count: The number of partitions.
+        placement: Of `KeyCounts.placed_by`.
+        counts: The counts.
+        weighting: The weights of the sample.
     """
     nulls, null_bytes = weighting.whole(counts.null_records), weighting.whole(counts.null_bytes)
     keyed = weighting.placed(placement.records)

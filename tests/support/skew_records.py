@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -23,6 +24,7 @@ from spark_validation.key_counts import (
     CountsLayout,
     HotKey,
     KeyCounts,
+    KeyPlacement,
 )
 
 SCHEMA = pa.schema(
@@ -151,17 +153,26 @@ def _suffixed(layout: CountsLayout, key: bytes, mine: list[Record]) -> Int64s:
 
 
 def _place_key(counts: KeyCounts, layout: CountsLayout, hashed: list[int], mine: list[Record]) -> None:
-    current = max(mine, key=lambda record: record.at).partition
-    chosen = hashed[_partitioner(layout, hashed, mine)]
+    mixture = hashed[_partitioner(layout, hashed, mine)]
     for count, placement in counts.placements.items():
-        to = chosen % count
-        placement.keys_moved += to != current
-        for record in mine:
-            weight = layout.weights[record.partition]
-            column = layout.replicates if layout.read_whole[record.partition] else record.replicate
-            placement.records[to, column] += weight
-            placement.bytes[to, column] += record.size * weight
-            placement.records_moved[column] += weight if to != current else 0
+        _place_on(placement, layout, mixture % count, mine)
+        for number, difference in counts.differences.items():
+            changed = difference.setdefault(count, KeyPlacement.empty(count, layout.replicates))
+            _place_on(changed, layout, hashed[number] % count, mine)
+            _place_on(changed, layout, mixture % count, mine, sign=-1)
+
+
+def _place_on(
+    placement: KeyPlacement, layout: CountsLayout, to: int, mine: list[Record], sign: int = 1
+) -> None:
+    current = max(mine, key=lambda record: record.at).partition
+    placement.keys_moved += sign * (to != current)
+    for record in mine:
+        weight = sign * layout.weights[record.partition]
+        column = layout.replicates if layout.read_whole[record.partition] else record.replicate
+        placement.records[to, column] += weight
+        placement.bytes[to, column] += record.size * weight
+        placement.records_moved[column] += weight if to != current else 0
 
 
 def assert_same(one: KeyCounts, other: KeyCounts) -> None:
@@ -171,11 +182,12 @@ def assert_same(one: KeyCounts, other: KeyCounts) -> None:
         if field.name == "placements":
             assert mine.keys() == theirs.keys()
             for count in mine:
-                for name in ("records", "bytes", "records_moved"):
-                    np.testing.assert_allclose(
-                        getattr(mine[count], name), getattr(theirs[count], name), err_msg=name
-                    )
-                assert mine[count].keys_moved == theirs[count].keys_moved
+                assert_placed_alike(mine[count], theirs[count])
+        elif field.name == "differences":
+            assert mine.keys() == theirs.keys()
+            for number, count in itertools.product(mine, one.placements):
+                name = [*PARTITIONERS][number]
+                assert_placed_alike(one.placed_by(count, name), other.placed_by(count, name))
         elif field.name == "hot":
             assert [(h.digest, h.length, h.key) for h in mine] == [
                 (h.digest, h.length, h.key) for h in theirs
@@ -186,6 +198,12 @@ def assert_same(one: KeyCounts, other: KeyCounts) -> None:
                 np.testing.assert_array_equal(key.suffixed, same.suffixed)
         else:
             np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
+
+
+def assert_placed_alike(one: KeyPlacement, other: KeyPlacement) -> None:
+    for name in ("records", "bytes", "records_moved"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-6, err_msg=name)
+    assert one.keys_moved == other.keys_moved
 
 
 def is_empty(counts: KeyCounts) -> bool:

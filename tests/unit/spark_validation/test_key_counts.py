@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.hashing import Keys, crc32
+from spark_validation.hashing import PARTITIONERS, Keys, crc32
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
@@ -63,7 +63,7 @@ def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
 
 def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
     for field in fields(KeyCounts):
-        if field.name not in {"placements", "hot"}:
+        if field.name not in {"placements", "differences", "hot"}:
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
     weights = np.array(LAYOUT.weights)
     for count_of in ("records", "bytes"):
@@ -96,6 +96,36 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
     # The order favours no partition.
     share = np.bincount(whole.misfits[:, MISFIT_COLUMNS.index("partition")], minlength=4) / MISFITS
     np.testing.assert_allclose(share, 0.25, atol=0.05)
+
+
+PLAIN = CountsLayout(12, 1, (1.0,) * 12, (True,) * 12, (12, 24))
+
+
+def placed(partitioner: str, keys: int, count: int = 12) -> list[Record]:
+    """A record of each key, where a partitioner puts it on so many partitions."""
+    names = [b"%d" % number for number in range(keys)]
+    at = PARTITIONERS[partitioner](Keys.of(names)) % count
+    return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
+
+
+def test_a_topic_of_one_partitioner_has_no_differences() -> None:
+    assert count(batches(placed("murmur2", 2_000)), PLAIN).differences == {0: {}}
+
+
+def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
+    mixed, other = placed("crc32", 2_000, 6), placed("fnv1a", 2_000)
+    counts = count(batches(mixed), PLAIN)
+    assert [*counts.differences] == [1]
+    by_crc32 = crc32(Keys.of([record.key or b"" for record in mixed])).astype(np.int64)
+    np.testing.assert_array_equal(
+        counts.placed_by(24, "crc32").records[:, -1], np.bincount(by_crc32 % 24, minlength=24)
+    )
+    assert counts.placed_by(24, "fnv1a") is counts.placements[24]
+    for total in (counts, unpack(pack(counts), PLAIN)):
+        total.merge(count(batches(other), PLAIN), PLAIN)
+        assert total.differences == {}
+        assert unpack(pack(total), PLAIN).differences == {}
+        assert total.placed_by(24, "crc32") is total.placements[24]
 
 
 def hot(number: int, records: int, size: int) -> HotKey:

@@ -74,6 +74,51 @@ def test_keys_that_were_placed_on_fewer_partitions_move_even_on_the_present_coun
     assert found.keys_moved < 0.05
 
 
+def raised(partitioner: str, partitions: int, before: int, seed: int) -> SimulatedTopic:
+    """One partitioner places all keys; the first half of the records was placed on fewer partitions."""
+    codes = np.random.default_rng(seed).integers(0, KEYS, RECORDS)
+    hashed = PARTITIONERS[partitioner](Keys.of([*named(KEYS)]))[codes]
+    counts = np.where(np.arange(RECORDS) < RECORDS / 2, before, partitions)
+    return lying(hashed % counts, codes, named(KEYS), partitions)
+
+
+@pytest.mark.parametrize("records", [FULL, SAMPLE], ids=["full", "sample"])
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
+    partitioner: str, records: int
+) -> None:
+    inside, over_truth = 0, []
+    for seed in range(10):
+        case = analysed(raised(partitioner, 12, 6, seed), records, seed).what_if[1]
+        truth = raised(partitioner, 24, 24, seed).ratio()
+        found = case.max_mean_ratio
+        inside += found.low - 1e-9 <= truth <= found.high + 1e-9
+        over_truth.append(found.value / truth)
+        if records == FULL:
+            assert found.value == pytest.approx(truth)
+            # Of every key, the latest record lies where the partitioner puts it on the present count.
+            assert case.keys_moved == pytest.approx(1 / 2, abs=0.01)
+            assert case.records_moved.value == pytest.approx(1 / 2, abs=0.01)
+    assert inside >= 9
+    assert np.mean(over_truth) == pytest.approx(1.0, abs=0.05)
+
+
+def test_after_a_switch_of_partitioners_the_newer_one_places_all_keys() -> None:
+    codes = np.random.default_rng(0).integers(0, KEYS, RECORDS)
+    newer = np.arange(RECORDS) >= RECORDS / 2
+    found = analysed(produced(codes, named(KEYS), 12, crc32=newer)).what_if[1]
+    truth = produced(codes, named(KEYS), 24, crc32=True).ratio()
+    assert found.max_mean_ratio.value == pytest.approx(truth)
+
+
+def test_while_two_partitioners_are_at_work_each_key_keeps_its_own() -> None:
+    topic = mixed_partitioners(RECORDS, KEYS)
+    counts, plan, _ = drawn(topic, records=FULL, candidates=(24,))
+    assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
+    mixture = what_if(24, counts.placements[24], counts, Weighting.of(plan))
+    assert analysed(topic).what_if[1] == mixture
+
+
 def test_nothing_is_predicted_of_an_empty_topic() -> None:
     counts, plan, _ = drawn(empty(), records=100, candidates=(6,))
     nothing = Estimate.exact(0.0)

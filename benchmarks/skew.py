@@ -1,16 +1,17 @@
-"""Reading a topic whole with Spark against one consumer; samples of a short and a long topic; many keys.
+"""Reading topics with Spark against one consumer; samples of short, long, wide and many topics; many keys.
 
-Four questions, each with its answer as a ratio within one run:
+Each question has its answer as a ratio within one run, and processor seconds beside it:
 
-- whole: records per second of `kafkaform skew --full` against one confluent-kafka consumer that counts
-  records by key and partition. The consumer has its fetch and queue sizes raised (with its defaults it is
-  several times slower), and takes one message a call, or 10,000. Spark's first round is its cold one.
-- sample: seconds of the default sample of a long topic over those of a short one; whole commands, with
-  Spark's start.
+- whole: seconds of one confluent-kafka consumer over those of a whole read in a warm session. The consumer
+  takes 10,000 messages a call, counts records by key and partition, and has its fetch and queue sizes raised
+  (with its defaults it is several times slower). Rounds alternate; the first one of Spark is its cold one.
+- cold: the whole command `kafkaform skew --full` against the consumer's whole process.
 - cores: the whole read with one core and with two.
-- keys: peak memory of the driver (Python, and the heap of its JVM is bounded) with few and with many keys.
+- sample: the default sample of a long topic over that of a short one, as whole commands; of a topic of 1,000
+  partitions; and of 1,000 small topics at once.
+- keys: peak memory of the driver (Python; the heap of its JVM is bounded) with few and with many keys.
 
-Medians are taken; the rounds of samples alternate between what is compared.
+Medians are taken. The broker shares the machine, and compiles as brokers do in production.
 """
 
 from __future__ import annotations
@@ -23,14 +24,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.rounds import timed
+from benchmarks.rounds import Figures, summed_up, timed
 from kafkaform.devcluster.cluster import DevCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 PARTITIONS = 12
 VALUE = b"x" * 188
@@ -61,10 +68,10 @@ from spark_validation import session
 from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.results import SkewLimits
 from spark_validation.windows import Span
-address, topic, ends, rounds = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
+address, topic, ends = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 spans = [Span(number, 0, end) for number, end in enumerate(ends)]
 with session.start(session.SessionSettings(full=True)) as spark:
-    for _ in range(rounds):
+    for _ in sys.stdin:
         began = time.perf_counter()
         request = TopicRequest(topic, spans, SkewLimits())
         result = run_topics(spark, [request], {"bootstrap.servers": address}, JobSettings(full=True))[topic]
@@ -81,35 +88,58 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--long", type=int, default=30_000_000)
     parser.add_argument("--keys", type=int, default=5_000_000)
+    parser.add_argument("--topics", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     found: dict[str, object] = {}
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-        DevCluster.start(Path(folder) / "kafka", heap_mb=2048) as kafka,
+        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, full_jit=True) as kafka,
     ):
         address = kafka.bootstrap_servers
+        create(address, {"short": PARTITIONS, "long": PARTITIONS, "keys": PARTITIONS, "wide": 1_000})
         ends = produce(address, "short", options.records, keys=200_000)
-        found["whole"] = whole(address, ends, options.rounds)
-        found["cores"] = cores(address, ends)
+        answer(found, "whole", whole(address, ends, options.rounds))
+        answer(found, "cold", cold(address, ends, options.rounds))
+        answer(found, "cores", cores(address, ends))
+        produce(address, "wide", options.records // 3, keys=200_000)
+        answer(found, "wide", figures(timed(skew(address, "wide"))))
+        produce_many(address, options.topics)
+        answer(found, "many", figures(timed(skew(address, "many.*"))))
         produce(address, "long", options.long, keys=200_000)
-        found["sample"] = sample(address, options.rounds)
+        answer(found, "sample", sample(address, options.rounds))
         produce(address, "keys", max(options.records, options.keys), keys=0)
-        found["keys"] = keys(address)
-    for question, answer in found.items():
-        print(question, json.dumps(answer))
+        answer(found, "keys", keys(address))
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
     (results / "skew.json").write_text(json.dumps(found, indent=2))
     return 0
 
 
-def produce(address: str, topic: str, records: int, *, keys: int) -> list[int]:
-    """Write a topic of 200-byte records; the records of each partition. Without `keys` each has its own."""
+def answer(found: dict[str, object], question: str, figures: dict[str, float]) -> None:
+    """Print an answer, and keep it."""
+    found[question] = figures
+    rounded = {name: round(value, 2) for name, value in figures.items()}
+    print(question, json.dumps(rounded), flush=True)
+
+
+def figures(taken: Figures) -> dict[str, float]:
+    """What a process took."""
+    return {"seconds": taken.seconds, "cpu_s": taken.cpu, "peak_mb": taken.peak}
+
+
+def create(address: str, topics: Mapping[str, int]) -> None:
+    """Create topics with so many partitions."""
     admin = AdminClient({"bootstrap.servers": address})
-    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
-        future.result(30)
-    producer = Producer(
+    asked = [NewTopic(name, count, 1) for name, count in topics.items()]
+    for first in range(0, len(asked), 250):
+        for future in admin.create_topics(asked[first : first + 250]).values():
+            future.result(60)
+
+
+def producer_of(address: str) -> Producer:
+    """A producer made for speed."""
+    return Producer(
         {
             "bootstrap.servers": address,
             "partitioner": "murmur2_random",
@@ -120,12 +150,19 @@ def produce(address: str, topic: str, records: int, *, keys: int) -> list[int]:
             "queue.buffering.max.kbytes": 2_000_000,
         }
     )
-    random, ends = np.random.default_rng(1), [0] * PARTITIONS
 
-    def written(error: object, message: object) -> None:
+
+def produce(
+    address: str, topic: str, records: int, *, keys: int, producer: Producer | None = None
+) -> list[int]:
+    """Write 200-byte records; the records of each partition. Without `keys` each has a key of its own."""
+    producer = producer or producer_of(address)
+    random, ends = np.random.default_rng(1), Counter[int]()
+
+    def written(error: object, message: Any) -> None:
         if error is not None:
             sys.exit(f"bench: a record was not written: {error}")
-        ends[message.partition()] += 1  # type: ignore[attr-defined]
+        ends[message.partition()] += 1
 
     for first in range(0, records, 500_000):
         count = min(500_000, records - first)
@@ -139,53 +176,94 @@ def produce(address: str, topic: str, records: int, *, keys: int) -> list[int]:
                     producer.poll(0.1)
         producer.poll(0)
     producer.flush(120)
-    return ends
+    return [ends[number] for number in range(max(ends) + 1)]
+
+
+def produce_many(address: str, topics: int) -> None:
+    """Write so many small topics."""
+    names = [f"many.{number:04d}" for number in range(topics)]
+    create(address, dict.fromkeys(names, 3))
+    producer = producer_of(address)
+    for name in names:
+        produce(address, name, 300, keys=50, producer=producer)
 
 
 def whole(address: str, ends: list[int], rounds: int) -> dict[str, float]:
-    """Medians of rounds in one session; the first of them is the cold one."""
-    spark = subprocess.Popen(
-        [sys.executable, "-c", WHOLE, address, "short", json.dumps(ends), str(rounds + 1)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert spark.stdout is not None
-    cold = json.loads(spark.stdout.readline())
-    warm = [json.loads(line)["seconds"] for line in spark.stdout]
-    spark.wait()
-    one = statistics.median(consumed(address, ends, 1) for _ in range(rounds))
-    many = statistics.median(consumed(address, ends, 10_000) for _ in range(rounds))
-    spark_s = statistics.median(warm)
+    """Alternating rounds of one session and of consumers; the session's first is its cold one."""
+    with session(address, ends) as read:
+        cold_s = read()
+        taken = [(read(), consumed(address, ends, 10_000)) for _ in range(rounds)]
+    warm_s, many_s = (statistics.median(column) for column in zip(*taken, strict=True))
+    one_s = consumed(address, ends, 1)
     return {
         "records": sum(ends),
-        "spark_s": spark_s,
-        "spark_cold_s": cold["seconds"],
-        "consumer_one_s": one,
-        "consumer_many_s": many,
-        "ratio_one": one / spark_s,
-        "ratio_many": many / spark_s,
+        "spark_s": warm_s,
+        "spark_cold_s": cold_s,
+        "consumer_one_s": one_s,
+        "consumer_many_s": many_s,
+        "ratio_one": one_s / warm_s,
+        "ratio_many": many_s / warm_s,
     }
 
 
+@contextmanager
+def session(address: str, ends: list[int], cores: int | None = None) -> Iterator[Callable[[], float]]:
+    """A Spark session, and what reads the short topic in it; on so many cores, or on all."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WHOLE, address, "short", json.dumps(ends)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, range(cores)),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answered = process.stdin, process.stdout
+
+        def read() -> float:
+            asked.write("\n")
+            asked.flush()
+            return float(json.loads(answered.readline())["seconds"])
+
+        yield read
+        asked.close()
+
+
+def cold(address: str, ends: list[int], rounds: int) -> dict[str, float]:
+    """Whole processes: the command, and the consumer."""
+    timed(skew(address, "short", "--full"))
+    taken = [
+        (timed(skew(address, "short", "--full")), timed(consumer(address, ends, 10_000)))
+        for _ in range(rounds)
+    ]
+    ours, theirs = (summed_up(column) for column in zip(*taken, strict=True))
+    return {
+        "spark_s": ours.seconds,
+        "spark_cpu_s": ours.cpu,
+        "consumer_s": theirs.seconds,
+        "consumer_cpu_s": theirs.cpu,
+        "cpu_ratio": ours.cpu / theirs.cpu,
+    }
+
+
+def consumer(address: str, ends: list[int], batch: int) -> list[str]:
+    """The command line of one consumer that takes so many messages a call."""
+    return [sys.executable, "-c", CONSUMER, address, "short", str(PARTITIONS), str(sum(ends)), str(batch)]
+
+
 def consumed(address: str, ends: list[int], batch: int) -> float:
-    """Seconds of one consumer that takes so many messages a call."""
-    command = [sys.executable, "-c", CONSUMER, address, "short", str(PARTITIONS), str(sum(ends)), str(batch)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    """Seconds of that consumer, once it has started."""
+    done = subprocess.run(consumer(address, ends, batch), stdout=subprocess.PIPE, text=True, check=True)
     return float(json.loads(done.stdout)["seconds"])
 
 
 def cores(address: str, ends: list[int]) -> dict[str, float]:
-    """One core against all, second rounds."""
+    """One core against two, after a cold round."""
     found = {}
     for count in (1, 2):
-        lines = subprocess.run(
-            [sys.executable, "-c", WHOLE, address, "short", json.dumps(ends), "3"],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            preexec_fn=lambda count=count: os.sched_setaffinity(0, range(count)),
-        ).stdout.splitlines()
-        found[f"{count}_s"] = statistics.median(json.loads(line)["seconds"] for line in lines[1:])
+        with session(address, ends, count) as read:
+            read()
+            found[f"{count}_s"] = statistics.median(read() for _ in range(2))
     return {**found, "ratio": found["1_s"] / found["2_s"]}
 
 
@@ -198,23 +276,25 @@ def skew(address: str, topic: str, *more: str) -> list[str]:
 def sample(address: str, rounds: int) -> dict[str, float]:
     """Whole commands: the default sample of a short and of a long topic."""
     timed(skew(address, "short"))
-    short, long = zip(
-        *((timed(skew(address, "short"))[0], timed(skew(address, "long"))[0]) for _ in range(rounds)),
-        strict=True,
-    )
-    short_s, long_s = statistics.median(short), statistics.median(long)
-    return {"short_s": short_s, "long_s": long_s, "ratio": long_s / short_s}
+    taken = [(timed(skew(address, "short")), timed(skew(address, "long"))) for _ in range(rounds)]
+    short, long = (summed_up(column) for column in zip(*taken, strict=True))
+    return {
+        "short_s": short.seconds,
+        "short_cpu_s": short.cpu,
+        "long_s": long.seconds,
+        "ratio": long.seconds / short.seconds,
+    }
 
 
 def keys(address: str) -> dict[str, float]:
     """Peak memory of the Python driver with 200,000 keys, and with one key for each record."""
     few, many = timed(skew(address, "short", "--full")), timed(skew(address, "keys", "--full"))
     return {
-        "few_s": few[0],
-        "few_mb": few[1],
-        "many_s": many[0],
-        "many_mb": many[1],
-        "ratio": many[1] / few[1],
+        "few_s": few.seconds,
+        "few_mb": few.peak,
+        "many_s": many.seconds,
+        "many_mb": many.peak,
+        "ratio": many.peak / few.peak,
     }
 
 

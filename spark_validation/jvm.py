@@ -72,8 +72,8 @@ def environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
 def _worker_python(folder: Path) -> Path:
     """Write a program that starts this Python with what this process imports.
 
-    Spark has its workers import PySpark from a zip, which Python compiles anew in each of the four processes
-    that a data source starts one after the other: a third of a second each.
+    Spark has its workers import PySpark from a zip, which Python compiles anew in each process that is not
+    forked from another: a third of a second each.
     """
     program = folder / "python"
     path = os.pathsep.join(filter(None, sys.path))

@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -232,15 +234,26 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
         logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
     assert not cluster_folder.exists()
 
-    assert from_document(json.loads(through_master.stdout)).topics == (local,)
+    assert rounded(from_document(json.loads(through_master.stdout)).topics[0]) == rounded(local)
     report = from_document(json.loads((tmp_path / "report.json").read_text()))
-    assert report.topics == (local,)
+    assert [rounded(found) for found in report.topics] == [rounded(local)]
     assert report.cluster_id == cluster_id
     # spark-submit passes its script's stderr on as stdout.
     assert "note: group.id in" in submitted.stdout
     assert "Running task" in "".join(logs.values()), "the executors' logs are there to be looked at"
     shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master.stderr]
     assert not [text for text in shown if secret in text]
+
+
+def rounded(found: Any) -> Any:
+    """A result without the last digits of its numbers: other reducers add them up in another order."""
+    if isinstance(found, float):
+        return float(f"{found:.12g}")
+    if isinstance(found, dict):
+        return {name: rounded(value) for name, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [rounded(value) for value in found]
+    return rounded(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
 
 
 def _submit(master: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

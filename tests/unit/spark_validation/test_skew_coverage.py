@@ -358,12 +358,12 @@ SPARSE = ("aborted", "compacted")
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
-    """What few windows meet is neither a hot partition nor a burst."""
+    """What few windows meet is neither a hot partition nor a burst, even before reading goes on."""
     topic = topic_of(name)
     whole, _ = analysed(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
     assert whole.diagnosis == "balanced"
     _, diagnoses = uneven_draws(name, draws)
-    assert diagnoses.count("balanced") >= draws - draws // 60
+    assert diagnoses.count("balanced") >= 0.97 * draws
 
 
 @cache

@@ -343,7 +343,7 @@ class CellCounts:
             self._limit = max(_COMPACT_ROWS, 2 * self.rows)
 
     def table(self) -> Any:
-        """The groups: an Arrow table with a row, where a cell's records came singly two, for key and cell."""
+        """Return the groups as an Arrow table; a key may have two rows of a cell: `of_cells` adds them."""
         import pyarrow as pa
 
         schema = _cells_schema()

@@ -203,7 +203,6 @@ _DOUBT_S = 3.0
 _ANSWER_S = 30.0
 
 _OPTIONS: Mapping[str, Any] = {
-    "group.id": "kafkaform-skew",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -306,13 +305,15 @@ class RangeReader:
         try:
             from confluent_kafka import Consumer
 
-            from spark_validation.kafka_client import connected
+            from spark_validation.kafka_client import GROUP_ID, connected
         except ImportError as error:
             raise SparkMissing(
                 f"Python on {socket.gethostname()} has no {error.name}",
                 hint="executors need confluent-kafka, numpy and pyarrow: see spark.pyspark.python",
             ) from None
-        consumer, problems = connected(Consumer, self._kafka, {**_OPTIONS, **fetching(ranges)})
+        consumer, problems = connected(
+            Consumer, self._kafka, {"group.id": GROUP_ID, **_OPTIONS, **fetching(ranges)}
+        )
         try:
             for of_round in rounds(ranges):
                 wanted = [found for found in of_round if found.topic not in self.failures]
@@ -499,10 +500,11 @@ class _Round:
                 self._go_on(place, found)
         elif place[0] is None:
             self._problems(error)
-        elif code != self._errors.GROUP_AUTHORIZATION_FAILED:
-            from spark_validation.kafka_client import reading_failed
+        else:
+            from spark_validation.kafka_client import HARMLESS, reading_failed
 
-            self._failed(place[0], reading_failed(error, place[0]))
+            if code not in HARMLESS:
+                self._failed(place[0], reading_failed(error, place[0]))
 
     def _is_cut(self, place: tuple[str, int], found: Range) -> bool:
         """Whether a log ends before a range does; a broker that leads it only now may not know its end."""

@@ -67,10 +67,7 @@ check: lint typecheck test ## Everything that CI checks
 bench: $(READY) ## Measure plan, apply, status, doctor, drift, import and skew on large clusters
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.apply
-	@$(BIN)/python -m benchmarks.status
-	@$(BIN)/python -m benchmarks.doctor
-	@$(BIN)/python -m benchmarks.drift
-	@$(BIN)/python -m benchmarks.imports
+	@$(BIN)/python -m benchmarks.commands
 	@$(BIN)/python -m benchmarks.skew
 
 mutants: $(READY) ## Mutate a hundred lines of core modules, list what no test notices

@@ -1,10 +1,11 @@
-"""Plan of 1,000, 5,000 and 10,000 topics against the raw admin calls, in one run: `make bench`.
+"""Plans against the raw admin calls and against other tools, on one cluster and in one run: `make bench`.
 
-Each topic has three partitions and one declared config, and a manifest file of its own; every tenth has
-drifted. The raw calls are confluent-kafka's list_topics and describe_configs of the same topics, in a
-process of their own like the plan, so that both pay for their imports and connections. The same plan is made
-over SASL_SSL, too, with PLAIN and with SCRAM-SHA-512. Rounds alternate between them, and the medians are
-compared: the machine's other work hits all of them.
+Each topic has three partitions, or as many as are asked for, and one declared config; every tenth has
+drifted. Each tool is given the same topics in files of its own: one for each topic, or one for all where that
+is how it is used; kafkaform both. kafkaform makes the plan over SASL_SSL, too, with PLAIN and with SCRAM.
+How to get the other tools is in peers.md; without them, the raw calls are what the plan is compared with.
+These are confluent-kafka's list_topics and describe_configs of the same topics. Everything is a process of
+its own, rounds alternate between them, and medians are compared: the machine's other work hits all of them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
-from benchmarks.scene import build, write_manifests
+from benchmarks.scene import DAY_MS, PARTITIONS, PREFIX, brokers, build, refs, write_config, write_manifests
 from benchmarks.table import tell
-from kafkaform.devcluster.cluster import DevCluster
-from tests.support.certificates import self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.rounds import Figures
+    from kafkaform.devcluster.cluster import DevCluster
 
 CALLS = """
 import sys
@@ -39,22 +40,21 @@ assert len(entries) == int(sys.argv[3]), len(entries)
 YARDSTICK = "import confluent_kafka.admin"
 """The same work everywhere, by which seconds of two machines can be compared."""
 
-HEADINGS = (
-    "topics",
-    "plan s",
-    "raw s",
-    "ratio",
-    "PLAIN s",
-    "ratio",
-    "SCRAM s",
-    "ratio",
-    "CPU s",
-    "raw CPU s",
-    "peak MB",
-    "raw MB",
-    "validate s",
-    "CPU s",
-)
+HEADINGS = ("topics", "", "seconds", "to raw calls", "to fastest peer", "CPU s", "peak MB", "ms a topic")
+
+
+class Topics(NamedTuple):
+    """What every tool makes a plan of.
+
+    Attributes:
+        address: Of the cluster's brokers.
+        count: How many topics.
+        partitions: How many each topic has.
+    """
+
+    address: str
+    count: int
+    partitions: int
 
 
 def main() -> int:
@@ -62,106 +62,111 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--topics", type=int, nargs="+", default=[1_000, 5_000, 10_000])
+    parser.add_argument("--topics", type=int, nargs="+", default=[1_000, 5_000, 20_000])
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of each topic")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--topicctl", type=Path, help="its program")
+    parser.add_argument("--kafka-gitops", type=Path, help="a folder of its jar and those that it needs")
     options = parser.parse_args()
     rows = []
     for count in options.topics:
-        with (
-            tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-            DevCluster.start(
-                Path(folder) / "kafka",
-                heap_mb=3072,
-                full_jit=True,
-                sasl_users={USER: PASSWORD},
-                properties=secured_listener(Path(folder)),
-                format_args=("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
-            ) as kafka,
-        ):
-            build(kafka.bootstrap_servers, count)
-            manifests = write_manifests(Path(folder) / "topics", count)
-            config = write_config(Path(folder), kafka)
-            rows.append(measure(kafka.bootstrap_servers, config, manifests, count, options.rounds))
+        with brokers(count * options.partitions) as (folder, kafka):
+            build(kafka, count, options.partitions)
+            topics = Topics(kafka.bootstrap_servers, count, options.partitions)
+            peers = {}
+            if options.topicctl is not None:
+                peers["topicctl check"] = _topicctl(options.topicctl, folder, topics)
+            if options.kafka_gitops is not None:
+                peers["kafka-gitops plan"] = _kafka_gitops(options.kafka_gitops, folder, topics)
+            calls = [*RAW, CALLS, kafka.bootstrap_servers, PREFIX, str(count)]
+            ways = {**_kafkaform(folder, kafka, topics), **peers, "raw calls": _process(calls)}
+            rows += _rows(count, compared(ways, options.rounds), peers)
     tell("plan", HEADINGS, *rows)
     print(f"kafkaform --help: {_median([*KAFKAFORM, '--help'], options.rounds):.3f} s")
     # What says how fast the machine is: seconds of another one are to be seen beside it.
-    print(f"import confluent_kafka.admin: {_median([*RAW, YARDSTICK], options.rounds):.3f} s")
+    print(f"{YARDSTICK}: {_median([*RAW, YARDSTICK], options.rounds):.3f} s")
     return 0
+
+
+def _rows(
+    count: int, taken: Mapping[str, Figures], peers: Mapping[str, object]
+) -> list[dict[str, float | str]]:
+    fastest = min((taken[name].seconds for name in peers), default=None)
+    return [
+        {
+            "topics": count,
+            "way": name,
+            "seconds": figures.seconds,
+            "raw_ratio": figures.seconds / taken["raw calls"].seconds,
+            "peer_ratio": figures.seconds / fastest if fastest else "",
+            "cpu": figures.cpu,
+            "peak": figures.peak,
+            "each": figures.seconds / count * 1_000,
+        }
+        for name, figures in taken.items()
+    ]
 
 
 def _median(command: Sequence[str], rounds: int) -> float:
     return statistics.median(timed(command).seconds for _ in range(rounds))
 
 
-USER, PASSWORD = "bench", "bench-password"
-MECHANISMS = {"plain": "PLAIN", "scram": "SCRAM-SHA-512"}
-"""SASL mechanisms by the names of the clusters in kafkaform.yaml that log in with them."""
+def _process(command: Sequence[str], expect: int = 0) -> Callable[[int], Figures]:
+    return lambda _: timed(command, expect)
 
 
-def secured_listener(folder: Path) -> dict[str, str]:
-    """Properties of a broker that takes logins by SASL over TLS, with a certificate made for it."""
-    self_signed(folder)
-    store = folder / "store.pem"
-    store.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+def _kafkaform(folder: Path, kafka: DevCluster, topics: Topics) -> dict[str, Callable[[int], Figures]]:
+    config = write_config(folder, kafka)
+    files = write_manifests(folder / "topics", topics.count, partitions=topics.partitions)
+    one = folder / "one"
+    one.mkdir()
+    (one / "topics.yaml").write_text("---\n".join(path.read_text() for path in sorted(files.iterdir())))
+
+    def plan(manifests: Path, cluster: str) -> Callable[[int], Figures]:
+        command = [*KAFKAFORM, "plan", str(manifests), "--config", str(config), "--cluster", cluster]
+        return _process([*command, "--format", "json", "--detailed-exitcode", "--no-strict"], expect=2)
+
     return {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
-        "listener.name.sasl.ssl.keystore.type": "PEM",
-        "listener.name.sasl.ssl.keystore.location": str(store),
-        "allow.everyone.if.no.acl.found": "true",
+        "plan": plan(files, "plaintext"),
+        "plan, one file": plan(one, "plaintext"),
+        "plan, SASL_SSL, PLAIN": plan(files, "plain"),
+        "plan, SASL_SSL, SCRAM": plan(files, "scram"),
+        "validate": _process([*KAFKAFORM, "validate", str(files)]),
     }
 
 
-def write_config(folder: Path, kafka: DevCluster) -> Path:
-    """A kafkaform.yaml with both listeners of the broker as clusters, so that both plans read the same."""
-    path = folder / "kafkaform.yaml"
-    path.write_text(
-        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n"
-        f"  plaintext:\n    client: {{bootstrap.servers: '{kafka.bootstrap_servers}'}}\n"
+def _topicctl(program: Path, folder: Path, topics: Topics) -> Callable[[int], Figures]:
+    place = folder / "topicctl"
+    (place / "topics").mkdir(parents=True)
+    about = "environment: local\n  region: local\n  description: of a benchmark\n"
+    (place / "cluster.yaml").write_text(
+        f"meta:\n  name: bench\n  {about}spec:\n  bootstrapAddrs: ['{topics.address}']\n"
+    )
+    for ref in refs(topics.count):
+        (place / "topics" / f"{ref.name}.yaml").write_text(
+            f"meta:\n  name: {ref.name}\n  cluster: bench\n  {about}"
+            f"spec:\n  partitions: {topics.partitions}\n  replicationFactor: 1\n"
+            f"  retentionMinutes: {DAY_MS // 60_000}\n  placement: {{strategy: any}}\n"
+        )
+    # It says with 1 that topics differ.
+    return _process([str(program), "check", "--no-spinner", str(place / "topics" / "*.yaml")], expect=1)
+
+
+def _kafka_gitops(jars: Path, folder: Path, topics: Topics) -> Callable[[int], Figures]:
+    state = folder / "state.yaml"
+    state.write_text(
+        "topics:\n"
         + "".join(
-            f"  {name}:\n    client:\n"
-            f"      bootstrap.servers: {kafka.sasl_bootstrap_servers}\n"
-            f"      security.protocol: SASL_SSL\n      sasl.mechanism: {mechanism}\n"
-            f"      sasl.username: {USER}\n      sasl.password: {PASSWORD}\n"
-            f"      ssl.ca.location: {folder / 'certificate.pem'}\n"
-            for name, mechanism in MECHANISMS.items()
+            f"  {ref.name}:\n    partitions: {topics.partitions}\n    replication: 1\n"
+            f"    configs:\n      retention.ms: {DAY_MS}\n"
+            for ref in refs(topics.count)
         )
     )
-    return path
-
-
-def measure(address: str, config: Path, manifests: Path, count: int, rounds: int) -> dict[str, float]:
-    """A row of the table."""
-    plan = [*KAFKAFORM, "plan", str(manifests), "--config", str(config)]
-    plan += ["--format", "json", "--detailed-exitcode", "--no-strict", "--cluster"]
-    calls = [*RAW, CALLS, address, "bench.", str(count)]
-    validate = [*KAFKAFORM, "validate", str(manifests)]
-    taken = compared(
-        {
-            "plan": lambda _: timed([*plan, "plaintext"], expect=2),
-            "plain": lambda _: timed([*plan, "plain"], expect=2),
-            "scram": lambda _: timed([*plan, "scram"], expect=2),
-            "raw": lambda _: timed(calls),
-            "validate": lambda _: timed(validate),
-        },
-        rounds,
-    )
-    plan_s, raw_s = taken["plan"].seconds, taken["raw"].seconds
-    return {
-        "topics": count,
-        "plan": plan_s,
-        "raw": raw_s,
-        "ratio": plan_s / raw_s,
-        "sasl_plain": taken["plain"].seconds,
-        "sasl_plain_ratio": taken["plain"].seconds / plan_s,
-        "sasl_scram": taken["scram"].seconds,
-        "sasl_scram_ratio": taken["scram"].seconds / plan_s,
-        "cpu": taken["plan"].cpu,
-        "raw_cpu": taken["raw"].cpu,
-        "peak": taken["plan"].peak,
-        "raw_peak": taken["raw"].peak,
-        "validate": taken["validate"].seconds,
-        "validate_cpu": taken["validate"].cpu,
-    }
+    properties = folder / "gitops.properties"
+    properties.write_text("")  # it needs such a file, but the environment's address, if only a default, wins
+    program = ["env", f"KAFKA_BOOTSTRAP_SERVERS={topics.address}", "java", "-cp", str(jars / "*")]
+    files = ["-c", str(properties), "-f", str(state)]
+    return _process([*program, "com.devshawn.kafka.gitops.MainCommand", *files, "--skip-acls", "plan"])
 
 
 if __name__ == "__main__":

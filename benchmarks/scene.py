@@ -1,34 +1,136 @@
-"""The cluster that most benchmarks look at, and the manifests of its topics."""
+"""The cluster that most benchmarks look at, and the manifests of its topics.
+
+It lies in memory where there is room (/dev/shm). A broker has one file open and two index files mapped for
+each partition that it holds, and a process may have only so many of both (`ulimit -Hn`, `vm.max_map_count`):
+as many brokers are started as that takes, with small index files.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import resource
+import sys
+import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, CreateTopic, batches
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
+from tests.support.certificates import self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.operations import Operation
-    from kafkaform.devcluster.cluster import DevCluster
 
 PREFIX = "bench."
 """What the names of all topics begin with."""
 PARTITIONS = 3
 DAY_MS = 86_400_000
 
-_SETTLED_S = 300.0
+IN_MEMORY = Path("/dev/shm")
+PROPERTIES = {
+    "log.index.size.max.bytes": "4096",
+    # A broker that is busy with thousands of new logs is not dead.
+    "broker.session.timeout.ms": "60000",
+}
+
+USER, PASSWORD = "bench", "bench-password"
+MECHANISMS = {"plain": "PLAIN", "scram": "SCRAM-SHA-512"}
+"""SASL mechanisms by the names of the clusters in kafkaform.yaml that log in with them."""
+
+_FILES = 1
+"""How many files a broker keeps open for a partition."""
+_MAPS = 2
+"""How many files it keeps mapped for one."""
+_SHARE = 0.85
+"""How much of what a process may have is for partitions; the rest is for the uneven and the broker itself."""
+_RESERVE_MB = 2_048
+"""How much memory is left to the rest of the machine."""
+_SETTLED_S = 600.0
 _PAUSE_S = 0.5
+
+
+@contextmanager
+def brokers(
+    partitions: int, properties: Mapping[str, str] | None = None
+) -> Iterator[tuple[Path, DevCluster]]:
+    """A folder, and a cluster in it that can hold so many partitions; both are gone at the end.
+
+    Its brokers compile as they do in production, and take logins by SASL over TLS on a second listener.
+    """
+    count, heap_mb = _fitting(partitions)
+    with tempfile.TemporaryDirectory(
+        prefix="kafkaform-bench-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None
+    ) as temporary:
+        folder = Path(temporary)
+        with DevCluster.start(
+            folder / "kafka",
+            brokers=count,
+            heap_mb=heap_mb,
+            full_jit=True,
+            sasl_users={USER: PASSWORD},
+            properties={**PROPERTIES, **_secured_listener(folder), **(properties or {})},
+            format_args=("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"),
+        ) as kafka:
+            yield folder, kafka
+
+
+def _fitting(partitions: int) -> tuple[int, int]:
+    """How many brokers it takes, and how large the heap of each is in MiB; exits where that is too much."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    maps = Path("/proc/sys/vm/max_map_count")
+    limits = [files / _FILES] if files != resource.RLIM_INFINITY else []
+    limits += [int(maps.read_text()) / _MAPS] if maps.exists() else []
+    count = math.ceil(partitions / (min(limits, default=math.inf) * _SHARE)) if limits else 1
+    # Measured: 50 KB of heap for a partition that a broker holds, and 4 KB for each that it knows of.
+    heap_mb = 1_024 + math.ceil(partitions / count * 0.05 + partitions * 0.004)
+    needed, available = count * (heap_mb + 256) + _RESERVE_MB, psutil.virtual_memory().available / 2**20
+    if needed > available:
+        sys.exit(f"bench: that takes {needed:,} MB of memory, and {available:,.0f} MB are free")
+    return count, heap_mb
+
+
+def _secured_listener(folder: Path) -> dict[str, str]:
+    """Properties of brokers that take logins by SASL over TLS, with a certificate made for them."""
+    self_signed(folder)
+    store = folder / "store.pem"
+    store.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
+        "listener.name.sasl.ssl.keystore.type": "PEM",
+        "listener.name.sasl.ssl.keystore.location": str(store),
+        "allow.everyone.if.no.acl.found": "true",
+    }
+
+
+def write_config(folder: Path, kafka: DevCluster) -> Path:
+    """A kafkaform.yaml with both listeners of the brokers as clusters, so that plans read the same."""
+    path = folder / "kafkaform.yaml"
+    path.write_text(
+        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n"
+        f"  plaintext:\n    client: {{bootstrap.servers: '{kafka.bootstrap_servers}'}}\n"
+        + "".join(
+            f"  {name}:\n    client:\n"
+            f"      bootstrap.servers: {kafka.sasl_bootstrap_servers}\n"
+            f"      security.protocol: SASL_SSL\n      sasl.mechanism: {mechanism}\n"
+            f"      sasl.username: {USER}\n      sasl.password: {PASSWORD}\n"
+            f"      ssl.ca.location: {folder / 'certificate.pem'}\n"
+            for name, mechanism in MECHANISMS.items()
+        )
+    )
+    return path
 
 
 def reached(address: str) -> closing[KafkaCluster]:
@@ -54,13 +156,25 @@ def _is_repeated(error: ClusterError) -> bool:
     return isinstance(error, RequestRejected) and error.code == "TOPIC_ALREADY_EXISTS"
 
 
-def build(address: str, count: int) -> None:
+def build(kafka: DevCluster, count: int, partitions: int = PARTITIONS) -> None:
     """Create the topics, and drift every tenth."""
-    with reached(address) as cluster:
-        carried_out(
-            cluster, [CreateTopic(ref, PARTITIONS, 1, {"retention.ms": str(DAY_MS)}) for ref in refs(count)]
-        )
+    configs = {"retention.ms": str(DAY_MS)}
+    made = 0
+    with reached(kafka.bootstrap_servers) as cluster:
+        for batch in batches(CreateTopic(ref, partitions, 1, configs) for ref in refs(count)):
+            carried_out(cluster, batch)
+            made += len(batch)
+            # One batch at a time: brokers that lag by several fall further behind the more they are asked.
+            await_logs(kafka, made * partitions)
         drift(cluster, refs(count))
+
+
+def await_logs(kafka: DevCluster, count: int) -> None:
+    """Wait until the brokers hold so many partitions; ends the benchmark where they never do."""
+    deadline = time.monotonic() + _SETTLED_S
+    while logs(kafka) != count:
+        assert time.monotonic() < deadline, "the brokers do not hold all partitions"
+        time.sleep(_PAUSE_S)
 
 
 def drift(cluster: KafkaCluster, topics: Sequence[ResourceRef]) -> None:
@@ -69,7 +183,7 @@ def drift(cluster: KafkaCluster, topics: Sequence[ResourceRef]) -> None:
     # A broker hears of what a controller has done with seconds of delay when it is that much.
     deadline = time.monotonic() + _SETTLED_S
     while not _settled(cluster, topics):
-        assert time.monotonic() < deadline, "the broker does not show all topics"
+        assert time.monotonic() < deadline, "the brokers do not show all topics"
         time.sleep(_PAUSE_S)
 
 

@@ -140,7 +140,7 @@ def _topicctl(program: Path, folder: Path, topics: Topics) -> Callable[[int], Fi
     (place / "topics").mkdir(parents=True)
     about = "environment: local\n  region: local\n  description: of a benchmark\n"
     (place / "cluster.yaml").write_text(
-        f"meta:\n  name: bench\n  {about}spec:\n  bootstrapAddrs: ['{topics.address}']\n"
+        f"meta:\n  name: bench\n  {about}spec:\n  bootstrapAddrs: {topics.address.split(',')}\n"
     )
     for ref in refs(topics.count):
         (place / "topics" / f"{ref.name}.yaml").write_text(

@@ -2,8 +2,6 @@
 
 The same plan and header always give the same bytes, and reading gives back an equal plan, except that the
 columns of locations are not kept.
-
-JSON text for people: laid out in lines, at the speed of Python's C encoder.
 """
 
 from __future__ import annotations
@@ -12,9 +10,9 @@ import hashlib
 import json
 import re
 from dataclasses import asdict
-from functools import cache
-from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
 
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core.errors import PlanFileError
@@ -47,7 +45,7 @@ from kafkaform.plan.summary import summarise
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -62,41 +60,20 @@ if TYPE_CHECKING:
     )
 
 
-_STEP = "  "
-_string: Callable[[str], str] = encode_basestring
+_ESCAPED = re.compile(r"[^\n -~]")
 
 
 def indented(value: object) -> str:
-    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives; the keys of mappings must be texts.
+    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, in a thirtieth of its time.
 
-    Python lays JSON out in Python code, entry by entry: 0.1 s for a plan with 5,000 findings. Here the C
-    encoder writes each collection that has only scalars, with the line break in its separator.
+    The keys of mappings must be texts, and a plan has no fractions.
     """
-    return _text(value, 0)
-
-
-def _text(value: object, depth: int) -> str:
-    if type(value) is str:
-        return _string(value)
-    if not isinstance(value, dict | list | tuple) or not value:
-        return _encoder(0)(value)
-    inner = depth + 1
-    gap = "\n" + _STEP * inner
-    start, end = "{}" if isinstance(value, dict) else "[]"
-    below = value.values() if isinstance(value, dict) else value
-    if not any(isinstance(one, dict | list | tuple) and one for one in below):
-        body = _encoder(inner)(value)[1:-1]
-    elif isinstance(value, dict):
-        body = f",{gap}".join([f"{_string(name)}: {_text(one, inner)}" for name, one in value.items()])
-    else:
-        body = f",{gap}".join([_text(one, inner) for one in value])
-    return f"{start}{gap}{body}\n{_STEP * depth}{end}"
-
-
-@cache
-def _encoder(depth: int) -> Callable[[object], str]:
-    """What writes a value; behind each entry of a collection follows a line as far in as `depth` says."""
-    return json.JSONEncoder(ensure_ascii=False, separators=(f",\n{_STEP * depth}", ": ")).encode
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except (
+        TypeError
+    ):  # half of a surrogate pair, as in the name of a file that is not UTF-8, or a huge integer
+        return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 FORMAT_VERSION = 1
@@ -219,7 +196,10 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def _written(document: _Json) -> str:
-    return re.sub(r"[^\n -~]", _escaped, indented(document)) + "\n"
+    text = indented(document)
+    # Python looks at each character for a pattern, and for these questions only at words of them.
+    plain = text.isascii() and "\x7f" not in text
+    return (text if plain else _ESCAPED.sub(_escaped, text)) + "\n"
 
 
 def _change(planned: PlannedChange) -> _Json:

@@ -11,7 +11,7 @@ from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.connection import settle
+from kafkaform.cluster.transport.brokers import settle
 from kafkaform.resources.topic import is_topic
 
 if TYPE_CHECKING:

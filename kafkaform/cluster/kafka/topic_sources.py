@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.wire.large_answers import TopicMetadata
 
 
-CHUNK = 2_000
+CHUNK = 500
 """The most topics that one request asks for: the answer stays far below a client's response limit."""
 
 

@@ -94,16 +94,6 @@ class locked_property(Generic[T]):  # noqa: N801 - used as a decorator, like fun
         return value
 
 
-def settle(future: Future[T], work: Callable[[], T]) -> bool:
-    """Keep what some work gives, or what it raises; returns whether it was done."""
-    try:
-        future.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-        future.set_exception(error)
-        return False
-    return True
-
-
 class Connection:
     """The clients of one cluster, connected on first use.
 

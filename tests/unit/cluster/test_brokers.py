@@ -491,6 +491,28 @@ def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
         cluster.close()
 
 
+@pytest.mark.parametrize("count", [1, 3, 4, 9])
+def test_many_readings_are_shared_out_and_come_back_in_their_order(count: int) -> None:
+    """A broker that is named and is not there leaves its share to the first, and costs nobody an answer."""
+    bodies = [f"{number}".encode() for number in range(count)]
+    with broker(lambda *_: b"") as gone:
+        pass
+    with (
+        broker(lambda _, body: b"second " + body) as second,
+        broker(
+            lambda key, body: metadata((1, first), (2, gone), (3, second)) if key == 3 else b"first " + body
+        ) as first,
+    ):
+        cluster = brokers(first)
+        answers = cluster.ask(ECHO, bodies)
+        assert [answer.split()[1] for answer in answers] == bodies
+        shares = {name: sum(answer.startswith(name) for answer in answers) for name in (b"first", b"second")}
+        assert shares[b"second"] == {1: 0, 3: 0, 4: 0, 9: 3}[count], "two requests are worth a connection"
+        cluster.ask(CHANGE, bodies)  # changes are asked for one after the other
+        assert sum(key == CHANGE.key for key, *_ in first.heard) == count
+        cluster.close()
+
+
 def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
     """Where ZooKeeper elects it."""
     tags = b"\x00"

@@ -128,4 +128,4 @@ def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_err
     connection = Counting()
     with pytest.raises(ClusterError, match="of 5,000 topics lacks 5,000 of them, such as t0"):
         WireReader(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
-    assert connection.sent == [3]
+    assert connection.sent == [10]

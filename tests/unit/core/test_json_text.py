@@ -1,4 +1,4 @@
-"""The layout of JSON text is Python's own."""
+"""The layout of JSON text is Python's own. A plan has no fractions: its reader refuses them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkaform.plan.plan_file import indented
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 VALUES = st.recursive(
     SCALARS,
     lambda below: st.lists(below) | st.dictionaries(st.text(), below) | st.lists(below).map(tuple),
@@ -20,6 +20,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @example({"a": [], "b": {}, "c": ()})
 @example([[], [[]], {"": {"": [1]}}])
+@example([2**64, -(2**63) - 1])
 @example({"line\n\x7f\x9b\ud800": "\u2028\n"})
 def test_it_is_laid_out_as_python_does(value: object) -> None:
     assert indented(value) == json.dumps(value, indent=2, ensure_ascii=False)

@@ -17,6 +17,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isinf
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
@@ -252,32 +253,52 @@ def _constructed(
     root: yaml.Node, file: str, verbatim: frozenset[str], *, checked: bool = False
 ) -> Document | None:
     """The document of a node; None where it may hold what a manifest must not, unless that was checked."""
-    marks: list[int] = []
+    construction = _Construction(verbatim, checked)
+    try:
+        data = construction.value(root, False, 1)
+    except _Hazard:
+        return None
+    return Document(file, data, array("I", construction.marks))
 
-    def construct(node: yaml.Node, keep: bool, depth: int) -> Data:
+
+class _Construction:
+    """The values of one document, and the marks of all of them.
+
+    Args:
+        verbatim: Keys below which scalars keep their source text.
+        checked: Whether the document holds nothing that a manifest must not.
+    """
+
+    __slots__ = ("_checked", "_verbatim", "marks")
+
+    def __init__(self, verbatim: frozenset[str], checked: bool) -> None:
+        self._verbatim = verbatim
+        self._checked = checked
+        self.marks: list[int] = []
+
+    def value(self, node: yaml.Node, keep: bool, depth: int) -> Data:
+        """The value of a node; raises _Hazard for what a manifest must not hold, unless that was checked."""
         mark = node.start_mark
-        marks.extend((mark.line + 1, mark.column + 1))
-        if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
+        self.marks += mark.line + 1, mark.column + 1
+        if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
             raise _Hazard
         if isinstance(node, yaml.ScalarNode):
             return _scalar(node, keep=keep)
+        below = depth + 1
         if isinstance(node, yaml.SequenceNode):
-            return [construct(child, keep, depth + 1) for child in node.value]
+            return [self.value(child, keep, below) for child in node.value]
         data: dict[str, Data] = {}
         for key, value in node.value:
             name = key.value
-            if not checked and (key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data):
+            if not self._checked and (
+                key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data
+            ):
                 raise _Hazard
             mark = key.start_mark
-            marks.extend((mark.line + 1, mark.column + 1))
-            data[name] = construct(value, keep or name in verbatim, depth + 1)
+            self.marks += mark.line + 1, mark.column + 1
+            # The same few keys are in all manifests: each is kept once.
+            data[intern(name)] = self.value(value, keep or name in self._verbatim, below)
         return data
-
-    try:
-        data = construct(root, False, 1)
-    except _Hazard:
-        return None
-    return Document(file, data, array("I", marks))
 
 
 def _scalar(node: yaml.ScalarNode, *, keep: bool) -> str | int | float | bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
@@ -10,6 +11,7 @@ from kafkaform.core.units import format_duration, format_size, rounded_down, rou
 from kafkaform.core.wording import setting
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
+    KEPT,
     RETENTION_CHECK_MS,
     Value,
     declared,
@@ -120,7 +122,14 @@ def _within_segment(topic: Desired, name: str, context: RuleContext) -> Finding 
     )
     if retention is None or segment is None or not (retention.declared or segment.declared):
         return None
-    least, whole = retention.number, segment.number
+    found = _reached_late(retention, segment)
+    return None if found is None else Finding(topic, *found[:2], path=found[2])
+
+
+@lru_cache(maxsize=KEPT)
+def _reached_late(retention: Value, segment: Value) -> tuple[str, str, str] | None:
+    """Message, suggestion and path, if records are kept for longer than retention says."""
+    name, least, whole = retention.name, retention.number, segment.number
     if least is None or whole is None or not 0 <= least < whole:
         return None
     if name == _TIME and least < RETENTION_CHECK_MS:
@@ -131,11 +140,10 @@ def _within_segment(topic: Desired, name: str, context: RuleContext) -> Finding 
         effect = "records stay until a segment is full"
     else:
         effect = f"records stay for up to {rounded_duration(least + whole)}"
-    return Finding(
-        topic,
+    return (
         f"{name} is {retention.shown}, {segment.name} is {segment.shown}: {effect}",
         _smaller_segments(retention, segment, least),
-        path=CONFIG_PREFIX + (segment.name if segment.declared else name),
+        CONFIG_PREFIX + (segment.name if segment.declared else name),
     )
 
 

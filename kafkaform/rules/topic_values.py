@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RETENTION_CHECK_MS = 300_000
 """How often brokers look for records that are past retention (log.retention.check.interval.ms)."""
 
-_KEPT = 4_096
+KEPT = 4_096
 """How many values are kept: thousands of topics have few different ones, and every rule asks anew."""
 
 
@@ -145,12 +145,12 @@ def _kafka_defaults() -> Mapping[str, str | None]:
     return kafka_configs.cluster_defaults({})
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def _listed(text: str) -> frozenset[str]:
     return frozenset(text.split(",")) - {""}
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def _value(name: str, value: FieldValue, origin: ValueSource) -> Value:
     key = kafka_configs.topic_configs().get(name)
     return Value(name, kafka_configs.observed(key, str(value)), origin)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.core.model import Location
@@ -32,8 +33,11 @@ class FieldPlaces:
 
     def __call__(self, path: str) -> Location:
         """The place of a field, or of the nearest thing around it."""
-        steps = self.keys(path)
-        return self.document.locate(steps or ["metadata", "name"], key=steps is not None)
+        for steps in self._candidates(path):
+            place = self.document.find(steps)
+            if place is not None:
+                return place
+        return self.document.locate(("metadata", "name"))
 
     def keys(self, path: str) -> tuple[str, ...] | None:
         """The keys that lead to a field in the manifest; None where the manifest does not set it."""
@@ -43,21 +47,28 @@ class FieldPlaces:
         """Where these keys lead to, or where the nearest that is there does."""
         return self.document.locate(keys, key=True)
 
-    def _candidates(self, path: str) -> Iterator[tuple[str, ...]]:
-        if not path:
-            return
-        if path.startswith("metadata."):
-            yield ("metadata", *_steps(path.removeprefix("metadata.")))
-            return
-        bases: list[tuple[str, ...]] = [("spec",)]
-        if self.environment is not None:
-            bases.insert(0, ("spec", "overrides", self.environment))
-        for base in bases:
-            yield (*base, *_steps(path))
-            if (shorthand := self.shorthands.get(path)) is not None:
-                yield (*base, shorthand.section, shorthand.field)
-                if shorthand.is_main:
-                    yield (*base, shorthand.section)
+    def _candidates(self, path: str) -> tuple[tuple[str, ...], ...]:
+        return _candidates(path, self.shorthands.get(path), self.environment)
+
+
+@cache  # a rule asks for the same few paths in each of thousands of manifests
+def _candidates(
+    path: str, shorthand: Shorthand | None, environment: str | None
+) -> tuple[tuple[str, ...], ...]:
+    """The keys that may lead to a field, those that count first."""
+    if not path:
+        return ()
+    if path.startswith("metadata."):
+        return (("metadata", *_steps(path.removeprefix("metadata."))),)
+    bases = [("spec",)] if environment is None else [("spec", "overrides", environment), ("spec",)]
+    candidates = []
+    for base in bases:
+        candidates.append((*base, *_steps(path)))
+        if shorthand is not None:
+            candidates.append((*base, shorthand.section, shorthand.field))
+            if shorthand.is_main:
+                candidates.append((*base, shorthand.section))
+    return tuple(candidates)
 
 
 def _steps(path: str) -> list[str]:

@@ -17,7 +17,8 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isinf
-from typing import TYPE_CHECKING, Any, TypeAlias
+from sys import intern
+from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 
@@ -47,6 +48,8 @@ MAX_BYTES = 5 * 1024 * 1024
 MAX_DIGITS = 400
 """The most characters of an integer; Python reads long ones in quadratic time, and refuses very long ones."""
 
+_SMALL = 200
+"""The values of a document in which nothing is looked up by an index."""
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -80,25 +83,18 @@ class Document:
 
     def locate(self, path: Path = (), *, key: bool = False) -> Location:
         """The place of the value at a path, or of its key; of the nearest ancestor where it is missing."""
-        data, at, place = self.data, 0, 0
-        for step in path:
-            below = self._below(data, at, step)
-            if below is None:
-                break
-            data, at = below
-            place = at - 1 if key and isinstance(step, str) else at
-        return self._place(place)
+        found, at = self._reached(path)
+        return self._place(at - 1 if key and found and isinstance(path[found - 1], str) else at)
+
+    def find(self, path: Path) -> Location | None:
+        """The place of the last key of a path; None where there is no value at it."""
+        found, at = self._reached(path)
+        return self._place(at - 1) if found == len(path) else None
 
     def has(self, path: Path) -> bool:
         """Whether there is a value at a path."""
-        data: Any = self.data
-        for step in path:
-            named = isinstance(data, dict) and step in data
-            numbered = isinstance(data, list) and isinstance(step, int) and step < len(data)
-            if not (named or numbered):
-                return False
-            data = data[step]
-        return True
+        found, _ = self._reached(path)
+        return found == len(path)
 
     def texts(self) -> Iterator[tuple[Location, str]]:
         """Every text of the document, keys too, with its place."""
@@ -114,21 +110,32 @@ class Document:
 
         return report
 
+    def _reached(self, path: Path) -> tuple[int, int]:
+        """How many steps of a path lead somewhere, and the number of the value there."""
+        data, at = self.data, 0
+        for found, step in enumerate(path):
+            below = self._below(data, at, step)
+            if below is None:
+                return found, at
+            data, at = below
+        return len(path), at
+
     def _below(self, data: Data, at: int, step: str | int) -> tuple[Data, int] | None:
         """The value of a key or an index in a collection, and its number among all that has a place.
 
-        From the second question on, an index is kept: a collection with many problems is asked for each.
+        Of large documents an index is kept from the second question on: a collection with many problems is
+        asked for each. Small ones are many, and each is asked a question or two.
 
         Args:
             data: The collection, or a scalar, which has nothing below it.
             at: Its own number.
             step: The key or the index.
         """
+        if self.size <= _SMALL:
+            return _looked_up(data, at, step)
         if at not in self._indexes:
             self._indexes[at] = None
-            return next(
-                ((value, number) for name, value, number in _numbered(data, at) if name == step), None
-            )
+            return _looked_up(data, at, step)
         index = self._indexes[at]
         if index is None:
             index = {name: (value, number) for name, value, number in _numbered(data, at)}
@@ -137,6 +144,19 @@ class Document:
 
     def _place(self, at: int) -> Location:
         return Location(self.file, self.marks[2 * at], self.marks[2 * at + 1])
+
+
+def _looked_up(data: Data, at: int, step: str | int) -> tuple[Data, int] | None:
+    """The value of a key or an index in a collection, and its number; see `_numbered`."""
+    if isinstance(data, dict):
+        if step not in data:
+            return None
+        number = at + 2
+        for name, value in data.items():
+            if name == step:
+                return value, number
+            number += 1 + _extent(value) if isinstance(value, dict | list) else 2
+    return next(((value, number) for name, value, number in _numbered(data, at) if name == step), None)
 
 
 def _numbered(data: Data, at: int) -> Iterator[tuple[str | int, Data, int]]:
@@ -252,32 +272,52 @@ def _constructed(
     root: yaml.Node, file: str, verbatim: frozenset[str], *, checked: bool = False
 ) -> Document | None:
     """The document of a node; None where it may hold what a manifest must not, unless that was checked."""
-    marks: list[int] = []
+    construction = _Construction(verbatim, checked)
+    try:
+        data = construction.value(root, False, 1)
+    except _Hazard:
+        return None
+    return Document(file, data, array("I", construction.marks))
 
-    def construct(node: yaml.Node, keep: bool, depth: int) -> Data:
+
+class _Construction:
+    """The values of one document, and the marks of all of them.
+
+    Args:
+        verbatim: Keys below which scalars keep their source text.
+        checked: Whether the document holds nothing that a manifest must not.
+    """
+
+    __slots__ = ("_checked", "_verbatim", "marks")
+
+    def __init__(self, verbatim: frozenset[str], checked: bool) -> None:
+        self._verbatim = verbatim
+        self._checked = checked
+        self.marks: list[int] = []
+
+    def value(self, node: yaml.Node, keep: bool, depth: int) -> Data:
+        """The value of a node; raises _Hazard for what a manifest must not hold, unless that was checked."""
         mark = node.start_mark
-        marks.extend((mark.line + 1, mark.column + 1))
-        if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
+        self.marks += mark.line + 1, mark.column + 1
+        if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
             raise _Hazard
         if isinstance(node, yaml.ScalarNode):
             return _scalar(node, keep=keep)
+        below = depth + 1
         if isinstance(node, yaml.SequenceNode):
-            return [construct(child, keep, depth + 1) for child in node.value]
+            return [self.value(child, keep, below) for child in node.value]
         data: dict[str, Data] = {}
         for key, value in node.value:
             name = key.value
-            if not checked and (key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data):
+            if not self._checked and (
+                key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data
+            ):
                 raise _Hazard
             mark = key.start_mark
-            marks.extend((mark.line + 1, mark.column + 1))
-            data[name] = construct(value, keep or name in verbatim, depth + 1)
+            self.marks += mark.line + 1, mark.column + 1
+            # The same few keys are in all manifests: each is kept once.
+            data[intern(name)] = self.value(value, keep or name in self._verbatim, below)
         return data
-
-    try:
-        data = construct(root, False, 1)
-    except _Hazard:
-        return None
-    return Document(file, data, array("I", marks))
 
 
 def _scalar(node: yaml.ScalarNode, *, keep: bool) -> str | int | float | bool | None:

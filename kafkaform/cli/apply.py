@@ -158,14 +158,17 @@ class _ApplyRequest:
         trust: Which saved or reviewed plans are believed.
         saved: The file of the plan that is applied as it is; None: manifests are planned now.
         file: The plan that was read from a file: the saved one, or a reviewed one to compare with.
-        digest: Its digest.
     """
 
     scope: Scope
     trust: Trust
     saved: Path | None
     file: tuple[Plan, PlanHeader] | None
-    digest: str | None
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the plan that was read from a file."""
+        return self.file[1].digest if self.file is not None else None
 
     @property
     def purpose(self) -> str:
@@ -218,8 +221,7 @@ def _asked(
     grants = tuple(map(Grant.parse, allow))
     path = saved or trust.reviewed
     file = read_plan_file(path) if path is not None else None
-    digest = digest_of_plan(*file) if file is not None else None
-    return _ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file, digest)
+    return _ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file)
 
 
 def _verified_session(request: _ApplyRequest, where: Where, moving: Moving) -> Session:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_signature import Purpose
     from kafkaform.report.findings import Workspace
+    from kafkaform.report.page import Page
 
 RENDERERS: Mapping[str, Mapping[str, str]] = {
     "plan": {
@@ -137,11 +138,13 @@ plan_format_option = format_option(
 )
 
 
-def render(report: str, output_format: str, content: object, **options: object) -> Text | str:
+def render(report: str, output_format: str, content: object, **options: object) -> Text | Page | str:
     """Render a report, with those of the options that the renderer of the format takes."""
     renderer = resolve_name(RENDERERS[report][output_format])
     taken = signature(renderer).parameters
-    rendered: Text | str = renderer(content, **{name: options[name] for name in options if name in taken})
+    rendered: Text | Page | str = renderer(
+        content, **{name: options[name] for name in options if name in taken}
+    )
     return rendered
 
 
@@ -268,7 +271,7 @@ def failure_as_metrics(report: str, output_format: str, name: str, out: Path | N
         raise
 
 
-def print_text(text: Text, *, err: bool = False) -> None:
+def print_text(text: Text | Page, *, err: bool = False) -> None:
     """Print styled text; without escape codes where the reader cannot or will not have them."""
     stream = sys.stderr if err else sys.stdout
     system = colours(stream)
@@ -277,6 +280,7 @@ def print_text(text: Text, *, err: bool = False) -> None:
         click.echo(text.plain, file=stream)
         return
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(
         stderr=err,
@@ -287,7 +291,7 @@ def print_text(text: Text, *, err: bool = False) -> None:
         emoji=False,
         soft_wrap=True,
     )
-    console.print(text)
+    console.print(text if isinstance(text, Text) else text.text)
 
 
 def tell(text: str) -> None:

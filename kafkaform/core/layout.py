@@ -73,8 +73,9 @@ def format_assignment(assignment: Assignment) -> str:
     return ",".join(":".join(map(str, replicas)) for replicas in assignment)
 
 
+@lru_cache(16_384)
 def parse_assignment(text: str) -> Assignment:
-    """Read an assignment as `format_assignment` writes it.
+    """Read an assignment as `format_assignment` writes it; each stage of an apply reads the same ones again.
 
     Raises:
         ValueError: It is not one.

@@ -180,6 +180,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
         signed_for=SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
         configuration=(document["configuration"] or NO_CONFIG_FILE) if "configuration" in document else None,
         servers=document["cluster"].get("bootstrap_servers"),
+        digest=document["digest"],
     )
 
 

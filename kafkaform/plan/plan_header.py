@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ class PlanHeader:
         signed_for: What it is signed for, or is to be; None where nobody signs it, or did not say what for.
         configuration: The path of the configuration file, or NO_CONFIG_FILE; None where it does not say.
         servers: The addresses of brokers that were used; None where it does not say.
+        digest: The digest of the plan's content, once its file was found to match it; None of a new plan.
     """
 
     tool_version: str
@@ -46,6 +47,7 @@ class PlanHeader:
     signed_for: SignedFor | None = None
     configuration: str | None = None
     servers: str | None = None
+    digest: str | None = field(default=None, compare=False)
 
 
 def provenance(header: PlanHeader | None) -> dict[str, str]:

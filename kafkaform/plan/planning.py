@@ -204,7 +204,7 @@ def judged_again(
     kept = [found for found in plan.diagnostics if found.code != TOGETHER]
     notes = dict.fromkeys((*kept, *facts.diagnostics, *together(reviewed.open, facts)))
     again = replace(with_verdicts(plan, reviewed.gated), diagnostics=tuple(notes))
-    return again, Grounds(facts, reviewed.policy, intents)
+    return again, Grounds(facts, reviewed.policy, intents, observation)
 
 
 def _at_stake(plan: Plan) -> frozenset[ResourceRef]:

@@ -51,11 +51,22 @@ class Grounds:
         facts: What is known of the cluster.
         policy: What is allowed; its `allow` are the consents that are given now.
         intents: What manifests say of resources, where any are at hand; else the plan's word holds.
+        judged: The reading of the cluster that the plan was judged by; None if it was not judged yet.
     """
 
     facts: Facts
     policy: Policy
     intents: Mapping[ResourceRef, Intent]
+    judged: Observation | None = None
+
+    def hold(self, plan: Plan, observation: Observation) -> bool:
+        """Whether a reading shows of a plan's resources what it was judged by: the verdicts stand then."""
+        judged = self.judged
+        return judged is not None and all(
+            judged.resources.get(ref) == observation.resources.get(ref)
+            and judged.invisible.get(ref) == observation.invisible.get(ref)
+            for ref in (planned.ref for planned in plan.changes if planned.status is not Status.REFUSED)
+        )
 
 
 def rejudged(plan: Plan, observation: Observation, grounds: Grounds) -> Plan:
@@ -70,6 +81,8 @@ def rejudged(plan: Plan, observation: Observation, grounds: Grounds) -> Plan:
         observation: A reading of the cluster that covers its resources with all of their configs.
         grounds: What else it is judged by.
     """
+    if grounds.hold(plan, observation):
+        return plan
     proposals = judge_left(left_of(plan, observation, grounds.intents), observation, grounds.facts)
     return with_verdicts(plan, gate(proposals, observation, grounds.facts, grounds.policy))
 

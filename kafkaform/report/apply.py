@@ -18,8 +18,6 @@ from kafkaform.resources.values import action_of, label, single
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rich.text import Text
-
     from kafkaform.core.apply_result import ApplyReport, ResourceResult
     from kafkaform.core.operations import Operation
     from kafkaform.report.page import Part
@@ -57,7 +55,7 @@ _NEXT = {
 _NO_CONSENTS = ConsentLedger(Plan(cluster_id=""))
 
 
-def render_apply(report: ApplyReport, *, width: int | None = None) -> Text:
+def render_apply(report: ApplyReport, *, width: int | None = None) -> Page:
     """Word what became of each resource; then a summary, and what to do next.
 
     Args:
@@ -77,7 +75,7 @@ def render_apply(report: ApplyReport, *, width: int | None = None) -> Text:
     page.note("", _summary(report), "bold" if report.complete else "bold red", indent=0)
     for step in _next_steps(report):
         page.note("next: ", step, indent=2)
-    return page.text
+    return page
 
 
 def apply_to_json(report: ApplyReport) -> str:

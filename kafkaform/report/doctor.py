@@ -20,8 +20,6 @@ from kafkaform.report.truncation import Block, fit_all, left_out_others
 from kafkaform.rules.health import offline, under_min_isr, under_replicated
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from kafkaform.inspect.health_check import HealthReport, UncheckedRule
 
 _VERDICTS = {
@@ -63,7 +61,7 @@ def headline(report: HealthReport, name: str) -> str:
 
 def render_health(
     report: HealthReport, name: str, *, verbose: bool = False, width: int | None = None
-) -> Text:
+) -> Page:
     """Word a health report.
 
     Args:
@@ -88,7 +86,7 @@ def render_health(
         else:
             page.line((f"not checked {rule.code}", style), indent=2)
             page.note("", what, indent=FIELD_INDENT)
-    return page.text
+    return page
 
 
 def health_to_json(report: HealthReport, name: str) -> str:

@@ -26,8 +26,6 @@ from kafkaform.resources.values import label
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.text import Text
-
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
@@ -44,7 +42,7 @@ _WIDEST_NAME = 36
 
 def render_drift(
     drift: Drift, header: PlanHeader, reach: Reach, *, verbose: bool = False, width: int | None = None
-) -> Text:
+) -> Page:
     """Word drift; the verdict comes last, where a terminal shows it.
 
     Args:
@@ -67,7 +65,7 @@ def render_drift(
     if page.has_body:
         page.line()
     page.line((summary_sentence(drift), _STYLES[drift.verdict]))
-    return page.text
+    return page
 
 
 def _headline(page: Page, drift: Drift, header: PlanHeader) -> None:

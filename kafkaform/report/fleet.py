@@ -42,7 +42,7 @@ def render_fleet(members: Sequence[Member], *, verbose: bool = False, width: int
         text.append("\n\n")
         match member:
             case Made(plan=plan, header=header):
-                text.append_text(render_plan(plan, header, verbose=verbose, width=width))
+                text.append_text(render_plan(plan, header, verbose=verbose, width=width).text)
             case Failed():
                 text.append_text(_failure(member))
     text.append("\n\n")

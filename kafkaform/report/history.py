@@ -15,8 +15,6 @@ from kafkaform.resources.values import Transition, described, label, set_first, 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rich.text import Text
-
     from kafkaform.audit.entries import AuditEntry, AuditRecord, RecordedField
 
 FORMAT_VERSION = 1
@@ -38,7 +36,7 @@ _NAME = 280
 
 def render_history(
     entries: Sequence[AuditEntry], earlier: int, *, verbose: bool = True, width: int | None = None
-) -> Text:
+) -> Page:
     """Word changes apply by apply, in the order in which they are given.
 
     Args:
@@ -65,7 +63,7 @@ def render_history(
     if entries and not verbose:
         some = f"{command('history', str(entries[0].ref))} or {command('history', entries[0].run)}"
         page.note("", f"every field: {some}, or --verbose for all", "dim", indent=0)
-    return page.text
+    return page
 
 
 def history_to_json(entries: Sequence[AuditEntry], log: AuditRecord) -> str:

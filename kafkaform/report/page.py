@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.cells import cell_len
-from rich.text import Text
 
 from kafkaform.core.printable import plain_quotes, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from rich.text import Text
 
 
 Part: TypeAlias = str | tuple[str, str]
@@ -55,8 +56,15 @@ class Page:
         return not self._pieces
 
     @property
+    def plain(self) -> str:
+        """The lines so far, without styles."""
+        return "".join([text for text, _ in self._pieces])
+
+    @property
     def text(self) -> Text:
-        """The lines so far."""
+        """The lines so far, styled; who needs no styles takes `plain`, for which rich is not imported."""
+        from rich.text import Text
+
         # All at once: a rich text takes three times as long to grow piece by piece.
         return Text().append_tokens(self._pieces)
 
@@ -69,9 +77,12 @@ class Page:
             if text:
                 self._pieces.append((printable(text), style or None))
 
-    def fits(self, text: str) -> bool:
-        """Whether a line of this text is not broken by the terminal."""
-        return self._width is None or cell_len(text) <= self._width
+    def fits(self, *parts: Part, indent: int = 0) -> bool:
+        """Whether a line of these parts is not broken by the terminal."""
+        if self._width is None:
+            return True
+        text = "".join(part if isinstance(part, str) else part[0] for part in parts)
+        return indent + cell_len(text) <= self._width
 
     def note(self, lead: str, prose: str, style: str = "", *, indent: int = NOTE_INDENT) -> None:
         """Add a paragraph under a hanging lead."""
@@ -83,7 +94,7 @@ class Page:
 
     def verbatim(self, lead: str, text: str, *, indent: int = FIELD_INDENT) -> None:
         """Add what is to be copied: never wrapped; on a line of its own where the lead leaves no room."""
-        if self.fits(" " * indent + lead + text):
+        if self.fits(lead, text, indent=indent):
             self.line((lead, "dim"), text, indent=indent)
         else:
             self.line((lead.rstrip(), "dim"), indent=indent)
@@ -136,6 +147,8 @@ def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = No
         width: The characters of a line; None where no terminal reads it: then nothing is folded. What is too
             wide even when folded is left to the terminal.
     """
+    from rich.text import Text
+
     header = [Cell(column.header, "bold") for column in columns]
     cells = [[_cell(cell) for cell in row] for row in rows]
     lines = [header, *cells]

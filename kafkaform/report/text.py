@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.text import Text
 
 from kafkaform.core.model import (
     ChangeOrigin,
@@ -55,7 +54,7 @@ RISK_STYLES = {Risk.DISRUPTIVE: "yellow", Risk.DESTRUCTIVE: "red", Risk.IMPOSSIB
 
 def render_plan(
     plan: Plan, header: PlanHeader | None = None, *, verbose: bool = False, width: int | None = None
-) -> Text:
+) -> Page:
     """Word a whole plan; what is held back comes last, where a terminal shows it.
 
     Args:
@@ -82,15 +81,15 @@ def render_plan(
     s = summarise(plan)
     style = "bold red" if s.refused else "bold yellow" if s.needs_consent or s.unknown else "bold"
     page.line((summary_sentence(plan), style))
-    return page.text
+    return page
 
 
-def render_provenance(header: PlanHeader) -> Text:
+def render_provenance(header: PlanHeader) -> Page:
     """One line on when, by what and from which commit a saved plan was made."""
     commit = f", commit {short_commit(header.commit)}" if header.commit else ""
     time = header.created_at[:16].replace("T", " ")
     made = f"Plan saved {time} UTC by kafkaform {header.tool_version}{commit}."
-    return Text(clipped(made, 400), style="dim")
+    return _dimmed(clipped(made, 400))
 
 
 def _headline(page: Page, plan: Plan, header: PlanHeader | None) -> None:
@@ -119,7 +118,7 @@ def _change(page: Page, planned: PlannedChange, ledger: ConsentLedger, column: i
     ]
     source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
     gaps = " " * max(2, column - cell_len(title) - 4), "  "
-    gap = next((gap for gap in gaps if page.fits(f"    {title}{gap}{source}")), None)
+    gap = next((gap for gap in gaps if page.fits(title, gap, source, indent=4)), None)
     beside = gap is not None
     if source and beside:
         parts.append((f"{gap}{source}", "dim"))
@@ -183,18 +182,17 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
     rows = [(field, label(field.path), worded(planned.change, field)) for field in fields_of(planned.change)]
     if not verbose and isinstance(planned.change, Create):
         rows = [(field, name, _abridged(shown)) for field, name, shown in rows]
-    widths = [cell_len(str(shown)) for _, _, shown in rows]
     names = min(36, max((cell_len(name) for _, name, _ in rows), default=0))
-    values = min(48, max(widths, default=0))
-    for (field, name, shown), width in zip(rows, widths, strict=True):
+    values = min(48, max((cell_len(str(shown)) for _, _, shown in rows), default=0))
+    for field, name, shown in rows:
         parts: list[Part] = [name.ljust(max(names, 20)), "  ", *_styled(shown)]
         tags = _tags(field)
-        gaps = [" " * max(3, values - width + 3), "   "] if tags else [""]
-        beside = next((gap for gap in gaps if _fits(page, [*parts, gap, *tags])), None)
+        gaps = [" " * max(3, values - cell_len(str(shown)) + 3), "   "] if tags else [""]
+        beside = next((gap for gap in gaps if page.fits(*parts, gap, *tags, indent=FIELD_INDENT)), None)
         if beside is not None:
             page.line(*parts, beside, *tags, indent=FIELD_INDENT)
         else:  # the terminal would break it within a word
-            if _fits(page, parts):
+            if page.fits(*parts, indent=FIELD_INDENT):
                 page.line(*parts, indent=FIELD_INDENT)
             else:
                 page.line(name, indent=FIELD_INDENT)
@@ -207,13 +205,6 @@ def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
         if verbose:
             for told in shown.each:
                 page.note("", told)
-
-
-def _fits(page: Page, parts: Iterable[Part]) -> bool:
-    """Whether these parts of a field's line fit into the page."""
-    return page.fits(
-        " " * FIELD_INDENT + "".join(part if isinstance(part, str) else part[0] for part in parts)
-    )
 
 
 def _abridged(shown: Transition) -> Transition:
@@ -268,15 +259,21 @@ def _undeclared(page: Page, plan: Plan, *, verbose: bool) -> None:
     notes.rest(page, len(rows) - len(shown))
 
 
-def render_signature(made: PlanHeader, *, verified: bool) -> Text:
+def render_signature(made: PlanHeader, *, verified: bool) -> Page:
     """One line on who signed a saved plan, what for, and whether anybody looked."""
     if made.signature is None:
-        return Text("Not signed.", style="dim")
+        return _dimmed("Not signed.")
     purpose = "no stated purpose" if made.signed_for is None else made.signed_for.purpose
     ref = made.signed_for.ref if made.signed_for is not None else None
     told = (
         f"signed for {purpose}{f' (of {clipped(ref, 200)})' if ref else ''} with the key {made.signature.key}"
     )
     if verified:
-        return Text(f"{told[0].upper()}{told[1:]}, and not changed since.", style="dim")
-    return Text(f"Claims to be {told}; not verified.", style="dim")
+        return _dimmed(f"{told[0].upper()}{told[1:]}, and not changed since.")
+    return _dimmed(f"Claims to be {told}; not verified.")
+
+
+def _dimmed(line: str) -> Page:
+    page = Page(None)
+    page.line((line, "dim"))
+    return page

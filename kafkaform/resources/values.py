@@ -71,21 +71,22 @@ class Transition:
     @property
     def sides(self) -> tuple[Worded, ...]:
         """Before and after, as far as there are."""
-        return tuple(side for side in (self.before, self.after) if side is not None)
+        return tuple([side for side in (self.before, self.after) if side is not None])
 
     @property
     def short(self) -> str:
         """Without raw values: `7d → 30d`."""
-        return self.told or " → ".join(side.short for side in self.sides)
+        return self.told or " → ".join([side.short for side in self.sides])
 
     @property
     def raw(self) -> str | None:
         """The raw values, `604800000 → 2592000000`; None if people read them anyway."""
-        if self.told or any(side.has_raw and side.human != side.raw for side in self.sides):
+        if self.told:
             return None
-        if all(side.human == side.raw for side in self.sides):
+        converted = [side for side in self.sides if side.human != side.raw]
+        if not converted or any(side.has_raw for side in converted):
             return None
-        return " → ".join(side.raw for side in self.sides)
+        return " → ".join([side.raw for side in self.sides])
 
     def __str__(self) -> str:
         raw = self.raw

@@ -189,12 +189,15 @@ def placed(text: str) -> tuple[str, tuple[str, ...]]:
 def moved(before: str, after: str) -> tuple[str, tuple[str, ...]]:
     """What happens to replicas, as a whole and partition by partition."""
     old, new = parse_assignment(before), parse_assignment(after)
-    alike: dict[tuple[str, str], list[int]] = {}
-    for number, replicas in enumerate(new):
-        there = format_assignment(old[number : number + 1]) or "new"
-        if (now := format_assignment((replicas,))) != there:
+    alike: dict[tuple[Assignment, Assignment], list[int]] = {}
+    for number in range(len(new)):
+        there, now = old[number : number + 1], new[number : number + 1]
+        if now != there:
             alike.setdefault((there, now), []).append(number)
-    each = tuple(f"{_partitions(numbers)}: {there} → {now}" for (there, now), numbers in alike.items())
+    each = tuple(
+        f"{_partitions(numbers)}: {format_assignment(there) or 'new'} → {format_assignment(now)}"
+        for (there, now), numbers in alike.items()
+    )
     return str(assignment_changes(old, new)), each
 
 

@@ -38,7 +38,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
-from kafkaform.plan.plan_file import digest_of, plan_from_json, plan_to_json
+from kafkaform.plan.plan_file import digest_of, digest_of_plan, plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support import strategies
 from tests.support.json_places import places
@@ -122,6 +122,7 @@ def test_a_plan_survives_the_round_trip(plan: Plan, header: PlanHeader) -> None:
     text = plan_to_json(plan, header)
     assert plan_from_json(text, "plan.json") == (plan, header)
     assert plan_to_json(*plan_from_json(text, "plan.json")) == text
+    assert plan_from_json(text, "plan.json")[1].digest == digest_of_plan(plan, header)
 
 
 @given(strategies.plans(columns=True), strategies.headers())

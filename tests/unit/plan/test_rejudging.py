@@ -28,7 +28,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import AddPartitions, AlterConfigs, DeleteTopic
-from kafkaform.plan import planning
+from kafkaform.plan import planning, rejudging
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planner import Proposal, narrow
@@ -137,6 +137,28 @@ def test_it_is_judged_once_more_by_the_reading_before_the_first_request(memory: 
     assert [one.result for one in report.results] == [Result.REFUSED]
     assert watched.requests == []
     assert len(watched.readings) == 1
+
+
+def test_a_reading_that_shows_the_same_is_not_judged_anew(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
+    plan = saved(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
+    now, grounds = taken(plan, memory)
+    same = memory.observe([topic("t")])
+    gone = replace(same, resources={})
+    hidden = replace(gone, invisible={topic("t"): "no Describe"})
+    compacted = same.resources[topic("t")]
+    other = replace(compacted, effective={**compacted.effective, "config.cleanup.policy": "delete"})
+    assert grounds.hold(now, same)
+    assert not replace(grounds, judged=None).hold(now, same)
+    assert not replace(grounds, judged=gone).hold(now, same)
+    for reading in (gone, hidden, replace(same, resources={topic("t"): other})):
+        assert not grounds.hold(now, reading)
+    monkeypatch.setattr(rejudging, "judge_left", None)
+    assert rejudged(now, same, grounds) is now
+    with pytest.raises(TypeError):
+        rejudged(now, gone, grounds)
 
 
 def test_a_refusal_of_the_plan_stays(memory: MemoryCluster) -> None:

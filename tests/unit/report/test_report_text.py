@@ -308,7 +308,7 @@ def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
     ],
 )
 def test_the_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
-    text = render_plan(plan_of(change, status))
+    text = render_plan(plan_of(change, status)).text
     symbol = next(i for i, char in enumerate(text.plain) if char in "+~-!")
     assert any(span.start == symbol and style in str(span.style) for span in text.spans)
 

@@ -130,8 +130,9 @@ def wait_in_sync(
         Stopped: See `MoveContext.check`.
     """
     until = context.clock.now() + HEALTH_WAIT_S
+    topics = {ref.name for ref in least}
     while True:
-        layout = context.layout()
+        layout = context.layout(topics)
         lacking = {
             ref: why
             for ref, count in least.items()

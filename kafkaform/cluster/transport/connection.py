@@ -58,7 +58,12 @@ logging.getLogger("kafkaform").addHandler(logging.NullHandler())
 
 _FINAL = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 
+_RECONNECT_BACKOFF_MS = 20
+"""How long librdkafka waits after the first failure to connect, and longer after each.
 
+For half as long, a client connects to no second broker: with its default of 100 ms, to join the group of the
+lock took 57 ms, and takes 13 ms now (medians of 14, one broker nearby).
+"""
 _OIDC = ("sasl.oauthbearer.", "https.ca.")
 """What librdkafka would get tokens by."""
 
@@ -168,6 +173,7 @@ class Connection:
             properties = {name: value for name, value in properties.items() if not name.startswith(_OIDC)}
         return {
             "client.id": "kafkaform",
+            "reconnect.backoff.ms": _RECONNECT_BACKOFF_MS,
             **properties,
             **tokens,
             "error_cb": self._on_error,

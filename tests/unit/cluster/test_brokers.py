@@ -346,6 +346,14 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
     ]
 
 
+def test_the_backoff_before_connecting_again_is_short_unless_the_client_properties_say_another() -> None:
+    def unused() -> TransportSettings:
+        raise AssertionError
+
+    assert Connection({}, unused).options["reconnect.backoff.ms"] == 20
+    assert Connection({"reconnect.backoff.ms": 500}, unused).options["reconnect.backoff.ms"] == 500
+
+
 def test_tokens_that_only_librdkafka_can_get_are_left_to_it() -> None:
     def refuse() -> TransportSettings:
         raise KafkaformError("our own connections cannot do this")

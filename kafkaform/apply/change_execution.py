@@ -133,7 +133,7 @@ class ChangeExecution:
         Args:
             observation: What the cluster shows.
             in_place: Whether the replicas of `open_moves` are in place; a reading that shows them there
-                right after a cancellation is not enough (see `Reassigner.in_place`).
+                right after a cancellation is not enough (see `Reassigner.misplaced`).
         """
         left = remaining(self.planned.change, observation)
         if isinstance(left, Moved):

@@ -298,12 +298,13 @@ class _Run:
             self._observer.verifying(len(waiting))
             try:
                 observation = self._observe(waiting)
-                in_place = [self._reassigner.in_place(change.open_moves) for change in waiting]
+                misplaced = self._reassigner.misplaced([o for change in waiting for o in change.open_moves])
             except ClusterError as error:
                 for change in waiting:
                     change.unreadable(error)
             else:
-                for change, moved in zip(waiting, in_place, strict=True):
+                for change in waiting:
+                    moved = change.planned.ref not in misplaced
                     change.read_back(observation, in_place=moved)
                     if change.result is None and not moved and self._interrupted:
                         change.give_up()  # nobody waits any more

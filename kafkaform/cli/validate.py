@@ -26,10 +26,10 @@ from kafkaform.rules import plugins
 from kafkaform.rules.notes import idle_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, Diagnostic, ResourceRef
+    from kafkaform.core.model import Desired, Diagnostic
     from kafkaform.report.findings import Reported
     from kafkaform.rules import Note, Rule
 
@@ -147,17 +147,11 @@ def _findings(
     idle: list[dict[Diagnostic, None]] = []
     for environment, context in contexts.items():
         tripped = list(rules.check(context, settings.rules, _STAGES, more=settings.policies))
-        found[environment] = _diagnostics(tripped)
-        idle.append(
-            dict.fromkeys(_diagnostics(idle_waivers(context, tripped, settings.rules, _STAGES, known)))
-        )
+        found[environment] = tripped
+        idle.append(dict.fromkeys(idle_waivers(context, tripped, settings.rules, _STAGES, known)))
     # A waiver is of use if it is in one environment.
     useless = [waiver for waiver in idle[0] if all(waiver in others for others in idle)]
     return by_environment({environment: [*every, *useless] for environment, every in found.items()})
-
-
-def _diagnostics(found: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> list[Diagnostic]:
-    return [diagnostic for _, diagnostic in found]
 
 
 def _show(

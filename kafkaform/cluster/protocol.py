@@ -185,8 +185,12 @@ class PartitionReader(Protocol):
 class ReplicaReader(Protocol):
     """Reading where replicas are and are going, and the throttles of their replication."""
 
-    def layout(self) -> Layout:
-        """Read where all replicas are and are going, and which are in sync, in three requests.
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
+        """Read where replicas are and are going, and which are in sync, in three requests.
+
+        Args:
+            topics: The topics to read, so that a large cluster need not be read whole again and again; those
+                that do not exist are left out. None: all. Running reassignments are those of all topics.
 
         A reassignment that is over may show in `topics` for a moment longer, with all its replicas, than in
         `reassigning`: it is done where the replicas are its target.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -175,8 +175,7 @@ class Examination:
             subset=self.subset,
         )
         found = rules.check(context, severities, (Stage.HEALTH,), more=self.settings.policies)
-        about = (replace(one, ref=ref) for ref, one in found)
-        findings = sorted(about, key=lambda one: (-LOUDNESS[one.severity], one.code))
+        findings = sorted(found, key=lambda one: (-LOUDNESS[one.severity], one.code))
         return HealthReport(
             health,
             tuple(findings),
@@ -212,7 +211,7 @@ def critical_findings(
     context = RuleContext((), brokers=target.brokers if target is not None else None, health=cluster.health())
     off = dict.fromkeys(health_rules(settings).keys() - CRITICAL, "off")
     found = rules.check(context, {**chosen, **off}, (Stage.HEALTH,))
-    return [finding for _, finding in found if finding.severity is Severity.ERROR]
+    return [finding for finding in found if finding.severity is Severity.ERROR]
 
 
 def await_health(

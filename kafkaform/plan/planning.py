@@ -7,7 +7,7 @@ through the same stages with what is left of its changes in the place of the dif
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, RequestRejected
@@ -146,7 +146,7 @@ def build_plan(
     findings += _idle_waivers(context, findings, settings)
     plan = replace(
         plan,
-        diagnostics=(*located(findings), *plan.diagnostics),
+        diagnostics=(*findings, *plan.diagnostics),
         readers=readers_of(plan.changes, desired),
         subset=request.subset,
     )
@@ -296,8 +296,6 @@ def _policy(request: Request, settings: Settings, target: ClusterSettings | None
 
 # --- rules and gates ---------------------------------------------------------------------------------
 
-Findings: TypeAlias = "list[tuple[ResourceRef | None, Diagnostic]]"
-
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -312,7 +310,7 @@ class Review:
 
     gated: GatedChanges
     open: tuple[PlannedChange, ...]
-    findings: Findings
+    findings: list[Diagnostic]
     policy: Policy
 
 
@@ -351,17 +349,12 @@ def review(
     if stricter != policy:
         gated = gate(proposals, observation, facts, stricter)
         changes = open_changes(proposals, gated)
-    return Review(gated, changes, [*findings, *((None, note) for note in notes)], stricter)
-
-
-def located(findings: Findings) -> Iterator[Diagnostic]:
-    """Findings as a plan tells them: each with its resource."""
-    return (replace(diagnostic, ref=ref) for ref, diagnostic in findings)
+    return Review(gated, changes, [*findings, *notes], stricter)
 
 
 def _skew_findings(
     plan: Plan, context: RuleContext, settings: Settings, report: SkewReport | None
-) -> Findings:
+) -> list[Diagnostic]:
     """What is said of a measurement, if there is one."""
     if report is None:
         return []
@@ -370,7 +363,7 @@ def _skew_findings(
     return [*as_it_is(context, settings), *notes(plan, context, report)]
 
 
-def _idle_waivers(context: RuleContext, findings: Findings, settings: Settings) -> Findings:
+def _idle_waivers(context: RuleContext, findings: list[Diagnostic], settings: Settings) -> list[Diagnostic]:
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
     return [*idle_waivers(context, findings, settings.rules, (*_BEFORE, Stage.CHANGES), known)]
 

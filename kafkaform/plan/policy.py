@@ -81,17 +81,17 @@ class Policy:
         """Whether a consent of the command line is for that hazard of that resource."""
         return any(grant.covers(ref, hazard) for grant in self.allow)
 
-    def refusing(self, findings: Iterable[tuple[ResourceRef | None, Diagnostic]]) -> Policy:
+    def refusing(self, findings: Iterable[Diagnostic]) -> Policy:
         """The policy that refuses, too, what these findings of rules are errors of."""
         blocked = dict(self.blocked)
         brake = self.brake
-        for ref, found in findings:
+        for found in findings:
             if found.severity is not Severity.ERROR:
                 continue
-            if ref is None:
+            if found.ref is None:
                 brake = found
             else:
-                blocked[ref] = (*blocked.get(ref, ()), found)
+                blocked[found.ref] = (*blocked.get(found.ref, ()), found)
         return replace(self, blocked=blocked, brake=brake)
 
 

@@ -39,7 +39,7 @@ from kafkaform.core.offset_spec import (
 )
 from kafkaform.core.wording import command, nearest, spans
 from kafkaform.plan.planner import conclude, diff_update, judge
-from kafkaform.plan.planning import check_identity, located, review, silent
+from kafkaform.plan.planning import check_identity, review, silent
 from kafkaform.plan.policy import Policy
 from kafkaform.resources.consumer_group import group_of, group_ref
 from kafkaform.rules import RuleContext
@@ -148,7 +148,7 @@ def make_reset(
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
     notes += _left_out(request, partitions, counts)
     notes += _unchanged(group, clamped)
-    notes = [*plan.diagnostics, *located(reviewed.findings), *notes]
+    notes = [*plan.diagnostics, *reviewed.findings, *notes]
     return Reset(replace(plan, diagnostics=tuple(notes), subset=True), clamped)
 
 

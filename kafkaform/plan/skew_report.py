@@ -154,12 +154,10 @@ def _finite(text: str) -> float:
 _LIMITS = {"KF501": "max_partition_ratio", "KF502": "max_key_share", "KF503": "min_distinct_keys"}
 """Which limit a rule judges."""
 
-Found = tuple[tuple[ResourceRef | None, "Diagnostic"], ...]
-
 
 def skew_diagnostics(
     report: SkewReport, desired: Sequence[Desired], settings: Settings, environment: str | None = None
-) -> Found:
+) -> tuple[Diagnostic, ...]:
     """What rules say of the topics of a report, by severities and waivers of the project.
 
     Args:
@@ -179,8 +177,8 @@ def judged(
     """The report with the findings and the verdict of each topic; arguments as of `skew_diagnostics`."""
     declared = {one.ref: one for one in desired}
     found: dict[ResourceRef | None, list[Diagnostic]] = {}
-    for ref, diagnostic in skew_diagnostics(report, desired, settings, environment):
-        found.setdefault(ref, []).append(diagnostic)
+    for diagnostic in skew_diagnostics(report, desired, settings, environment):
+        found.setdefault(diagnostic.ref, []).append(diagnostic)
     topics = []
     for topic in report.topics:
         ref = topic_ref(topic.name)
@@ -218,7 +216,7 @@ def measured(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     return {topic_ref(one.name): one for one in topics if one.diagnosis != "empty"}
 
 
-def as_it_is(context: RuleContext, settings: Settings) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+def as_it_is(context: RuleContext, settings: Settings) -> Iterator[Diagnostic]:
     """What rules say of the declared topics as they are now.
 
     A broken policy is no reason to hold back a change that has nothing to do with it, such as a longer
@@ -226,18 +224,16 @@ def as_it_is(context: RuleContext, settings: Settings) -> Iterator[tuple[Resourc
     """
     declared = {name: one for name, one in context.skew.items() if topic_ref(name) in context.declared}
     context = replace(context, skew=declared)
-    for ref, found in rules.check(context, settings.rules, (Stage.SKEW,)):
+    for found in rules.check(context, settings.rules, (Stage.SKEW,)):
         softer = found.severity is Severity.ERROR
-        yield ref, replace(found, severity=Severity.WARNING) if softer else found
+        yield replace(found, severity=Severity.WARNING) if softer else found
 
 
-def notes(
-    plan: Plan, context: RuleContext, report: SkewReport
-) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+def notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diagnostic]:
     """What the report does not say, and what it says of increases that are safe."""
     if report.cluster_id is None:
         text = "the skew report names no cluster: it was made from files"
-        yield None, Diagnostic("KF509", Severity.INFO, text)
+        yield Diagnostic("KF509", Severity.INFO, text)
     for planned in plan.changes:
         counts = increase(planned.change)
         if counts is None:
@@ -248,10 +244,10 @@ def notes(
         result = context.skew.get(name)
         found = predicted(result, before, after, _unit(context, planned.ref)) if result is not None else None
         if found is None:
-            yield planned.ref, _not_predicted(name, before, after, result, place)
+            yield replace(_not_predicted(name, before, after, result, place), ref=planned.ref)
         elif risk_of(planned.change) is Risk.SAFE:
             text = f"{name} goes from {before} to {after} partitions: {worded(found)}"
-            yield planned.ref, Diagnostic("KF508", Severity.INFO, text, place)
+            yield Diagnostic("KF508", Severity.INFO, text, place, ref=planned.ref)
 
 
 def _not_predicted(

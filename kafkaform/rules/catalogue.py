@@ -277,8 +277,10 @@ def check(
     stages: Collection[Stage] = (Stage.MANIFESTS,),
     *,
     more: Iterable[Rule] = (),
-) -> Iterator[tuple[ResourceRef | None, Diagnostic]]:
+) -> Iterator[Diagnostic]:
     """Run rules over a context.
+
+    A finding has its resource; one about the whole cluster has none.
 
     Args:
         context: What to look at.
@@ -292,7 +294,7 @@ def check(
             continue
         for finding in entry.check(context):
             severity = Severity(chosen) if chosen else finding.severity or entry.severity
-            yield finding.ref, _diagnostic(entry, finding, severity)
+            yield _diagnostic(entry, finding, severity)
 
 
 def _diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic:
@@ -301,4 +303,6 @@ def _diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic
     reason = declared.intent.waivers.get(entry.code) if declared is not None and entry.waivable else None
     if reason:
         severity = Severity.INFO
-    return Diagnostic(entry.code, severity, finding.message, place, finding.suggestion, reason or None)
+    return Diagnostic(
+        entry.code, severity, finding.message, place, finding.suggestion, reason or None, finding.ref
+    )

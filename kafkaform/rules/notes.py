@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         Mapping,
     )
 
-    from kafkaform.core.model import ResourceRef
     from kafkaform.rules.catalogue import Stage
 
 
@@ -260,11 +259,11 @@ PREFIX = "kafkaform/waive."
 
 def idle_waivers(
     context: RuleContext,
-    found: Iterable[tuple[ResourceRef | None, Diagnostic]],
+    found: Iterable[Diagnostic],
     severities: Mapping[str, str],
     stages: Collection[Stage],
     known: Mapping[str, Rule | Note],
-) -> Iterator[tuple[ResourceRef, Diagnostic]]:
+) -> Iterator[Diagnostic]:
     """Waivers of the manifests that have nothing to overlook, as KF418.
 
     A rule that was not run, or that looks at something of the cluster that this context does not have, may
@@ -277,9 +276,12 @@ def idle_waivers(
         stages: The stages that were run.
         known: Every rule and note by code, with those of plug-ins and the project's policies.
     """
-    tripped = {(ref, diagnostic.code) for ref, diagnostic in found}
+    waiving = [desired for desired in context.desired if desired.intent.waivers]
+    if not waiving:
+        return
+    tripped = {(diagnostic.ref, diagnostic.code) for diagnostic in found}
     inconclusive: dict[str, bool] = {}
-    for desired in context.desired:
+    for desired in waiving:
         for code in desired.intent.waivers:
             entry = known.get(code)
             why, suggestion = None, "remove the waiver"
@@ -296,7 +298,7 @@ def idle_waivers(
                     why = f"{code} is waived, but has no finding for {desired.ref}"
             if why is not None:
                 place = desired.place(f"metadata.annotations.{PREFIX}{code}")
-                yield desired.ref, Diagnostic("KF418", Severity.WARNING, why, place, suggestion)
+                yield Diagnostic("KF418", Severity.WARNING, why, place, suggestion, ref=desired.ref)
 
 
 def _no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | Note]) -> tuple[str, str]:

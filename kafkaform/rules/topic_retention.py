@@ -81,11 +81,9 @@ def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
     setting, which few brokers change; it assumes no default for the retention.
     """
     for topic in topics(context):
-        if "delete" not in policies(topic, context):
-            continue
         for retention in (_TIME, _SIZE):
             finding = _within_segment(topic, retention, context)
-            if finding is not None:
+            if finding is not None and "delete" in policies(topic, context):
                 yield finding
 
 
@@ -116,11 +114,13 @@ def compaction(context: RuleContext) -> Iterator[Finding]:
 
 
 def _within_segment(topic: Desired, name: str, context: RuleContext) -> Finding | None:
+    if declared(topic, name) is None and declared(topic, _SEGMENT[name]) is None:
+        return None
     retention, segment = (
         in_force(topic, name, context),
         in_force(topic, _SEGMENT[name], context, kafka=True),
     )
-    if retention is None or segment is None or not (retention.declared or segment.declared):
+    if retention is None or segment is None:
         return None
     found = _reached_late(retention, segment)
     return None if found is None else Finding(topic, *found[:2], path=found[2])

@@ -155,6 +155,31 @@ def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, pref
     assert layout.assignment(f"{prefix}b") == ((3, 1), (1, 2))
 
 
+def test_the_layout_of_some_topics_is_that_of_all_without_the_others(cluster: Cluster, prefix: str) -> None:
+    for name, *assignment in (("a", (1, 2), (2, 3)), ("b", (3,)), ("c", (2,))):
+        placed(cluster, prefix + name, *assignment)
+    whole = cluster.layout()
+    part = cluster.layout({f"{prefix}a", f"{prefix}c", f"{prefix}missing"})
+    assert part.topics == {prefix + name: whole.topics[prefix + name] for name in "ac"}
+    assert (part.brokers, part.reassigning) == (whole.brokers, whole.reassigning)
+    assert cluster.layout(()).topics == {}
+
+
+def test_the_layout_of_some_topics_has_all_running_reassignments(
+    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
+) -> None:
+    moved, other = f"{prefix}moved", f"{prefix}other"
+    placed(cluster, moved, (1,))
+    placed(cluster, other, (2,))
+    fill(moved, 1)
+    slow(cluster, moved)
+    started(cluster, {(moved, 0): (3,)})
+    part = eventually(lambda: cluster.layout({other}), lambda found: bool(found.reassigning))
+    assert part.topics.keys() == {other}
+    assert part.reassigning == {(moved, 0): Reassignment((3,), frozenset({3}), frozenset({1}))}
+    started(cluster, {(moved, 0): None})
+
+
 def test_a_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     placed(cluster, name, (3, 1), (1, 2))

@@ -59,7 +59,8 @@ def diagnostics(
         replace(desired, places=PathAsPlace()) if desired.places is None else desired
         for desired in scene.desired
     )
-    return list(rules.check(replace(scene, desired=pointed), {**only(code), **(severities or {})}))
+    found = rules.check(replace(scene, desired=pointed), {**only(code), **(severities or {})})
+    return [(one.ref, one) for one in found]
 
 
 def said(code: str, scene: rules.RuleContext) -> list[Said]:

@@ -186,8 +186,8 @@ class Watched:
             self.after(operations)
         return outcomes
 
-    def layout(self) -> Layout:
-        return self.cluster.layout()
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
+        return self.cluster.layout(topics)
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
         return self.cluster.replica_sizes(partitions)

@@ -70,6 +70,7 @@ class BatchRun:
     ) -> None:
         self._context = context
         self._moves = moves
+        self._topics = {move.ref.name for move in moves}
         self._report = report
         self._clock = context.clock
         self._ours = {*ours}
@@ -91,7 +92,7 @@ class BatchRun:
         pause = FIRST_PAUSE_S
         while True:
             began = self._clock.now()
-            layout = self._context.layout()
+            layout = self._context.layout(self._topics)
             ready = self._look(layout)
             self._context.check()
             # In each round: what got no answer is asked for again, unless the layout shows that it runs.
@@ -120,7 +121,7 @@ class BatchRun:
         """
         if not self._unfinished():
             return
-        layout = self._context.retry_after_stop(self._context.cluster.layout)
+        layout = self._context.retry_after_stop(self._read)
         self._look(layout)
         running = [move for move in self._unfinished() if status_of(move, layout) is MoveStatus.RUNNING]
         ours = [move for move in running if move.key in self._ours]
@@ -135,9 +136,12 @@ class BatchRun:
         reordered = {move.key: move.before for move in ours if _loses_order(move)}
         if reordered:
             self._context.retry_after_stop(lambda: self._ask(reordered))
-        layout = self._context.retry_after_stop(self._context.cluster.layout)
+        layout = self._context.retry_after_stop(self._read)
         # A broker may still show the target of what was cancelled: what has arrived is in sync, too.
-        self.done |= {move.key for move in self._unfinished() if _has_arrived(move, layout)}
+        self.done |= {move.key for move in self._unfinished() if has_arrived(move, layout)}
+
+    def _read(self) -> Layout:
+        return self._context.cluster.layout(self._topics)
 
     def _unfinished(self) -> list[PartitionMove]:
         return [move for move in self._moves if move.key not in self.done and move.key not in self.failed]
@@ -232,7 +236,8 @@ class BatchRun:
                 raise answer
 
 
-def _has_arrived(move: PartitionMove, layout: Layout) -> bool:
+def has_arrived(move: PartitionMove, layout: Layout) -> bool:
+    """Return whether a partition is where it is to be, and in sync there."""
     if status_of(move, layout) is not MoveStatus.DONE:
         return False
     return {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}

@@ -20,7 +20,7 @@ from kafkaform.core.progress import Clock
 from kafkaform.core.units import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ReplicaWriter
@@ -109,14 +109,14 @@ class MoveContext:
             self._reminded[about] = now
             self.tell(line)
 
-    def layout(self) -> Layout:
-        """Read where replicas are; a cluster that does not answer is asked again for PATIENCE_S.
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
+        """See `Cluster.layout`; a cluster that does not answer is asked again for PATIENCE_S.
 
         Raises:
             ClusterError: It cannot be read.
             Stopped: See `check`.
         """
-        return self.retry(self.cluster.layout)
+        return self.retry(lambda: self.cluster.layout(topics))
 
     def retry(self, action: Callable[[], T]) -> T:
         """Do what may be done twice; a cluster that does not answer is asked again for PATIENCE_S.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun
+from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun, has_arrived
 from kafkaform.apply.moves.batches import MoveStatus, cut, moves_of, named, status_of
 from kafkaform.apply.moves.context import MoveContext, Stopped
 from kafkaform.apply.moves.throttles import ThrottleManager, described
@@ -21,7 +21,7 @@ from kafkaform.core.moves import MoveProgress
 from kafkaform.core.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.apply.moves.batches import Batch, PartitionMove
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
@@ -60,6 +60,7 @@ class Reassigner:
         self._moves: dict[TopicPartition, PartitionMove] = {}
         self._begun: set[ResourceRef] = set()
         self._done: set[TopicPartition] = set()
+        self._bytes_done = self._bytes_total = 0
         self._failed: dict[ResourceRef, ClusterError] = {}
         self._lost: LockLost | None = None
         self._goes_on = False
@@ -82,8 +83,8 @@ class Reassigner:
             ending = error
         return self._report(work, self._lost or ending, interrupted=interrupted)
 
-    def in_place(self, work: Sequence[Reassign]) -> bool:
-        """Whether all replicas are where they are to be, and in sync.
+    def misplaced(self, work: Sequence[Reassign]) -> set[ResourceRef]:
+        """The topics of reassignments that have replicas which are not where they are to be, or not in sync.
 
         Right after a cancellation, brokers can still name the replicas that were to be added, while the
         controller knows of no reassignment any more: the same as one that is over. But what was not filled is
@@ -93,13 +94,9 @@ class Reassigner:
             ClusterError: The cluster does not tell.
         """
         if not work:
-            return True
-        layout = self._context.cluster.layout()
-        return all(
-            status_of(move, layout) is MoveStatus.DONE
-            and {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
-            for move in moves_of(work, layout, {})
-        )
+            return set()
+        layout = self._context.cluster.layout({operation.ref.name for operation in work})
+        return {move.ref for move in moves_of(work, layout, {}) if not has_arrived(move, layout)}
 
     def _run(self, work: Sequence[Reassign]) -> None:
         # 1. Clear throttles that dead applies have left. The record is read first: without it, what they set
@@ -146,6 +143,7 @@ class Reassigner:
             if self._lost is None:
                 self._clean_up(run)
             self._done |= run.done
+            self._bytes_done += self._bytes(run.done)
             for move in moves:
                 if move.key in run.failed:
                     self._failed.setdefault(move.ref, run.failed[move.key])
@@ -239,6 +237,7 @@ class Reassigner:
         """Cut what is to be done into batches; what is running already is the first."""
         statuses = {key: status_of(move, layout) for key, move in self._moves.items()}
         self._done = {key for key, status in statuses.items() if status is MoveStatus.DONE}
+        self._bytes_done, self._bytes_total = self._bytes(self._done), self._bytes(self._moves)
         running = [move for key, move in self._moves.items() if statuses[key] is MoveStatus.RUNNING]
         if running:
             partitions = counted(len(running), "partition")
@@ -255,14 +254,17 @@ class Reassigner:
         sizes: Mapping[tuple[str, int, int], int],
         stalled: str,
     ) -> MoveProgress:
-        done = self._done | run.done
-        copied = sum(self._moves[key].copied for key in done)
+        copied = self._bytes_done + self._bytes(run.done)
         copied += sum(
             min(sizes.get((*move.key, broker), 0), move.size) for move in unfinished for broker in move.adding
         )
-        total = sum(move.copied for move in self._moves.values())
+        done, total = len(self._done) + len(run.done), self._bytes_total
         throttle = self._context.options.throttle
-        return MoveProgress(batch, batches, len(done), len(self._moves), copied, total, throttle, stalled)
+        return MoveProgress(batch, batches, done, len(self._moves), copied, total, throttle, stalled)
+
+    def _bytes(self, partitions: Iterable[TopicPartition]) -> int:
+        """The bytes that are copied for some of the partitions that are moved."""
+        return sum(self._moves[key].copied for key in partitions)
 
     def _elect(self) -> None:
         """Let preferred replicas lead what was moved, where they can."""

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
 
 
-def unhealthy(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> list[TopicPartition]:
+def unhealthy(
+    layout: Layout, targets: Mapping[TopicPartition, Replicas], done: Collection[TopicPartition] = ()
+) -> list[TopicPartition]:
     """Partitions without a leader, or with replicas that are out of sync, in order.
 
     What a running reassignment fills is out of sync by nature. A replica that is about to be taken away may
@@ -27,16 +29,20 @@ def unhealthy(layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> lis
     Args:
         layout: The cluster.
         targets: The replicas that partitions are about to get.
+        done: Those of them that have them.
     """
     found = []
     running = layout.reassigning or {}
     for states in layout.topics.values():
         for state in states:
+            # This runs for each partition of the cluster before each batch: sets are made of few of them.
+            if state.leader is not None and len(state.isr) == len(state.replicas):
+                continue
             key = state.topic, state.partition
             missing = {*state.replicas} - {*state.isr}
             if key in running:
                 missing -= running[key].adding
-            if key in targets:
+            if key in targets and key not in done:
                 missing &= {*targets[key]}
             if state.leader is None or missing:
                 found.append(key)
@@ -104,8 +110,7 @@ def wait_until_clear(
         layout = context.layout()
         subject, obstacle = "busy", _others(context, layout, targets)
         if obstacle is None:
-            missing = {key: replicas for key, replicas in targets.items() if key not in done}
-            partitions = unhealthy(layout, missing)
+            partitions = unhealthy(layout, targets, done)
             if not partitions:
                 return layout
             # Unlike a move, which comes to an end, a replica may stay out of sync until somebody looks at it.
@@ -130,8 +135,9 @@ def wait_in_sync(
         Stopped: See `MoveContext.check`.
     """
     until = context.clock.now() + HEALTH_WAIT_S
+    topics = {ref.name for ref in least}
     while True:
-        layout = context.layout()
+        layout = context.layout(topics)
         lacking = {
             ref: why
             for ref, count in least.items()

@@ -147,11 +147,11 @@ class KafkaCluster:
 
         return submit(self._connection, operations, guard)
 
-    def layout(self) -> Layout:
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
         """See `Cluster.layout`."""
         from kafkaform.cluster.kafka.replicas import read_layout
 
-        return read_layout(self._connection)
+        return read_layout(self._connection, topics)
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
         """See `Cluster.replica_sizes`."""

@@ -19,7 +19,7 @@ from kafkaform.core.errors import NotOffered, PermissionDenied
 from kafkaform.core.layout import Broker, Layout, PartitionState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.layout import Reassignment, TopicPartition
@@ -49,9 +49,9 @@ class Placement:
         return list(dict.fromkeys(partition.topic for partition in self.partitions))
 
 
-def wire_placement(connection: Connection) -> Placement:
-    """Read the placement on our own connections."""
-    (metadata,) = connection.ask(METADATA, [None])
+def wire_placement(connection: Connection, asked: Collection[str] | None = None) -> Placement:
+    """Read the placement of some topics, or of all, on our own connections."""
+    (metadata,) = connection.ask(METADATA, [asked])
     topics = sorted(metadata.topics, key=attrgetter("name"))
     return Placement(
         metadata.cluster_id,
@@ -101,12 +101,12 @@ TIMEOUT_S = 10.0
 """The time that one request may take: somebody waits for the next reading."""
 
 
-def read_layout(connection: Connection) -> Layout:
+def read_layout(connection: Connection, topics: Collection[str] | None = None) -> Layout:
     """See `Cluster.layout`."""
     # Metadata does not tell old replicas from new ones. What starts or ends beside it is in one of the two.
     before = _running(connection)
     if isinstance(topic_source(connection), WireReader):
-        placement = wire_placement(connection)
+        placement = wire_placement(connection, topics)
         brokers = placement.brokers
     else:
         placement = admin_placement(connection, TIMEOUT_S)
@@ -115,7 +115,7 @@ def read_layout(connection: Connection) -> Layout:
     of_topics = groupby(placement.partitions, attrgetter("topic"))
     return Layout(
         brokers,
-        {name: tuple(partitions) for name, partitions in of_topics},
+        {name: tuple(states) for name, states in of_topics if topics is None or name in topics},
         None if before is None or after is None else {**before, **after},
     )
 

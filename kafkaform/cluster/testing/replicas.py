@@ -45,16 +45,17 @@ CLUSTER = ResourceRef("Cluster", "kafka-cluster")
 class MovingReplicas(FaultInjection):
     """The part of a cluster in memory that knows of replicas; see `Cluster` for what it promises."""
 
-    def layout(self) -> Layout:
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
         """See `Cluster.layout`; each reading is one step of the reassignments that are running."""
         seen = self._seen()
+        asked = seen.topics.keys() if topics is None else {*topics}
         before = self._contents.copy()
         self.advance()
         if before.moves.keys() != self._contents.moves.keys():
             self._lag_behind(before)
         return Layout(
             self._alive,
-            {name: seen.states(name) for name in sorted(seen.topics) if self._sees(name)},
+            {name: seen.states(name) for name in sorted(asked & seen.topics.keys()) if self._sees(name)},
             {partition: move.reassignment for partition, move in before.moves.items()},
         )
 

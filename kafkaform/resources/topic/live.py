@@ -5,6 +5,7 @@ What is known of a cluster for topics alone.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,8 @@ MIN_ISR = "config.min.insync.replicas"
 
 def is_on_the_way(field: FieldChange, value: FieldValue) -> bool:
     """Whether partitions differ within what the change goes from and to."""
-    if not isinstance(value, str) or field.before is None or field.after is None:
+    # A plan is read from a file, where anything may stand.
+    if not isinstance(value, str) or not all(map(_is_count, (value, field.before, field.after))):
         return False
     fewest, most = bounds(value)
     ends = (*bounds(field.before), *bounds(field.after))
@@ -106,6 +108,10 @@ def deferred_min_isr(context: UpdateContext) -> str | None:
     if int(wanted) > fewest:
         return f"waits for the replication factor: a partition has {fewest} of them now"
     return None
+
+
+def _is_count(value: FieldValue) -> bool:
+    return re.fullmatch(r"[0-9]{1,9}(-[0-9]{1,9})?", str(value)) is not None
 
 
 def bounds(value: FieldValue) -> tuple[int, int]:

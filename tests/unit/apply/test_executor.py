@@ -705,8 +705,8 @@ def test_moves_that_are_cancelled_are_not_taken_for_done(
                 raise KeyboardInterrupt
             return super().reassign(targets, guard)
 
-        def layout(self) -> Layout:
-            layout = super().layout()
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
+            layout = super().layout(topics)
             return replace(layout, reassigning={}) if self.cancelled else layout
 
         def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
@@ -724,6 +724,37 @@ def test_moves_that_are_cancelled_are_not_taken_for_done(
     assert (one.result, one.done) == (Result.FAILED, ())
     unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
     assert one.message == f"stopped; 0 of 3 partitions in place{unproven}"
+
+
+def test_moves_that_go_on_are_looked_at_in_one_reading(memory: MemoryCluster, time: FakeClock) -> None:
+    names = ("a", "b", "c")
+    for name in names:
+        made(memory, name)
+    plan = plan_for(memory, *[declared(name, 3, 3) for name in names])
+    memory.pace(10**6)
+    stop = Event()
+    readings: list[Collection[str] | None] = []
+
+    class Unstoppable(Watched):
+        """A cluster whose controller is gone when moves are to be cancelled, and which ends them."""
+
+        def reassign(
+            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            stop.set()
+            if None not in targets.values():
+                return super().reassign(targets, guard)
+            readings.clear()
+            memory.pace(0)
+            return dict.fromkeys(targets, Unreachable("no answer"))
+
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
+            readings.append(topics)
+            return super().layout(topics)
+
+    report = apply(plan, Unstoppable(memory), clock=time.clock, stop=stop)
+    assert [one.result for one in report.results] == [Result.APPLIED] * 3
+    assert readings == [{*names}]
 
 
 def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time: FakeClock) -> None:
@@ -776,7 +807,7 @@ def test_refused_and_unconsented_changes_are_left_alone_as_a_whole(
 class Unmapped(Watched):
     """A cluster that does not tell where replicas are."""
 
-    def layout(self) -> Layout:
+    def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
         raise PermissionDenied("no right to see that")
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.apply.moves.batch_run import STALL_S
+from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.reassignment import ReassignmentReport
 from kafkaform.apply.moves.throttle_journal import Announcement
@@ -65,10 +66,10 @@ class Requests(Watched):
         self.reassigned.append(dict(targets))
         return super().reassign(targets, guard)
 
-    def layout(self) -> Layout:
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
         if self.seen is not None:
             self.seen()
-        return super().layout()
+        return super().layout(topics)
 
 
 def at(moment: int, *acts: Callable[[], object]) -> Callable[[MoveProgress], None]:
@@ -399,23 +400,24 @@ def test_replicas_that_are_named_and_not_filled_are_not_in_place(memory: MemoryC
     """As right after a cancellation, of which the controller knows and the brokers do not yet."""
 
     class Late(Watched):
-        def layout(self) -> Layout:
-            layout = super().layout()
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
+            layout = super().layout(topics)
             states = tuple(
                 replace(state, replicas=after, isr=after if filled else after[:1])
                 for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
             )
             return replace(layout, topics={**layout.topics, "a": states}, reassigning={})
 
-    assert Crew(Late(memory)).reassigner().in_place([work("a", SINGLE, TRIPLE)]) is filled
+    misplaced = Crew(Late(memory)).reassigner().misplaced([work("a", SINGLE, TRIPLE)])
+    assert misplaced == (set() if filled else {A})
 
 
 def test_without_moves_the_layout_is_not_read(memory: MemoryCluster) -> None:
     class Unread(Watched):
-        def layout(self) -> Layout:
+        def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise AssertionError
 
-    assert Crew(Unread(memory)).reassigner().in_place([])
+    assert Crew(Unread(memory)).reassigner().misplaced([]) == set()
 
 
 def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:
@@ -468,11 +470,11 @@ def test_what_a_dead_apply_began_may_end_between_two_readings(memory: MemoryClus
     class Ending(Watched):
         readings_of_layout = 0
 
-        def layout(self) -> Layout:
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
             self.readings_of_layout += 1
             if self.readings_of_layout == 2:
                 memory.pace(0)
-            return super().layout()
+            return super().layout(topics)
 
     journal = MemoryThrottleJournal()
     killed(memory, Crew(memory, throttle_journal=journal))
@@ -854,12 +856,70 @@ def test_what_cannot_be_announced_is_not_set_and_not_begun(memory: MemoryCluster
 
 def test_nothing_is_moved_blindly(memory: MemoryCluster) -> None:
     class Blind(Requests):
-        def layout(self) -> Layout:
-            return replace(super().layout(), reassigning=None)
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
+            return replace(super().layout(topics), reassigning=None)
 
     error = failure(Crew(Blind(memory)).move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
     assert error.hint == "grant Describe on the cluster"
+
+
+# --- many partitions -------------------------------------------------------------------------------
+
+
+class Readings(Watched):
+    """A cluster that remembers which topics it was asked about."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        super().__init__(cluster)
+        self.topics: list[Collection[str] | None] = []
+
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
+        self.topics.append(topics)
+        return super().layout(topics)
+
+
+@pytest.mark.parametrize("count", [4, 8])
+def test_while_a_batch_runs_only_its_own_topics_are_read(count: int) -> None:
+    memory = three_racks()
+    cluster = Readings(memory)
+    names = [f"t{number}" for number in range(count)]
+    for name in names:
+        laid_out(cluster, name, ((1,),))
+        memory.fill(topic(name), MB)
+    memory.pace(10)
+    crew = Crew(cluster, MoveOptions(throttle=MB, batch_partitions=2))
+    report = crew.move(*[work(name, ((1,),), ((2,),)) for name in names])
+    assert report.outcomes == dict.fromkeys(map(topic, names))
+    batches = count // 2
+    # All of the cluster: before the plan is compared, before each batch, and to elect leaders.
+    assert cluster.topics.count(None) == batches + 2
+    read = [{*topics} for topics in cluster.topics if topics is not None]
+    assert len(read) >= 2 * batches
+    assert {len(topics) for topics in read} == {2}
+
+
+def test_progress_looks_at_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [0]
+
+    def copied(move: PartitionMove) -> int:
+        looks[0] += 1
+        return move.size * len(move.adding)
+
+    monkeypatch.setattr(PartitionMove, "copied", property(copied))
+
+    def looked(count: int) -> int:
+        cluster = three_racks()
+        laid_out(cluster, "many", ((1,),) * count)
+        cluster.fill(topic("many"), MB * count)
+        cluster.pace(10)
+        looks[0] = 0
+        crew = Crew(cluster, MoveOptions(throttle=MB, batch_partitions=5))
+        crew.move(work("many", ((1,),) * count, ((2,),) * count))
+        assert crew.notes.progress[-1].bytes_done == crew.notes.progress[-1].bytes_total == MB * count
+        return looks[0]
+
+    assert looked(200) <= looked(50) * 4
 
 
 # --- replicas in sync ------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ class Counting(Watched):
 
     layouts = 0
 
-    def layout(self) -> Layout:
+    def layout(self, topics: Collection[str] | None = None) -> Layout:
         self.layouts += 1
-        return self.cluster.layout()
+        return self.cluster.layout(topics)
 
 
 # --- what is placed --------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -
 
 def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
     class Blind(Watched):
-        def layout(self) -> Layout:
+        def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise Unreachable("no answer in time")
 
     placed(memory, "a", [1], [2])
@@ -377,8 +377,8 @@ def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: M
 
 def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -> None:
     class Veiled(Watched):
-        def layout(self) -> Layout:
-            return replace(self.cluster.layout(), reassigning=None)
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
+            return replace(self.cluster.layout(topics), reassigning=None)
 
     for name in ("grows", "moves", "racks"):
         placed(memory, name, [1, 2], [2, 3])
@@ -409,9 +409,9 @@ def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryClu
 
 def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryCluster) -> None:
     class Moving(Watched):
-        def layout(self) -> Layout:
+        def layout(self, topics: Collection[str] | None = None) -> Layout:
             self.cluster.execute([AddPartitions(topic("a"), 2, 3)])
-            return self.cluster.layout()
+            return self.cluster.layout(topics)
 
     placed(memory, "a", [1], [2])
     plan = plan_for(Moving(memory), declared("a", 2, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from threading import Event
 
@@ -44,7 +45,7 @@ def lines_of(report: ApplyReport) -> list[str]:
 class Blind(Watched):
     """A cluster that does not say where its replicas are: none is moved then."""
 
-    def layout(self) -> Layout:
+    def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
         raise Unreachable("no answer")
 
 

@@ -145,7 +145,7 @@ def test_the_suggestion_of_a_rule(name: str) -> None:
     desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
     observed = with_offsets(name).observe([group(name), topic("a")]).resources
     scene = rules.RuleContext((desired,), live=observed)
-    (found,) = [one for _, one in rules.check(scene, {}, (rules.Stage.CHANGES,)) if one.code == "KF406"]
+    (found,) = [one for one in rules.check(scene, {}, (rules.Stage.CHANGES,)) if one.code == "KF406"]
     assert name in words_of(str(found.suggestion))
 
 

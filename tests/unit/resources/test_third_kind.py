@@ -220,7 +220,7 @@ def test_a_policy_can_ask_about_it(file: Path) -> None:
 
     policies = read_policies([given], wrong)
     found = rules.check(RuleContext(tuple(load([file], Context()))), QUIET, more=policies)
-    messages = [(diagnostic.code, diagnostic.message) for _, diagnostic in found]
+    messages = [(diagnostic.code, diagnostic.message) for diagnostic in found]
     assert messages == [
         ("policy/rate", "Too fast: the label tier of user=alice is missing"),
         ("policy/rate", "Too fast: producer_byte_rate is 1000000; it must be at most 500000"),

@@ -52,7 +52,7 @@ def found(
     )
     return [
         diagnostic
-        for _, diagnostic in rules.check(scene, read.rules, more=read.policies)
+        for diagnostic in rules.check(scene, read.rules, more=read.policies)
         if diagnostic.code.startswith("policy/")
     ]
 

@@ -18,7 +18,7 @@ PLACE = Location("topics/a.yaml", 3)
 
 
 def found(desired: Desired, severities: dict[str, str]) -> list[Diagnostic]:
-    return [diagnostic for _, diagnostic in rules.check(rules.RuleContext((desired,)), severities)]
+    return list(rules.check(rules.RuleContext((desired,)), severities))
 
 
 # --- severities ------------------------------------------------------------------------------------

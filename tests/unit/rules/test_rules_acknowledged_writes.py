@@ -42,7 +42,7 @@ def findings(
         TopicFacts(layout=layout).beside(Facts("c", config_defaults={"Topic": {}})),
         changes=changes,
     )
-    return [found.message for _, found in check(scene, only("KF409"), (Stage.CHANGES,))]
+    return [found.message for found in check(scene, only("KF409"), (Stage.CHANGES,))]
 
 
 TWO_OF_THREE = declared("a", 1, 3, min_insync_replicas="2")

@@ -63,7 +63,7 @@ def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Obs
 
 
 def tripped(scene: RuleContext, severities: dict[str, str] | None = None) -> list[Diagnostic]:
-    return [found for _, found in rules.check(scene, severities or {}, (Stage.CHANGES,))]
+    return list(rules.check(scene, severities or {}, (Stage.CHANGES,)))
 
 
 def codes(scene: RuleContext) -> list[str]:

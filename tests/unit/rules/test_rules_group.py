@@ -725,7 +725,7 @@ def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> 
     file = tmp_path / "g.yaml"
     file.write_text(MANIFEST, "utf-8")
     scene = RuleContext(tuple(load([file], Context())))
-    shown = {d.code: (d.location, d.severity, d.waived) for _, d in rules.check(scene, {})}
+    shown = {d.code: (d.location, d.severity, d.waived) for d in rules.check(scene, {})}
     assert shown == {
         "KF203": (Location(str(file), 10, 5), Severity.INFO, "a nightly batch"),
         "KF210": (Location(str(file), 7, 3), Severity.INFO, "another team's"),

@@ -45,7 +45,7 @@ def part(
 
 
 def found(scene: RuleContext, severities: Mapping[str, str] | None = None) -> list[Diagnostic]:
-    return [one for _, one in rules.check(scene, severities or {}, (Stage.HEALTH,))]
+    return list(rules.check(scene, severities or {}, (Stage.HEALTH,)))
 
 
 def messages(health: Health, code: str, **more: Any) -> list[str]:

@@ -25,7 +25,7 @@ def found(
 ) -> list[Diagnostic]:
     """Every finding, with the field in place of the file."""
     pointed = replace(topic, places=PathAsPlace()) if topic is not None else None
-    return [one for _, one in rules.check(scene(pointed, *results), severities or {}, (Stage.SKEW,))]
+    return list(rules.check(scene(pointed, *results), severities or {}, (Stage.SKEW,)))
 
 
 def told(topic: Desired | None, *results: TopicResult) -> list[tuple[str, str, str | None]]:
@@ -251,8 +251,8 @@ def test_nothing_is_said_of_a_topic_that_has_no_records_is_to_go_or_was_not_meas
 
 
 def test_a_topic_that_nobody_declares_is_held_to_no_limit() -> None:
-    ((ref, one),) = rules.check(scene(None, worst()), {}, (Stage.SKEW,))
-    assert (str(ref), one.code, one.location) == ("Topic/a", "KF504", None)
+    (one,) = rules.check(scene(None, worst()), {}, (Stage.SKEW,))
+    assert (str(one.ref), one.code, one.location) == ("Topic/a", "KF504", None)
 
 
 def test_severities_and_waivers_of_the_project_hold() -> None:
@@ -269,7 +269,7 @@ def test_severities_and_waivers_of_the_project_hold() -> None:
 def test_plans_without_a_report_and_validate_do_not_run_them() -> None:
     stages = [stage for stage in Stage if stage is not Stage.SKEW]
     found = rules.check(scene(strict(), worst()), {}, stages)
-    assert not [one for _, one in found if one.code.startswith("KF5")]
+    assert not [one for one in found if one.code.startswith("KF5")]
 
 
 # --- policies ----------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_a_policy_is_merged_limit_by_limit_and_found_where_it_was_set(
     }
     (topic,) = load([file], Context(("dev", "prod"), environment, defaults))
     assert limits_of(topic.intent) == expected
-    ((_, one),) = rules.check(scene(topic, measured("orders", ratio=SURE)), {}, (Stage.SKEW,))
+    (one,) = rules.check(scene(topic, measured("orders", ratio=SURE)), {}, (Stage.SKEW,))
     assert (one.code, one.severity) == ("KF501", Severity.ERROR)
     assert one.location is not None
     assert (one.location.file, one.location.line) == (str(file), line)

@@ -653,4 +653,4 @@ def test_what_a_useless_waiver_suggests_can_be_pasted() -> None:
     waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
     stages = (rules.Stage.MANIFESTS,)
     found = list(idle_waivers(RuleContext((waived,)), (), {}, stages, rules.entries()))
-    assert [check_suggestion(str(one.suggestion)) for _, one in found] == [1, 0, 0]
+    assert [check_suggestion(str(one.suggestion)) for one in found] == [1, 0, 0]

@@ -12,8 +12,17 @@ Whole processes, with their start, imports and connections:
   the broker check every change, compares each with the cluster once more, keeps the lock and the record,
   prints the plan and the result. `bare` is the same without the lock and the record.
 - `saved` applies a plan that was made before, as after a review.
-- `raw` makes the same requests with confluent-kafka and ends with the last answer; `raw, read` reads all of
-  the topics until the broker shows all that was asked for, as whoever must know would.
+- `raw` makes the same requests with confluent-kafka and ends with the last answer. `raw, read` reads the
+  topics then until the broker shows all that was asked for: configs after creates and config changes,
+  partitions after creates and partition increases. An apply reads the same of them.
+- `raw, compared` also reads the topics before it asks for anything, as an apply does: the metadata of all,
+  and all configs of those of the plan. An apply does so twice: it judges the plan, and compares right before
+  the first request what it judged. It also reads what the raw calls never do: the configs of the brokers,
+  the record of earlier applies, throttles that a dead one has left, and before partitions are added the
+  health of the cluster and the groups that read the topics.
+
+The record is emptied after each round of each way: an apply reads and understands all of it, and a record
+that grows from round to round would tell rather how many rounds there were.
 
 Within one process that has connected, imported and held the lock before:
 
@@ -32,6 +41,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks import raw_apply, scene
@@ -39,6 +49,7 @@ from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
 from benchmarks.table import tell
 from kafkaform.apply.executor import apply
 from kafkaform.apply.moves.throttle_journal import open_throttle_journal
+from kafkaform.cluster.protocol import TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.lock import Holder
 from kafkaform.core.operations import MAX_WEIGHT, DeleteTopic
@@ -48,15 +59,16 @@ from kafkaform.plan.plan_file import plan_from_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-PROCESSES = ("apply", "bare", "saved", "raw", "read")
+PROCESSES = ("apply", "bare", "saved", "raw", "read", "compared")
+RAW = {"raw": raw_apply.UNREAD, "read": raw_apply.READ, "compared": raw_apply.COMPARED}
 WAYS = (*PROCESSES, "done", "shown")
 PROPERTIES = {"log.segment.delete.delay.ms": "100"}
 """What a round has made is gone when it is deleted, not a minute later in the middle of another."""
 
 HEADINGS = (
-    *("", "apply s", "bare s", "saved s", "raw s", "raw, read s", "saved/read"),
-    *("done s", "asked s", "shown s", "done/asked", "done/shown"),
-    *("apply CPU s", "saved CPU s", "read CPU s", "peak MB"),
+    *("", "apply s", "bare s", "saved s", "raw s", "raw, read s", "raw, compared s"),
+    *("saved/read", "saved/compared", "done s", "asked s", "shown s", "done/asked", "done/shown"),
+    *("apply CPU s", "saved CPU s", "read CPU s", "compared CPU s", "peak MB"),
 )
 RECORDS = {"create": 5, "configs": 2, "partitions": 4}
 """What is measured, and how many records a controller writes for one topic of it (see core/operations.py)."""
@@ -106,13 +118,14 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
                     taken[name, work].append(one)
                 settle(kafka, count, work)
             delete(kafka, count)
+            forget(admin)
     return {key: summed_up(figures) for key, figures in taken.items()}
 
 
 def command(way: str, work: str, address: str, folder: Path, count: int) -> list[str]:
     """The command line of one way to do a piece of work; a plan that it is to carry out is made here."""
-    if way in ("raw", "read"):
-        numbers = (count, MAX_WEIGHT // RECORDS[work], int(way == "read"))
+    if way in RAW:
+        numbers = (count, MAX_WEIGHT // RECORDS[work], RAW[way])
         return [sys.executable, raw_apply.__file__, address, work, *map(str, numbers)]
     manifests = made_plan(address, work, folder) if way == "saved" else folder / work
     bare = ["--no-lock", "--no-audit"] if way == "bare" else []
@@ -190,6 +203,13 @@ def delete(kafka: DevCluster, count: int) -> None:
     awaited(lambda: scene.logs(kafka) == 0)
 
 
+def forget(admin: AdminClient) -> None:
+    """Empty the record of applies, once there is one."""
+    if TOPIC.name in admin.list_topics(timeout=LONGEST_S).topics:
+        (emptied,) = admin.delete_records([TopicPartition(TOPIC.name, 0, OFFSET_END)]).values()
+        emptied.result()
+
+
 def awaited(done: Callable[[], bool]) -> None:
     """Wait until something is done; ends the benchmark where it never is."""
     deadline = time.monotonic() + LONGEST_S
@@ -206,10 +226,11 @@ def row(work: str, taken: Mapping[str, Figures]) -> dict[str, float | str]:
         "work": work,
         **{f"{way}_s": seconds[way] for way in PROCESSES},
         "saved_ratio": seconds["saved"] / seconds["read"],
+        "compared_ratio": seconds["saved"] / seconds["compared"],
         **{f"{way}_s": seconds[way] for way in ("done", "asked", "shown")},
         "done_asked_ratio": seconds["done"] / seconds["asked"],
         "done_ratio": seconds["done"] / seconds["shown"],
-        **{f"{way}_cpu_s": taken[way].cpu for way in ("apply", "saved", "read")},
+        **{f"{way}_cpu_s": taken[way].cpu for way in ("apply", "saved", "read", "compared")},
         "peak": taken["apply"].peak,
     }
 

@@ -103,7 +103,8 @@ class ChangeExecution:
         if left.change is None:
             self.settle(Result.ALREADY)
         else:
-            self.left = replace(self.planned, change=left.change)
+            whole = left.change is self.planned.change
+            self.left = self.planned if whole else replace(self.planned, change=left.change)
             self.operations = KINDS[self.planned.ref.kind].operations(left.change)
 
     def hold_back(self) -> None:

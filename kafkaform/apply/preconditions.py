@@ -122,7 +122,9 @@ def _remaining_update(change: Update, observed: Observed | None) -> Left | Moved
         return Moved("; ".join(moved))
     open_fields = tuple(field for field in left if field.deferred is None)
     deferred = tuple(field for field in left if field.deferred is not None)
-    return Left(replace(change, fields=open_fields) if open_fields else None, deferred)
+    if not open_fields:
+        return Left(None, deferred)
+    return Left(change if open_fields == change.fields else replace(change, fields=open_fields), deferred)
 
 
 def _name(path: str) -> str:

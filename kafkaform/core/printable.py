@@ -43,7 +43,7 @@ def printable(text: str) -> str:
     Escapes are themselves plain, so applying this twice changes nothing. A backslash stays as it is: the
     result is for reading, never for parsing.
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or not _BLANK_PATTERN.search(text)):
         return text
     return "".join(char if is_plain(char) else _escape(char) for char in text)
 

@@ -68,7 +68,10 @@ def remaining(field: FieldChange, observed: Observed) -> FieldChange | FieldOutc
         start[number] if replicas == after[number] and number in found.moving else replicas
         for number, replicas in enumerate(found.replicas)
     )
-    return FieldOutcome.DONE if here == after else replace(field, before=format_assignment(here))
+    if here == after:
+        return FieldOutcome.DONE
+    before = format_assignment(here)
+    return field if before == field.before else replace(field, before=before)
 
 
 def is_on_the_way(field: FieldChange, value: FieldValue) -> bool:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 GIB = 1024**3
 MOST_PARTITIONS = 1_000
-"""The most partitions of a batch: a topic's list of throttled replicas has 32,767 bytes at most."""
+"""The most partitions of a batch."""
+LONGEST_LIST = 32_767
+"""The most bytes of a topic's list of throttled replicas; controllers refuse a longer config."""
 
 
 class WhenBusy(StrEnum):

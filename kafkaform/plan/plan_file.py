@@ -45,7 +45,7 @@ from kafkaform.plan.summary import summarise
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -63,17 +63,24 @@ if TYPE_CHECKING:
 _ESCAPED = re.compile(r"[^\n -~]")
 
 
-def indented(value: object) -> str:
-    """What `json.dumps(value, indent=2, ensure_ascii=False)` gives, in a thirtieth of its time.
+_LAYOUT = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
 
-    The keys of mappings must be texts, and a plan has no fractions.
+
+def indented(value: object, convert: Callable[[Any], object] | None = None) -> str:
+    """Lay a value out as `json.dumps(value, indent=2, ensure_ascii=False)` does, in a thirtieth of its time.
+
+    Args:
+        value: The value; keys of mappings are texts, and a plan has no fractions.
+        convert: Makes of any other object what stands for it, when its turn comes: thousands of findings
+            need not be kept twice.
+
+    Returns:
+        The text, and a line break.
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-    except (
-        TypeError
-    ):  # half of a surrogate pair, as in the name of a file that is not UTF-8, or a huge integer
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return orjson.dumps(value, convert, _LAYOUT).decode()
+    except TypeError:  # half of a surrogate pair, as in the name of a file that is not UTF-8
+        return json.dumps(value, default=convert, indent=2, ensure_ascii=False) + "\n"
 
 
 FORMAT_VERSION = 1
@@ -117,7 +124,7 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
         "undeclared": [{**_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
         "unmanaged": [_ref(r) for r in plan.unmanaged],
         "unknown": [_ref(r) for r in plan.unknown],
-        "diagnostics": [_diagnostic(d) for d in plan.diagnostics],
+        "diagnostics": plan.diagnostics,
         **({"readers": [_reader(r) for r in plan.readers]} if plan.readers else {}),
         "broker_validated": plan.broker_validated,
         **({SUBSET: True} if plan.subset else {}),
@@ -196,10 +203,10 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def _written(document: _Json) -> str:
-    text = indented(document)
+    text = indented(document, _diagnostic)
     # Python looks at each character for a pattern, and for these questions only at words of them.
     plain = text.isascii() and "\x7f" not in text
-    return (text if plain else _ESCAPED.sub(_escaped, text)) + "\n"
+    return text if plain else _ESCAPED.sub(_escaped, text)
 
 
 def _change(planned: PlannedChange) -> _Json:

@@ -75,8 +75,9 @@ def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_progress_is_told_and_nobody_stays_to_tell_it(
-    spark: SparkSession, kafka: DevCluster, prefix: str
+    spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause
     filled(kafka.bootstrap_servers, f"{prefix}a")
     told: list[tuple[int, int, str]] = []
     before = set(threading.enumerate())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
+
+from kafkaform.core.moves import LONGEST_LIST
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -161,14 +164,22 @@ def _dealt(moves: Iterable[PartitionMove]) -> Sequence[PartitionMove]:
 
 
 def _packed(moves: Iterable[PartitionMove], partitions: int, size: int) -> Iterator[Batch]:
-    """Moves in order, as many at a time as fit; one that is too large goes alone."""
+    """Moves in order, as many at a time as fit; one that is too large goes alone.
+
+    The replicas of a topic that are throttled at a time must fit into its list, too.
+    """
     batch: list[PartitionMove] = []
     total = 0
+    lists: dict[ResourceRef, int] = defaultdict(int)
     for move in moves:
-        if batch and (len(batch) >= partitions or total + move.copied > size):
+        entries = sum(len(f"{move.partition}:{broker},") for broker in move.brokers)
+        is_full = len(batch) >= partitions or lists[move.ref] + entries > LONGEST_LIST
+        if batch and (is_full or total + move.copied > size):
             yield tuple(batch)
             batch, total = [], 0
+            lists.clear()
         batch.append(move)
         total += move.copied
+        lists[move.ref] += entries
     if batch:
         yield tuple(batch)

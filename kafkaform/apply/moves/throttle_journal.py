@@ -193,7 +193,7 @@ def _parts(throttles: Throttles) -> Iterator[Throttles]:
 
     The rates go with the first part alone, as a broker has one for all topics.
     """
-    part = Throttles(throttles.rates)
+    part = [Throttles(throttles.rates)]
     room = LONGEST_LINE // 2
     used = 0
     for name, listed in throttles.replicas.items():
@@ -201,11 +201,11 @@ def _parts(throttles: Throttles) -> Iterator[Throttles]:
             more = Throttles(replicas={name: piece})
             size = len(dumped(_json(more)))
             if used and used + size > room:
-                yield part
-                part, used = Throttles(), 0
-            part = union([part, more])
+                yield union(part)
+                part, used = [], 0
+            part.append(more)
             used += size
-    yield part
+    yield union(part)
 
 
 def _pieces(listed: ThrottledReplicas, room: int) -> Iterator[ThrottledReplicas]:

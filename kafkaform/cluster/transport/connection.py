@@ -204,12 +204,9 @@ class Connection:
     @locked_property
     def admin(self) -> AdminClient:
         """The librdkafka admin client; see `client`."""
-        client = self.client(AdminClient)
-        if not _log.isEnabledFor(logging.DEBUG):
-            return client
-        logged: Any = _Logged(client)
-        self._opened.append(logged)
-        return cast("AdminClient", logged)
+        client: Any = _Client(self.client(AdminClient))
+        self._opened.append(client)
+        return cast("AdminClient", client)
 
     @property
     def reached(self) -> AdminClient:
@@ -225,8 +222,7 @@ class Connection:
             Unreachable: Nobody answered in time.
             AuthenticationFailed: Somebody did, and turned us away.
         """
-        with signals_kept():  # a request serves callbacks of the log, too
-            future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
+        future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         while not future.done() and time.monotonic() < deadline and self._final_error is None:
             with signals_kept():
@@ -315,8 +311,8 @@ class Connection:
             self._last_error = error
 
 
-class _Logged:
-    """An admin client of librdkafka that logs each call: how much was asked, how it ended, and when.
+class _Client:
+    """An admin client of librdkafka whose calls let signals out, and are logged: how each ended, and when.
 
     Args:
         client: The client.
@@ -337,6 +333,9 @@ class _Logged:
             log("no answer")
 
     def _call(self, name: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        if not _log.isEnabledFor(logging.DEBUG):
+            with signals_kept():  # a request serves callbacks of the log, too
+                return method(*arguments, **options)
         begun = time.monotonic()
         what = f"{name} of {len(arguments[0]):,}" if arguments and isinstance(arguments[0], Sized) else name
 
@@ -344,7 +343,8 @@ class _Logged:
             _log.debug("librdkafka: %s, %s, %.1f ms", what, result, (time.monotonic() - begun) * 1000)
 
         try:
-            answer = method(*arguments, **options)
+            with signals_kept():
+                answer = method(*arguments, **options)
         except BaseException as error:
             log(f"failed: {one_line(str(error)) or type(error).__name__}")
             raise

@@ -68,6 +68,18 @@ def test_a_partition_that_is_too_large_goes_alone() -> None:
     assert [[one.partition for one in batch] for batch in batches] == [[0], [1], [2]]
 
 
+def test_what_a_batch_throttles_of_a_topic_fits_into_the_topics_list() -> None:
+    """A controller refuses a config of more than 32,767 bytes, and then nothing of the batch is begun."""
+    before, after = (100_001, 100_002, 100_003), (100_004, 100_005, 100_006)
+    moves = [move(number, before, after, 10) for number in range(9_000, 10_000)]
+    batches = cut(moves, MoveOptions(batch_partitions=1_000))
+    assert sum(map(len, batches)) == 1_000
+    for batch in batches:
+        throttled = ",".join(f"{one.partition}:{broker}" for one in batch for broker in sorted(one.brokers))
+        assert len(throttled) <= 32_767
+    assert len(batches) == 3, "no more batches than that takes"
+
+
 def test_bytes_count_once_for_each_new_replica() -> None:
     assert move(0, (1,), (1, 2, 3), 10).copied == 20
     assert move(0, (1, 2, 3), (1,), 10).copied == 0

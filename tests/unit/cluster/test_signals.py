@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from kafkaform.cluster.kafka import lock_membership
 from kafkaform.cluster.kafka.audit_topic import AuditTopic
@@ -70,6 +72,19 @@ def test_a_call_ends_with_what_the_handler_raises(
     signal.signal(signal.SIGINT, handler)
     with pytest.raises(raised):
         ask(connection)
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO])
+def test_any_call_of_the_admin_client_does(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def described(_client: object, *_: object, **__: object) -> None:
+        raise SystemError("describe_topics returned a result with an exception set") from TimeIsUpError()
+
+    monkeypatch.setattr(AdminClient, "describe_topics", described)
+    monkeypatch.setattr(logging.getLogger("kafkaform.cluster.transport.connection"), "level", level)
+    made = Connection(NOBODY, lambda: TransportSettings(()))
+    with pytest.raises(TimeIsUpError):
+        made.admin.describe_topics(TopicCollection(["a"]))
+    made.close()
 
 
 def test_the_cause_is_told_and_not_that_there_is_one() -> None:

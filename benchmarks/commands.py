@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from benchmarks.rounds import Figures
 
 TOPICS_OF_A_GROUP = 20
-TIMEOUT_S = 60
+TIMEOUT_S = 600
 
 CALLS = """
 import sys

@@ -23,7 +23,6 @@ from confluent_kafka.admin import AdminClient
 from benchmarks import scene
 from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
 from benchmarks.table import tell
-from kafkaform.core.operations import AlterConfigs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from benchmarks.rounds import Figures
 
 TOPICS_OF_A_GROUP = 20
-TIMEOUT_S = 60
+TIMEOUT_S = 600
 
 CALLS = """
 import sys
@@ -118,8 +117,7 @@ def record(address: str, manifests: Path, count: int) -> None:
     """Apply every topic, so that there is a record of it, and have every tenth drift again."""
     topics = scene.refs(count)
     with scene.reached(address) as cluster:
-        half = {"retention.ms": str(scene.DAY_MS // 2)}
-        scene.carried_out(cluster, [AlterConfigs(ref, half) for ref in topics])
+        scene.retain(cluster, topics, scene.DAY_MS // 2)
         apply = [*KAFKAFORM, "apply", str(manifests), "--bootstrap-server", address]
         timed([*apply, "--auto-approve", "--no-lock"])
         scene.drift(cluster, topics)

@@ -166,6 +166,7 @@ def build(kafka: DevCluster, count: int, partitions: int = PARTITIONS) -> None:
             made += len(batch)
             # One batch at a time: brokers that lag by several fall further behind the more they are asked.
             await_logs(kafka, made * partitions)
+        retain(cluster, refs(count), DAY_MS)  # which changes nothing, and is over when all topics are shown
         drift(cluster, refs(count))
 
 
@@ -178,19 +179,25 @@ def await_logs(kafka: DevCluster, count: int) -> None:
 
 
 def drift(cluster: KafkaCluster, topics: Sequence[ResourceRef]) -> None:
-    """Change every tenth of the topics by hand, as it were, and wait until that shows in all of them."""
-    carried_out(cluster, [AlterConfigs(ref, {"retention.ms": str(2 * DAY_MS)}) for ref in topics[::10]])
+    """Change every tenth of the topics by hand, as it were, and wait until that shows."""
+    retain(cluster, topics[::10], 2 * DAY_MS)
+
+
+def retain(cluster: KafkaCluster, topics: Sequence[ResourceRef], retention_ms: int) -> None:
+    """Give topics another retention, and wait until that shows in all of them."""
+    configs = {"retention.ms": str(retention_ms)}
+    carried_out(cluster, [AlterConfigs(ref, configs) for ref in topics])
     # A broker hears of what a controller has done with seconds of delay when it is that much.
     deadline = time.monotonic() + _SETTLED_S
-    while not _settled(cluster, topics):
+    while not _shows(cluster, topics, str(retention_ms)):
         assert time.monotonic() < deadline, "the brokers do not show all topics"
         time.sleep(_PAUSE_S)
 
 
-def _settled(cluster: KafkaCluster, topics: Sequence[ResourceRef]) -> bool:
+def _shows(cluster: KafkaCluster, topics: Sequence[ResourceRef], retention: str) -> bool:
     seen = cluster.observe(topics).resources
     return len(seen) == len(topics) and all(
-        seen[ref].state["config.retention.ms"] == str(2 * DAY_MS) for ref in topics[::10]
+        one.state["config.retention.ms"] == retention for one in seen.values()
     )
 
 

@@ -140,7 +140,7 @@ class BrokerSocket:
                     raise ConnectionResetError("the connection was closed")
                 if self._renew_at is not None and time.monotonic() > self._renew_at:
                     self._log_in()
-                answers = self._exchanged(request_type, version, bodies, timeout_s)
+                return self._exchanged(request_type, version, bodies, timeout_s)
         except TimeoutError as error:
             raise OutcomeUnknown(
                 f"{self._name}: {what} timed out after {round(timeout_s, 1):g} s",
@@ -150,7 +150,6 @@ class BrokerSocket:
             raise malformed(self._name, what, str(error)) from error
         except OSError as error:
             raise self._failure(error, f" ({what})") from error
-        return [read_answer(request_type, answer, version, self._name) for answer in answers]
 
     def is_open(self) -> bool:
         """Return whether the broker has not closed the connection, as far as is known here."""
@@ -210,17 +209,22 @@ class BrokerSocket:
         log_in(sasl, self.address, self._tokens, send)
 
     def _exchanged(
-        self, request_type: RequestType[Any], version: int, bodies: Sequence[bytes], timeout_s: float
-    ) -> list[bytes]:
-        answers: list[bytes] = []
+        self, request_type: RequestType[T], version: int, bodies: Sequence[bytes], timeout_s: float
+    ) -> list[T]:
+        answers: list[T] = []
         what = f"{request_type.name} v{version}"
+
+        def receive() -> None:  # and read at once: the bytes of all answers together are a hundred megabytes
+            answer = self._receive(request_type, version, time.monotonic() + timeout_s)
+            answers.append(read_answer(request_type, answer, version, self._name))
+
         try:
             for body in bodies:
                 while not self._has_room(len(body)):
-                    answers.append(self._receive(request_type, version, time.monotonic() + timeout_s))
+                    receive()
                 self._send(request_type, version, body, time.monotonic() + timeout_s)
             while len(answers) < len(bodies):
-                answers.append(self._receive(request_type, version, time.monotonic() + timeout_s))
+                receive()
         except BaseException as error:
             for sent in self._waiting:
                 sent.log(self._name, what, f"no answer: {str(error) or type(error).__name__}")

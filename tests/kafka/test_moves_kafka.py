@@ -14,9 +14,17 @@ from kafkaform.audit.trail import read_record
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import Result
+from kafkaform.core.errors import RequestRejected
 from kafkaform.core.layout import Assignment
 from kafkaform.core.lock import lost
-from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles
+from kafkaform.core.moves import (
+    LONGEST_LIST,
+    MoveOptions,
+    MoveProgress,
+    Rates,
+    ThrottledReplicas,
+    Throttles,
+)
 from kafkaform.core.progress import Clock
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
@@ -254,3 +262,17 @@ def test_a_whole_plan_is_applied_in_the_order_that_producers_bear(
     again = apply(plan, real, throttle_journal=throttle_journal)
     assert {one.result for one in again.results} == {Result.ALREADY}
     assert plan_for(real, declared(name, 6, 3, min_insync_replicas="2")).changes == ()
+
+
+def test_a_list_of_throttled_replicas_is_as_long_as_a_batch_may_make_it(real: KafkaCluster) -> None:
+    name = "moves-long-list"
+    laid_out(real, name, SINGLE)
+    eventually(lambda: real.layout({name}).topics, bool)
+    entries = [f"{number:05d}:10001" for number in range(LONGEST_LIST // 12 + 1)]
+    fitting = ThrottledReplicas(frozenset(entries[:-1]))
+    real.set_throttles(Throttles({}, {name: fitting}))
+    assert real.throttles([name]).replicas == {name: fitting}
+    more = ThrottledReplicas(frozenset(entries[-1:]))
+    with pytest.raises(RequestRejected, match="exceeds the maximum value size of 32767 bytes"):
+        real.set_throttles(Throttles({}, {name: more}))
+    real.clear_throttles(Throttles({}, {name: fitting}))

@@ -93,6 +93,7 @@ class BatchRun:
         while True:
             began = self._clock.now()
             layout = self._context.layout(self._topics)
+            took = self._clock.now() - began
             ready = self._look(layout)
             self._context.check()
             # In each round: what got no answer is asked for again, unless the layout shows that it runs.
@@ -100,14 +101,15 @@ class BatchRun:
             unfinished = self._unfinished()
             if down := brokers_down(unfinished, layout):
                 self._context.remind("down", f"waiting: {down}")
+            began = self._clock.now()
             self._measure(unfinished)
+            took += self._clock.now() - began  # without the start of moves, which happens once
             throttle = self._context.options.throttle
             watch.look(self._clock.now(), unfinished, layout, self._sizes, throttle)
             self._report(unfinished, self._sizes, watch.reason)
             if not unfinished:
                 return
             # Often at first, as small batches arrive within a second; seldom where a reading takes long.
-            took = self._clock.now() - began
             self._context.pause(max(pause, min(took * READING_SHARE, RAREST_S)))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.apply.moves.batch_run import STALL_S
+from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE, STALL_S
 from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.reassignment import ReassignmentReport
@@ -897,6 +897,30 @@ def test_while_a_batch_runs_only_its_own_topics_are_read(count: int) -> None:
     read = [{*topics} for topics in cluster.topics if topics is not None]
     assert len(read) >= 2 * batches
     assert {len(topics) for topics in read} == {2}
+
+
+def test_a_slow_start_of_moves_does_not_delay_the_next_reading(memory: MemoryCluster) -> None:
+    class Slow(Watched):
+        def reassign(
+            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            crew.time.time += 0.5
+            return super().reassign(targets, guard)
+
+    crew = Crew(Slow(memory))
+    crew.move(work("a", SINGLE, TRIPLE))
+    assert crew.time.naps[0] == FIRST_PAUSE_S
+
+
+def test_readings_that_take_long_are_rare(memory: MemoryCluster) -> None:
+    class Slow(Watched):
+        def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
+            crew.time.time += 0.5
+            return super().replica_sizes(partitions)
+
+    crew = Crew(Slow(memory))
+    crew.move(work("a", SINGLE, TRIPLE))
+    assert crew.time.naps[0] == 0.5 * READING_SHARE
 
 
 def test_progress_looks_at_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:

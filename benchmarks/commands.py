@@ -43,7 +43,9 @@ asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
 configs = [f.result() for f in admin.describe_configs(asked, request_timeout=600).values()]
 listed = admin.list_consumer_groups(request_timeout=60).result().valid
 names = [group.group_id for group in listed]
-groups = [f.result() for f in admin.describe_consumer_groups(names, request_timeout=60).values()]
+groups = []
+if names:
+    groups = [f.result() for f in admin.describe_consumer_groups(names, request_timeout=60).values()]
 offsets = 0
 for name in names:
     wanted = ConsumerGroupTopicPartitions(name)

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
 
 
 _ESCAPED = re.compile(r"[^\n -~]")
-
-
 _LAYOUT = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
 
 

@@ -208,15 +208,34 @@ def test_ctrl_c_leaves_nobody_with_the_lock(cluster: KafkaCluster, after_s: floa
     cluster.facts()
 
     def interrupted() -> None:
-        threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with hold(cluster, ALICE) as guard:
-            until = time.monotonic() + TIMEOUT_S
-            while time.monotonic() < until:
-                guard()
-        raise AssertionError("the signal did not arrive")
+        timer = threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            with hold(cluster, ALICE) as guard:
+                until = time.monotonic() + TIMEOUT_S
+                while time.monotonic() < until:
+                    guard()
+            raise AssertionError("the signal did not arrive")
+        finally:
+            timer.cancel()  # a signal that comes late would end all tests
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
+    with hold(cluster, BOB) as guard:
+        guard()
+
+
+def test_ctrl_c_after_the_lock_was_acquired_leaves_nobody_with_it(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Coordinator) -> None:
+        monkeypatch.undo()
+        self.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Coordinator, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt), hold(cluster, ALICE):
+        raise AssertionError
     with hold(cluster, BOB) as guard:
         guard()
 

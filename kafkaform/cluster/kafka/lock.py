@@ -66,6 +66,8 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
         # There are logins that librdkafka alone can do: then it is the consumer protocol, which it speaks.
         coordinator = None
 
+    attempts: list[Membership] = []
+
     def attempt() -> Membership | None:
         # Shown to who waits by two requests, of the group's members and of its offsets: the mark is in both.
         mark = uuid.uuid4().hex[:12]
@@ -75,6 +77,7 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
         else:
             own = connection.separate(f"{_CLIENT}{mark}")
             membership = ClassicMembership(own, lambda: _occupant(coordinator).since is not None)
+        attempts[:] = [membership]
         mine = replace(holder, since=datetime.now(UTC))
         return membership if membership.join(introduction(mine, mark)) else None
 
@@ -82,17 +85,19 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
         return _occupant(coordinator, lambda: consumers(connection))
 
     try:
-        membership = acquired(attempt, occupant, timeout_s=timeout_s, tell=tell)
-    except NotOffered as error:
-        error.hint = f"the lock needs it; {WITHOUT}"
-        raise
-    finally:
-        if coordinator is not None:
-            coordinator.close()
-    try:
+        try:
+            membership = acquired(attempt, occupant, timeout_s=timeout_s, tell=tell)
+        except NotOffered as error:
+            error.hint = f"the lock needs it; {WITHOUT}"
+            raise
+        finally:
+            if coordinator is not None:
+                coordinator.close()
         yield membership.prove
     finally:
-        membership.leave()
+        # Ctrl-C can come between any two steps: whoever is a member by then must not stay one.
+        for each in attempts:
+            each.leave()
 
 
 def _make_topic(connection: Connection) -> None:

@@ -95,8 +95,8 @@ class Membership(ABC):
 
     def __init__(self) -> None:
         self._lost: str | None = None
-        self._left = False
         self._introduction = ""
+        self._leaving = Thread(target=self._leave, name="kafkaform-leave", daemon=True)
 
     def join(self, introduction: str) -> bool:
         """Become the member, and leave an introduction for who waits; False if somebody else is the member.
@@ -138,12 +138,15 @@ class Membership(ABC):
         """
         self._lost = self._lost or "it was given back"
         if not self._left:
-            self._left = True
-            leaving = Thread(target=self._leave, daemon=True)
             begun = time.monotonic()
-            leaving.start()
-            leaving.join(GIVE_UP_S)
+            self._leaving.start()
+            self._leaving.join(GIVE_UP_S)
             _log.debug("lock: left after %d ms", _ms_since(begun))
+
+    @property
+    def _left(self) -> bool:
+        """Whether leaving has begun: a flag set before would leave nobody, if Ctrl-C came in between."""
+        return self._leaving.ident is not None
 
     def _confirm(self) -> KafkaError | None:
         """Commit, which only the member can; returns why it cannot.

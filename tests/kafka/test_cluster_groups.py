@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafkaform.cluster.kafka import log_spans, offset_writer
+from kafkaform.cluster.kafka import coordinators, log_spans, offset_writer
 from kafkaform.cluster.kafka.answers import GroupAnswers
 from kafkaform.cluster.kafka.answers import settled as settled_answers
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.coordinators import commit as commit_to_coordinator
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
@@ -403,13 +404,6 @@ class Unsettled:
                 answers[each] = refusal
         return answers
 
-    def alter_consumer_group_offsets(
-        self, asked: list[ConsumerGroupTopicPartitions], **options: Any
-    ) -> dict[str, Any]:
-        if (refusal := self._refusal(asked[0].group_id)) is not None:
-            return {asked[0].group_id: refusal}
-        return dict(self._admin.alter_consumer_group_offsets(asked, **options))
-
 
 @pytest.fixture
 def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, int]]], None]:
@@ -417,6 +411,15 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
         monkeypatch.setattr(
             Connection, "reached", property(lambda connection: Unsettled(connection.admin, refused))
         )
+
+        def committed(connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float) -> Any:
+            code, left = refused.get(name, (0, 0))
+            if not left:
+                return commit_to_coordinator(connection, name, offsets, timeout_s)
+            refused[name] = (code, left - 1)
+            return dict.fromkeys(offsets, translate_code(code, ""))
+
+        monkeypatch.setattr(coordinators, "commit", committed)
 
     return begin
 

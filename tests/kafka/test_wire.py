@@ -41,6 +41,17 @@ def test_answers_of_a_real_broker_are_read_damaged_or_not_in_every_version(kafka
         (group_messages.FIND_COORDINATORS, {"key_type": 0, "keys": group}),
         (group_messages.FIND_COORDINATOR, {"key_type": 0, "key": group[0]}),
         (group_messages.DESCRIBE_CLASSIC, {"groups": group}),
+        (group_messages.DESCRIBE_CONSUMER, described),
+        (group_messages.OFFSET_FETCH, {"group_id": group[0], "topics": None}),
+        (
+            group_messages.OFFSET_FETCHES,
+            {"groups": [{"group_id": group[0], "topics": None}], "stable": False},
+        ),
+        (
+            group_messages.OFFSET_COMMIT,
+            {"group_id": group[0], "generation": -1, "member_id": "", "topics": ()},
+        ),
+        (group_messages.DELETE_GROUPS, {"groups": group}),
         (group_messages.DESCRIBE_SHARE, described),
         (group_messages.DESCRIBE_STREAMS, described),
         (group_messages.SHARE_OFFSETS, {"groups": [{"group_id": group[0], "topics": None}]}),

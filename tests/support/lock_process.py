@@ -16,7 +16,6 @@ from typing import Self
 
 from kafkaform.apply import executor
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.lock import consumers
 from kafkaform.cluster.kafka.lock_classic import Coordinator
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID
 from kafkaform.cluster.protocol import Cluster
@@ -119,9 +118,7 @@ def member_count(servers: str) -> int:
     """The number of members of the lock's group, by either protocol."""
     with connected(servers) as connection:
         coordinator = Coordinator(connection.separate("test"))
-        members = coordinator.members()
-        if not members and coordinator.has_consumer_protocol():
-            members = consumers(connection)
+        members = coordinator.members() or coordinator.consumers()
         coordinator.close()
     return len(members)
 

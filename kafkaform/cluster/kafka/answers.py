@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 
 from kafkaform.cluster.transport.translation import MOVING, translate
-from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -140,7 +140,12 @@ def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswer
         for name in names:
             answers.failed.pop(name, None)  # it may be in no answer at all this time: it is not there
         answers.update(ask(names))
-        names = [name for name, error in answers.failed.items() if is_moving(error)]
+        # A coordinator that cannot be reached may be restarting: another broker takes its place.
+        names = [
+            name
+            for name, error in answers.failed.items()
+            if is_moving(error) or isinstance(error, Unreachable)
+        ]
         if not names or time.monotonic() > deadline:
             break
         time.sleep(pause)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-)
+from struct import error as StructError  # noqa: N812 - it is called plain "error"
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import (
-    ConsumerGroupState,
-    ConsumerGroupType,
-)
+from confluent_kafka import KafkaError
 
-from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, settled
+from kafkaform.cluster.kafka import admin_groups
+from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
+from kafkaform.cluster.kafka.coordinators import are_reachable, ask_coordinators
 from kafkaform.cluster.kafka.log_spans import read_partition_counts
-from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import refusal
 from kafkaform.cluster.wire.group_messages import (
     DESCRIBE_CLASSIC,
+    DESCRIBE_CONSUMER,
     DESCRIBE_SHARE,
     DESCRIBE_STREAMS,
-    FIND_COORDINATOR,
-    FIND_COORDINATORS,
+    read_assignment,
 )
-from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered
+from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected
 from kafkaform.core.groups import Group, Member
 
 if TYPE_CHECKING:
@@ -32,80 +27,10 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.group_listing import Listed
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.layout import TopicPartition
 
 
-_GROUP = 0
-"""The type of a key for which a group's coordinator is looked for (CoordinatorType)."""
-
-
-def ask_coordinators(
-    connection: Connection,
-    request_type: RequestType[Any],
-    names: Collection[str],
-    request: Callable[[Collection[str]], Any],
-    convert: Callable[[dict[str, Any], int], Any],
-) -> GroupAnswers[Any]:
-    """Ask each group's coordinator, in one request for each broker.
-
-    Args:
-        connection: The cluster.
-        request_type: What to ask.
-        names: The groups.
-        request: Makes the request for some groups.
-        convert: Makes of what was told about a group, and its coordinator, what is wanted.
-    """
-    answers: GroupAnswers[Any] = GroupAnswers()
-    try:
-        for node, some in _coordinators(connection, names, answers).items():
-            (answer,) = connection.ask(request_type, [request(some)], node=node)
-            for group in answer["groups"]:
-                if group["group_id"] not in some:
-                    raise ClusterError(f"broker {node} returned a group that was not requested")
-                if group["error_code"]:
-                    answers.failed[group["group_id"]] = refusal(group)
-                else:
-                    answers.found[group["group_id"]] = convert(group, node)
-    except KafkaformError as error:
-        failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
-        unanswered = set(names) - answers.found.keys() - answers.failed.keys()
-        answers.failed.update(dict.fromkeys(unanswered, failure))
-    return answers
-
-
-def _coordinators(
-    connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
-) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
-    for coordinator in _found_coordinators(connection, names):
-        if coordinator["key"] not in names:
-            raise ClusterError("the brokers returned the coordinator of a group that was not requested")
-        if coordinator["error_code"]:
-            answers.failed[coordinator["key"]] = refusal(coordinator)
-        else:
-            found.setdefault(coordinator["node_id"], []).append(coordinator["key"])
-    return found
-
-
-def _found_coordinators(connection: Connection, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
-    try:
-        (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": _GROUP, "keys": names}])
-    except NotOffered:
-        found = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
-        return [{**coordinator, "key": name} for name, coordinator in zip(names, found, strict=True)]
-    coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
-    return coordinators
-
-
-_STATES = {
-    ConsumerGroupState.UNKNOWN: "Unknown",
-    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
-    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
-    ConsumerGroupState.STABLE: "Stable",
-    ConsumerGroupState.DEAD: "Dead",
-    ConsumerGroupState.EMPTY: "Empty",
-}
+_UNSUPPORTED = KafkaError(KafkaError.UNSUPPORTED_VERSION).name()
 _CONSUMERS = frozenset({"", "consumer"})
 """The protocol types of classic groups whose members are consumers; those of Kafka Connect are not."""
 
@@ -131,42 +56,82 @@ def _way(listed: Listed) -> Callable[[Connection, Collection[str]], GroupAnswers
         return _share
     if listed.protocol == "streams":
         return _streams
-    if listed.protocol in {"", "classic"} and listed.protocol_type not in _CONSUMERS:
-        return _foreign
-    return _consumers
+    if listed.protocol == "classic" or listed.protocol_type not in _CONSUMERS:
+        return _CLASSIC_FIRST
+    return _CONSUMER_FIRST
 
 
-def _consumers(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    futures = connection.reached.describe_consumer_groups(list(names), request_timeout=READ_TIMEOUT_S)
-    answers = gathered(futures, _consumer_group)
-    # A missing group is described as a dead one, without an error.
+def _of_consumers(
+    protocols: Sequence[str], connection: Connection, names: Collection[str]
+) -> GroupAnswers[Group]:
+    """Describe groups of the classic or the consumer protocol: the second where the first has none."""
+    if not are_reachable(connection):
+        return admin_groups.describe(connection, names)
+    answers: GroupAnswers[Group] = GroupAnswers()
+    rest: Collection[str] = names
+    for protocol in protocols:
+        answers.update(_BY_PROTOCOL[protocol](connection, rest))
+        for name in [name for name, error in answers.failed.items() if is_missing(error)]:
+            del answers.failed[name]
+        rest = [name for name in rest if name not in answers.found and name not in answers.failed]
+        if not rest:
+            break
+    return answers
+
+
+def _consumer(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    """Describe groups of the consumer protocol; none are in the answers where brokers do not have it."""
+    answers = ask_coordinators(
+        connection,
+        DESCRIBE_CONSUMER,
+        names,
+        _description_of,
+        lambda group, node: _group(group, "consumer", "consumer", node, _topics_assignment),
+    )
+
+    def is_without(error: ClusterError) -> bool:
+        refused = isinstance(error, RequestRejected) and error.code == _UNSUPPORTED  # Kafka 3.7 to 3.9
+        return refused or isinstance(error, NotOffered)
+
+    failed = {name: error for name, error in answers.failed.items() if not is_without(error)}
+    return GroupAnswers(answers.found, failed)
+
+
+def _classic(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    """Describe classic groups; those that do not exist are not in the answers."""
+
+    def converted(group: Mapping[str, Any], node: int) -> Group:
+        # Only consumers have partitions: what the members of Kafka Connect are assigned is its own affair.
+        is_consumers = group["protocol_type"] in _CONSUMERS
+        return _group(
+            group,
+            "classic",
+            "consumer" if is_consumers else group["protocol_type"],
+            node,
+            partial(_classic_assignment, group["group_id"]) if is_consumers else lambda _: (),
+        )
+
+    answers = ask_coordinators(connection, DESCRIBE_CLASSIC, names, _description_of, converted)
     return GroupAnswers(
         {name: group for name, group in answers.found.items() if group.state != "Dead"}, answers.failed
     )
 
 
-def _consumer_group(described: Any) -> Group:
-    return Group(
-        described.group_id,
-        "consumer" if described.type == ConsumerGroupType.CONSUMER else "classic",
-        _STATES.get(described.state) or described.state.name.capitalize(),
-        "consumer",
-        described.partition_assignor or "",
-        described.coordinator.id if described.coordinator else None,
-        tuple(
-            Member(
-                member.member_id,
-                member.client_id,
-                member.host.removeprefix("/"),
-                member.group_instance_id,
-                frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
-            )
-            for member in described.members
-        ),
-    )
+_BY_PROTOCOL = {"consumer": _consumer, "classic": _classic}
+_CONSUMER_FIRST = partial(_of_consumers, ("consumer", "classic"))
+_CLASSIC_FIRST = partial(_of_consumers, ("classic", "consumer"))
 
 
-# --- on our own connections -------------------------------------------------------------------------
+def _classic_assignment(name: str, member: Mapping[str, Any]) -> Collection[TopicPartition]:
+    """The partitions of a member; empty while its group is rebalancing."""
+    if not member["raw_assignment"]:
+        return ()
+    try:
+        return read_assignment(member["raw_assignment"])
+    except (ValueError, IndexError, StructError) as error:
+        raise ClusterError(
+            f"the assignment of member {member['member_id']} of group {name} is not one of consumers: {error}"
+        ) from error
 
 
 def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
@@ -175,7 +140,7 @@ def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group
         DESCRIBE_SHARE,
         names,
         _description_of,
-        lambda group, node: _group(group, "share", "share", node, _share_assignment),
+        lambda group, node: _group(group, "share", "share", node, _topics_assignment),
     )
 
 
@@ -215,17 +180,6 @@ def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Gro
     )
 
 
-def _foreign(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    """Describe classic groups of other members than consumers, whose assignments are their own affair."""
-    return ask_coordinators(
-        connection,
-        DESCRIBE_CLASSIC,
-        names,
-        _description_of,
-        lambda group, node: _group(group, "classic", group["protocol_type"], node, lambda _: ()),
-    )
-
-
 def _description_of(names: Collection[str]) -> Mapping[str, Any]:
     return {"groups": names, "operations": False}
 
@@ -234,7 +188,7 @@ def _sources(subtopology: Mapping[str, Any]) -> tuple[str, ...]:
     return (*subtopology["source_topics"], *(topic["name"] for topic in subtopology["repartition_topics"]))
 
 
-def _share_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
+def _topics_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
     return {
         (topic["name"], partition)
         for topic in member["assignment"]["topics"]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-
-from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
-from kafkaform.cluster.kafka.group_description import ask_coordinators, describe_groups
+from kafkaform.cluster.kafka import admin_groups, coordinators
+from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
+from kafkaform.cluster.kafka.group_description import describe_groups
 from kafkaform.cluster.kafka.group_listing import Listed, Listing, list_groups
 from kafkaform.cluster.kafka.log_spans import read_log_spans
 from kafkaform.cluster.kafka.topic_sources import AdminReader
-from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import refusal
-from kafkaform.cluster.wire.group_messages import SHARE_OFFSETS
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.groups import Group, GroupReading, Position
 
@@ -37,65 +33,10 @@ def committed_offsets(
     """
     share = [name for name, protocol in protocols.items() if protocol == "share"]
     others = [name for name in protocols if protocols[name] != "share"]
-    answers = settled(others, lambda names: _of_consumers(connection, names))
-    answers.update(settled(share, lambda names: _of_share_groups(connection, names)))
+    reader = coordinators if others and coordinators.are_reachable(connection) else admin_groups
+    answers = settled(others, lambda names: reader.read_committed(connection, names))
+    answers.update(settled(share, lambda names: coordinators.read_starts(connection, names)))
     return answers
-
-
-def _of_consumers(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
-    admin = connection.reached
-    futures = {
-        # librdkafka takes one group a call; the requests of all calls are under way at once.
-        name: admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(name)], request_timeout=READ_TIMEOUT_S
-        )[name]
-        for name in names
-    }
-    return gathered(futures, _offsets)
-
-
-def _offsets(group: ConsumerGroupTopicPartitions) -> dict[TopicPartition, int]:
-    offsets = {}
-    for partition in group.topic_partitions or ():
-        if partition.error is not None:
-            raise KafkaException(partition.error)
-        if partition.offset >= 0:
-            offsets[partition.topic, partition.partition] = partition.offset
-    return offsets
-
-
-def _of_share_groups(
-    connection: Connection, names: Collection[str]
-) -> GroupAnswers[dict[TopicPartition, int]]:
-    answers = ask_coordinators(
-        connection,
-        SHARE_OFFSETS,
-        names,
-        lambda some: {"groups": [{"group_id": name, "topics": None} for name in some]},
-        lambda group, _: group,
-    )
-    result: GroupAnswers[dict[TopicPartition, int]] = GroupAnswers({}, answers.failed)
-    for name, group in answers.found.items():
-        offsets: dict[TopicPartition, int] = {}
-        for topic in group["topics"]:
-            for partition in topic["partitions"]:
-                _take(name, topic["name"], partition, offsets, result)
-        if name not in result.failed:
-            result.found[name] = offsets
-    return result
-
-
-def _take(
-    name: str,
-    topic: str,
-    partition: Mapping[str, Any],
-    offsets: dict[TopicPartition, int],
-    result: GroupAnswers[dict[TopicPartition, int]],
-) -> None:
-    if partition["error_code"]:
-        result.failed[name] = refusal(partition)
-    elif partition["start_offset"] >= 0:
-        offsets[topic, partition["index"]] = partition["start_offset"]
 
 
 _OFFSETS_TOPIC = "__consumer_offsets"

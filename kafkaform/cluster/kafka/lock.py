@@ -10,16 +10,15 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from kafkaform.cluster.kafka.answers import gathered
+from kafkaform.cluster.kafka import admin_groups
 from kafkaform.cluster.kafka.lock_classic import ClassicMembership, Coordinator
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, ConsumerMembership
 from kafkaform.cluster.kafka.topic_sources import AdminReader
 from kafkaform.cluster.kafka.writer import submit
-from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
@@ -81,8 +80,17 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
         mine = replace(holder, since=datetime.now(UTC))
         return membership if membership.join(introduction(mine, mark)) else None
 
+    def consumers() -> Sequence[Mapping[str, Any]]:
+        group = admin_groups.describe(connection, [NAME]).found.get(NAME)
+        members = group.members if group is not None else ()
+        return [
+            {"client_id": member.client_id, "client_host": member.host}
+            for member in members
+            if member.instance_id == INSTANCE_ID
+        ]
+
     def occupant() -> Holder:
-        return _occupant(coordinator, lambda: consumers(connection))
+        return _occupant(coordinator, coordinator.consumers if coordinator is not None else consumers)
 
     try:
         try:
@@ -118,22 +126,8 @@ def _make_topic(connection: Connection) -> None:
         raise refusal
 
 
-def consumers(connection: Connection) -> Sequence[Mapping[str, str]]:
-    """The members by the consumer protocol that have the id of the holder."""
-    described = gathered(
-        connection.reached.describe_consumer_groups([NAME], request_timeout=READ_TIMEOUT_S),
-        lambda group: group,
-    )
-    members = described.found[NAME].members if NAME in described.found else ()
-    return [
-        {"client_id": member.client_id, "client_host": member.host}
-        for member in members
-        if member.group_instance_id == INSTANCE_ID
-    ]
-
-
 def _occupant(
-    coordinator: Coordinator | None, others: Callable[[], Sequence[Mapping[str, str]]] = tuple
+    coordinator: Coordinator | None, others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
 ) -> Holder:
     """Find out which member holds the lock, as far as that is known.
 

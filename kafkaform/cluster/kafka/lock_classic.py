@@ -28,6 +28,7 @@ from confluent_kafka import KafkaError
 from kafkaform.cluster.kafka.lock_membership import (
     AGAIN,
     FRESH_S,
+    INSTANCE_ID,
     JOIN_TIMEOUT_S,
     TAKEN,
     Membership,
@@ -37,6 +38,7 @@ from kafkaform.cluster.kafka.lock_membership import (
 from kafkaform.cluster.wire.group_messages import (
     CONSUMER_HEARTBEAT,
     DESCRIBE_CLASSIC,
+    DESCRIBE_CONSUMER,
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
@@ -156,6 +158,15 @@ class Coordinator:
         answer = self.settled(DESCRIBE_CLASSIC, {"groups": [NAME]})
         members: Sequence[Mapping[str, Any]] = answer["groups"][0]["members"] if "groups" in answer else ()
         return members
+
+    def consumers(self) -> Sequence[Mapping[str, Any]]:
+        """Return the members by the consumer protocol that have the id of the holder."""
+        try:
+            answer = self.settled(DESCRIBE_CONSUMER, {"groups": [NAME], "operations": False})
+        except NotOffered:
+            return ()
+        members = answer["groups"][0]["members"] if "groups" in answer else ()
+        return [member for member in members if member["instance_id"] == INSTANCE_ID]
 
     def introduction(self) -> str:
         """Return what the last holder has left with its proofs; empty if there was none."""

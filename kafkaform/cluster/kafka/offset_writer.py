@@ -7,17 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     KafkaError,
-    KafkaException,
-    TopicPartition,
 )
 
+from kafkaform.cluster.kafka import admin_groups, coordinators
 from kafkaform.cluster.kafka.group_listing import list_groups
 from kafkaform.cluster.kafka.groups import read_each_committed
 from kafkaform.cluster.kafka.log_spans import LogReading, ask_leaders, read_partition_counts
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
-from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED, translate, translate_error
+from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED, translate_error
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,
@@ -247,6 +245,7 @@ def _commit(
     """
     failures: dict[str, dict[Partition, ClusterError]] = {name: {} for name in offsets}
     todo = {name: dict(of) for name, of in offsets.items() if of}
+    commit = coordinators.commit if coordinators.are_reachable(connection) else admin_groups.commit
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while todo:
         again: dict[str, dict[Partition, int]] = {}
@@ -256,7 +255,7 @@ def _commit(
             except LockLost as lost:
                 failures[name] = dict.fromkeys(wanted, lost) | failures[name]
                 continue
-            refused = _commit_once(connection, name, wanted)
+            refused = commit(connection, name, wanted, WRITE_TIMEOUT_S)
             answered = {p: why for p, why in failures[name].items() if p not in wanted}
             failures[name] = answered | refused
             not_yet = {p: wanted[p] for p, error in refused.items() if _is_not_yet(error)}
@@ -272,26 +271,6 @@ def _commit(
 
 def _is_not_yet(error: ClusterError) -> bool:
     return isinstance(error, RequestRejected) and error.code in _NOT_YET
-
-
-def _commit_once(
-    connection: Connection, group: str, offsets: Mapping[Partition, int]
-) -> dict[Partition, ClusterError]:
-    """Commit for one group, as the client takes one a call; returns the partitions that failed, and why."""
-    partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-    future = connection.reached.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=WRITE_TIMEOUT_S
-    )[group]
-    try:
-        answer = future.result()
-    except KafkaException as exception:
-        return dict.fromkeys(offsets, translate(exception))
-    # It succeeds where single partitions fail.
-    return {
-        (partition.topic, partition.partition): translate_error(partition.error)
-        for partition in answer.topic_partitions or ()
-        if partition.error is not None
-    }
 
 
 def _outcome(

@@ -266,7 +266,7 @@ def _alter_brokers(
     guard()
     (metadata,) = connection.ask(METADATA, [()])
     requests = {
-        broker: _request(_BROKER, {str(broker): changes})
+        broker: [_request(_BROKER, {str(broker): changes})]
         for broker, changes in sorted(changed.items())
         if broker in metadata.brokers
     }
@@ -274,7 +274,7 @@ def _alter_brokers(
         broker_down(broker) for broker in sorted(changed.keys() - requests.keys())
     ]
     for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
-        failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer, "the cluster")
+        failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer[0], "the cluster")
     return failures
 
 

@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from kafkaform.cluster.kafka.answers import GroupAnswers, gathered, is_missing, settled
+from kafkaform.cluster.kafka import admin_groups, coordinators
+from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.transport.translation import one_line, refusal, translate
@@ -388,10 +389,10 @@ def delete_groups(
             except LockLost as lost:
                 answers.failed[name] = lost
                 continue
-            futures = connection.reached.delete_consumer_groups([name], request_timeout=DELETE_TIMEOUT_S)
-            answers.update(gathered(futures, lambda _: None))
+            answers.update(delete(connection, name, DELETE_TIMEOUT_S))
         return answers
 
+    delete = coordinators.delete if coordinators.are_reachable(connection) else admin_groups.delete
     failed = settled([o.ref.name for o in operations], ask).failed
     outcomes: dict[int, ClusterError | None] = {}
     for operation in operations:

@@ -163,19 +163,25 @@ class Brokers:
         nodes = sorted(self._nodes(timeout_s))
         if not nodes:
             raise ClusterError("the brokers returned an empty list of brokers")
-        return self.ask_nodes(request_type, dict.fromkeys(nodes, request), timeout_s)
+        answers = self.ask_nodes(request_type, {node: [request] for node in nodes}, timeout_s)
+        return {
+            node: answer if isinstance(answer, ClusterError) else answer[0]
+            for node, answer in answers.items()
+        }
 
     def ask_nodes(
-        self, request_type: RequestType[T], requests: Mapping[int, Any], timeout_s: float
-    ) -> dict[int, T | ClusterError]:
-        """Ask some brokers at a time; returns what each answers, or why it does not."""
+        self, request_type: RequestType[T], requests: Mapping[int, Sequence[Any]], timeout_s: float
+    ) -> dict[int, list[T] | ClusterError]:
+        """Ask some brokers at a time; returns what each answers, in order, or why it does not."""
 
-        def ask_node(node: int) -> T | ClusterError:
+        def ask_node(node: int) -> list[T] | ClusterError:
             try:
-                return self.ask(request_type, [requests[node]], node, timeout_s)[0]
+                return self.ask(request_type, requests[node], node, timeout_s)
             except (AuthenticationFailed, MalformedAnswer, NotOffered) as error:
                 return error
             except ClusterError as error:
+                if request_type.changes and isinstance(error, OutcomeUnknown):
+                    return error
                 return Unreachable(f"broker {node} does not answer: {error.message}")
 
         return _at_a_time({node: partial(ask_node, node) for node in requests})
@@ -327,6 +333,8 @@ def settle(future: Future[T], work: Callable[[], T]) -> None:
 
 def _at_a_time(tasks: Mapping[K, Callable[[], T]]) -> dict[K, T]:
     """Do things that wait for brokers at a time; returns what each gives, and raises what one raises."""
+    if len(tasks) == 1:
+        return {name: task() for name, task in tasks.items()}
     waiting: SimpleQueue[K] = SimpleQueue()
     done: dict[K, Future[T]] = {}
     for name in tasks:

@@ -270,8 +270,8 @@ class Connection:
         return self._brokers.ask_each(request_type, request, timeout_s)
 
     def ask_nodes(
-        self, request_type: RequestType[T], requests: Mapping[int, Any], timeout_s: float
-    ) -> dict[int, T | ClusterError]:
+        self, request_type: RequestType[T], requests: Mapping[int, Sequence[Any]], timeout_s: float
+    ) -> dict[int, list[T] | ClusterError]:
         """Ask some brokers at a time; see `Brokers.ask_nodes`."""
         return self._brokers.ask_nodes(request_type, requests, timeout_s)
 

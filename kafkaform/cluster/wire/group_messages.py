@@ -1,4 +1,4 @@
-"""Requests about groups that no Kafka client of Python sends.
+"""Requests about groups: to their coordinators, and for being a member of one.
 
 The fields are those of Kafka's message definitions of the same names, which are in Apache Kafka's source
 (clients/src/main/resources/common/message).
@@ -17,6 +17,7 @@ from kafkaform.cluster.wire.message_schema import (
     OCTETS,
     STRING,
     UUID,
+    Versions,
     array,
     message,
     nullable,
@@ -99,6 +100,59 @@ DESCRIBE_CLASSIC = message(
     ),
 )
 
+_TOPIC_PARTITIONS = array(struct(id=UUID, name=STRING, partitions=array(INT32)))
+
+DESCRIBE_CONSUMER = message(
+    69,
+    "ConsumerGroupDescribe",
+    (0, 1),
+    0,
+    _DESCRIBE,
+    struct(
+        throttle_ms=INT32,
+        groups=array(
+            struct(
+                **ERROR,
+                group_id=STRING,
+                state=STRING,
+                epoch=INT32,
+                assignment_epoch=INT32,
+                assignor=STRING,
+                members=array(
+                    struct(
+                        member_id=STRING,
+                        instance_id=NULLABLE_STRING,
+                        rack_id=NULLABLE_STRING,
+                        epoch=INT32,
+                        client_id=STRING,
+                        client_host=STRING,
+                        subscribed=array(STRING),
+                        subscribed_regex=NULLABLE_STRING,
+                        assignment=struct(topics=_TOPIC_PARTITIONS),
+                        target_assignment=struct(topics=_TOPIC_PARTITIONS),
+                        member_type=since(1, INT8, -1),
+                    )
+                ),
+                operations=INT32,
+            )
+        ),
+    ),
+)
+"""Of groups of the consumer protocol (KIP-848, Kafka 3.7)."""
+
+_ASSIGNED = struct(version=INT16, topics=array(struct(name=STRING, partitions=array(INT32))))
+
+
+def read_assignment(raw: bytes) -> set[tuple[str, int]]:
+    """Read what a consumer of a classic group is assigned (ConsumerProtocolAssignment, all versions).
+
+    Raises:
+        ValueError: It is something else; or IndexError or struct.error.
+    """
+    assigned, _ = _ASSIGNED(0, False).read(raw, 0)
+    return {(topic["name"], partition) for topic in assigned["topics"] for partition in topic["partitions"]}
+
+
 DESCRIBE_SHARE = message(
     77,
     "ShareGroupDescribe",
@@ -123,9 +177,7 @@ DESCRIBE_SHARE = message(
                         client_id=STRING,
                         client_host=STRING,
                         subscribed=array(STRING),
-                        assignment=struct(
-                            topics=array(struct(id=UUID, name=STRING, partitions=array(INT32)))
-                        ),
+                        assignment=struct(topics=_TOPIC_PARTITIONS),
                     )
                 ),
                 operations=INT32,
@@ -215,6 +267,89 @@ SHARE_OFFSETS = message(
     ),
 )
 
+# --- committed offsets -----------------------------------------------------------------------------
+
+OFFSET_COMMIT = message(
+    8,
+    "OffsetCommit",
+    (2, 8),
+    8,
+    struct(
+        group_id=STRING,
+        generation=INT32,
+        member_id=STRING,
+        instance_id=since(7, NULLABLE_STRING),
+        retention_ms=Versions(INT64, -1, 2, 4),
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(
+                    struct(
+                        index=INT32,
+                        offset=INT64,
+                        leader_epoch=since(6, INT32, -1),
+                        metadata=NULLABLE_STRING,
+                    )
+                ),
+            )
+        ),
+    ),
+    struct(
+        throttle_ms=since(3, INT32, 0),
+        topics=array(struct(name=STRING, partitions=array(struct(index=INT32, error_code=INT16)))),
+    ),
+    changes=True,
+)
+
+_FETCHED_TOPICS = array(struct(name=STRING, partitions=array(INT32)), nullable=True)
+_OFFSETS = array(
+    struct(
+        name=STRING,
+        partitions=array(
+            struct(
+                index=INT32,
+                offset=INT64,
+                leader_epoch=since(5, INT32, -1),
+                metadata=NULLABLE_STRING,
+                error_code=INT16,
+            )
+        ),
+    )
+)
+
+OFFSET_FETCH = message(
+    9,
+    "OffsetFetch",
+    (2, 7),
+    6,
+    struct(group_id=STRING, topics=_FETCHED_TOPICS, stable=since(7, BOOLEAN, default=False)),
+    struct(throttle_ms=since(3, INT32, 0), topics=_OFFSETS, error_code=INT16),
+)
+"""Of one group, for brokers that answer for one alone."""
+
+OFFSET_FETCHES = message(
+    9,
+    "OffsetFetch",
+    (8, 8),
+    6,
+    struct(
+        groups=array(struct(group_id=STRING, topics=_FETCHED_TOPICS)),
+        stable=BOOLEAN,
+    ),
+    struct(throttle_ms=INT32, groups=array(struct(group_id=STRING, topics=_OFFSETS, error_code=INT16))),
+)
+"""Of several groups in one request (KIP-709, Kafka 3.0)."""
+
+DELETE_GROUPS = message(
+    42,
+    "DeleteGroups",
+    (0, 2),
+    2,
+    struct(groups=array(STRING)),
+    struct(throttle_ms=INT32, groups=array(struct(group_id=STRING, error_code=INT16))),
+    changes=True,
+)
+
 # --- membership ------------------------------------------------------------------------------------
 
 _PROTOCOLS = array(struct(name=STRING, metadata=OCTETS))
@@ -282,60 +417,6 @@ LEAVE_GROUP = message(
         throttle_ms=INT32,
         error_code=INT16,
         members=array(struct(member_id=STRING, instance_id=NULLABLE_STRING, error_code=INT16)),
-    ),
-)
-
-OFFSET_COMMIT = message(
-    8,
-    "OffsetCommit",
-    (8, 8),
-    8,
-    struct(
-        group_id=STRING,
-        generation=INT32,
-        member_id=STRING,
-        instance_id=since(7, NULLABLE_STRING),
-        topics=array(
-            struct(
-                name=STRING,
-                partitions=array(
-                    struct(index=INT32, offset=INT64, leader_epoch=INT32, metadata=NULLABLE_STRING)
-                ),
-            )
-        ),
-    ),
-    struct(
-        throttle_ms=INT32,
-        topics=array(struct(name=STRING, partitions=array(struct(index=INT32, error_code=INT16)))),
-    ),
-)
-
-OFFSET_FETCH = message(
-    9,
-    "OffsetFetch",
-    (6, 6),
-    6,
-    struct(
-        group_id=STRING,
-        topics=array(struct(name=STRING, partitions=array(INT32)), nullable=True),
-    ),
-    struct(
-        throttle_ms=INT32,
-        topics=array(
-            struct(
-                name=STRING,
-                partitions=array(
-                    struct(
-                        index=INT32,
-                        offset=INT64,
-                        leader_epoch=INT32,
-                        metadata=NULLABLE_STRING,
-                        error_code=INT16,
-                    )
-                ),
-            )
-        ),
-        error_code=INT16,
     ),
 )
 

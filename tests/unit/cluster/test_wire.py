@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkaform.cluster.kafka import group_description, group_listing, health, reassignments, sizes
+from kafkaform.cluster.kafka.coordinators import commit, delete, read_committed
 from kafkaform.cluster.kafka.groups import committed_offsets
 from kafkaform.cluster.kafka.replicas import wire_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
@@ -102,6 +103,33 @@ def classic() -> bytes:
     return pack(">i", 0) + array(pack(">h", 0) + group + array(member) + pack(">i", 0) + TAGS) + TAGS
 
 
+def consumer_protocol() -> bytes:
+    assigned = array(bytes(16) + string("t") + ints(0, 1) + TAGS) + TAGS
+    member = (
+        b"".join((string("m"), compact(None) * 2, pack(">i", 1), string("c"), string("/host")))
+        + array(string("t")) + compact(None) + assigned * 2 + b"\x01" + TAGS
+    )  # fmt: skip
+    group = (
+        pack(">h", 0) + compact(None) + string(GROUP) + string("Stable") + pack(">ii", 1, 1)
+        + string("uniform") + array(member) + pack(">i", 0) + TAGS
+    )  # fmt: skip
+    return pack(">i", 0) + array(group) + TAGS
+
+
+def committed() -> bytes:
+    partition = pack(">iqi", 0, 5, 1) + compact(b"") + pack(">h", 0) + TAGS
+    group = string(GROUP) + array(string("t") + array(partition, partition) + TAGS) + pack(">h", 0) + TAGS
+    return pack(">i", 0) + array(group) + TAGS
+
+
+def deleted() -> bytes:
+    return pack(">i", 0) + array(string(GROUP) + pack(">h", 0) + TAGS) + TAGS
+
+
+def commits() -> bytes:
+    return pack(">i", 0) + array(string("t") + array(pack(">ih", 0, 0) + TAGS) + TAGS) + TAGS
+
+
 def share() -> bytes:
     assigned = array(bytes(16) + string("t") + ints(0, 1) + TAGS) + TAGS
     member = (
@@ -154,6 +182,10 @@ def samples() -> list[tuple[RequestType[Any], int, bytes]]:
         (group_messages.LIST_GROUPS, 5, groups()),
         (group_messages.FIND_COORDINATORS, 4, coordinators()),
         (group_messages.DESCRIBE_CLASSIC, 5, classic()),
+        (group_messages.DESCRIBE_CONSUMER, 1, consumer_protocol()),
+        (group_messages.OFFSET_FETCHES, 8, committed()),
+        (group_messages.OFFSET_COMMIT, 8, commits()),
+        (group_messages.DELETE_GROUPS, 2, deleted()),
         (group_messages.DESCRIBE_SHARE, 1, share()),
         (group_messages.DESCRIBE_STREAMS, 0, streams()),
         (group_messages.SHARE_OFFSETS, 0, share_offsets()),
@@ -421,6 +453,14 @@ class Damaged:
     def ask_controller(self, request_type: RequestType[T], request: Any, _: float) -> T:
         return self.ask(request_type, [request])[0]
 
+    def ask_nodes(
+        self, request_type: RequestType[T], requests: Mapping[int, list[Any]], _: float
+    ) -> dict[int, list[T] | ClusterError]:
+        try:
+            return {node: self.ask(request_type, of_node) for node, of_node in requests.items()}
+        except MalformedAnswer as error:
+            return dict.fromkeys(requests, error)
+
     def ask_each(self, request_type: RequestType[T], request: Any, _: float) -> dict[int, T | ClusterError]:
         try:
             (told,) = self.ask(request_type, [request])
@@ -444,7 +484,14 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
     "sizes": (lambda c: sizes.read_replica_sizes(c, [("t", 0)]), {35: log_dirs()}),
     "groups": (group_listing._all_kinds, {16: groups()}),
     "groups with configs": (group_listing.groups_with_configs, {74: resources()}),
-    "classic": (lambda c: group_description._foreign(c, [GROUP]), {10: coordinators(), 15: classic()}),
+    "classic": (lambda c: group_description._classic(c, [GROUP]), {10: coordinators(), 15: classic()}),
+    "consumer": (
+        lambda c: group_description._consumer(c, [GROUP]),
+        {10: coordinators(), 69: consumer_protocol()},
+    ),
+    "committed": (lambda c: read_committed(c, [GROUP]), {10: coordinators(), 9: committed()}),
+    "commit": (lambda c: commit(c, GROUP, {("t", 0): 5}, 1.0), {10: coordinators(), 8: commits()}),
+    "delete": (lambda c: delete(c, GROUP, 1.0), {10: coordinators(), 42: deleted()}),
     "share": (lambda c: group_description._share(c, [GROUP]), {10: coordinators(), 77: share()}),
     "streams": (lambda c: group_description._streams(c, [GROUP]), {10: coordinators(), 89: streams()}),
     "offsets": (lambda c: committed_offsets(c, {GROUP: "share"}), {10: coordinators(), 90: share_offsets()}),

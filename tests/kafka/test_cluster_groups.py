@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
@@ -501,6 +502,33 @@ def test_a_reset_of_a_partition_that_cannot_be_read_says_why(
     assert outcome.code == "UNKNOWN_LEADER_EPOCH"
     assert f"{name}:1: Broker: Leader epoch is newer" in outcome.message
     assert real_cluster.groups([prefix]).groups == {}
+
+
+def test_groups_are_read_and_reset_while_their_coordinator_restarts(kafka3: DevCluster, prefix: str) -> None:
+    """Twelve groups on three coordinators, one of which stops and comes back while they are asked."""
+    restarted: list[None] = []
+
+    def restart() -> None:
+        kafka3.stop_node(3)
+        kafka3.start_node(3)
+        restarted.append(None)
+
+    with connect(kafka3.bootstrap_servers) as cluster:
+        name = f"{prefix}a"
+        assert cluster.execute([CreateTopic(topic(name), 2, 3, {})]) == [None]
+        groups = [f"{prefix}{number}" for number in range(12)]
+        do(cluster, *(CommitInitialOffsets(group(each), {name: "earliest"}) for each in groups))
+        restarting = threading.Thread(target=restart)
+        restarting.start()
+        readings = 0
+        while restarting.is_alive() or readings == 0:
+            reading = cluster.groups(groups)
+            assert (reading.groups.keys(), reading.denied) == ({*groups}, {})
+            assert {len(each.committed) for each in reading.groups.values()} == {2}
+            do(cluster, *(ResetOffsets(group(each), {(name, 0): 0}) for each in groups))
+            readings += 1
+        restarting.join()
+        assert restarted
 
 
 # --- resets ----------------------------------------------------------------------------------------

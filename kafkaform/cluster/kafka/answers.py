@@ -115,9 +115,10 @@ def is_missing(error: ClusterError) -> bool:
     return isinstance(error, RequestRejected) and error.code in _MISSING
 
 
-def is_moving(error: ClusterError) -> bool:
-    """Whether a coordinator is not ready yet."""
-    return isinstance(error, RequestRejected) and error.code in MOVING
+def is_transient(error: ClusterError) -> bool:
+    """Whether a coordinator is not ready yet, or may be restarting: another broker takes its place."""
+    moving = isinstance(error, RequestRejected) and error.code in MOVING
+    return moving or isinstance(error, Unreachable)
 
 
 def gathered(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> GroupAnswers[T]:
@@ -140,12 +141,7 @@ def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswer
         for name in names:
             answers.failed.pop(name, None)  # it may be in no answer at all this time: it is not there
         answers.update(ask(names))
-        # A coordinator that cannot be reached may be restarting: another broker takes its place.
-        names = [
-            name
-            for name, error in answers.failed.items()
-            if is_moving(error) or isinstance(error, Unreachable)
-        ]
+        names = [name for name, error in answers.failed.items() if is_transient(error)]
         if not names or time.monotonic() > deadline:
             break
         time.sleep(pause)

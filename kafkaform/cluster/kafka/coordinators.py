@@ -1,9 +1,10 @@
 """Requests to the coordinators of groups, on our own connections.
 
-librdkafka sends these, too; but where sending one fails, as when a coordinator's broker restarts, it frees
-what it still needs and ends the process by an assertion (rd_kafka_enq_once_del_source_return, issue 4605 of
-confluentinc/librdkafka; met with 2.16): an apply would die between two changes. It also takes one group a
-call. So it is asked only where it alone can log in: see `admin_groups`.
+librdkafka's admin client sends these, too, and ends the process while a coordinator's broker restarts (met
+with 2.16): by a SIGSEGV where an answer to OffsetFetch is an error (it looks for a consumer's group, which an
+admin client does not have), or by an assertion where a request cannot be sent (issue 4605 of
+confluentinc/librdkafka). An apply would die between two changes. So it is asked only where it alone can log
+in: see `admin_groups`.
 """
 
 from __future__ import annotations

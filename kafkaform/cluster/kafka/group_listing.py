@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_moving
+from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_transient
 from kafkaform.cluster.kafka.facts import group_protocols
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import refusal, translate
@@ -76,7 +76,7 @@ def _all_kinds(connection: Connection) -> dict[str, Listed]:
         try:
             listed = _listed(connection)
         except ClusterError as error:
-            if not is_moving(error) or time.monotonic() > deadline:
+            if not is_transient(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
         else:

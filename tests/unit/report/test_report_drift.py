@@ -148,6 +148,40 @@ def test_one_of_each_sort(memory: MemoryCluster) -> None:
     )
 
 
+def test_drift_that_is_safe_to_restore_is_summed_up(memory: MemoryCluster) -> None:
+    shorter, longer, undeclared, shrunk = (
+        [f"{name}{i:03}" for i in range(250)] for name in ("shorter", "longer", "undeclared", "shrunk")
+    )
+    for name in shorter:
+        made(memory, name, retention_ms=DAY)
+    for name in longer:
+        made(memory, name, retention_ms=MONTH)
+    for name in undeclared:
+        made(memory, name, segment_ms=DAY)
+    for name in shrunk:
+        made(memory, name, 6)
+    drift = drift_in(
+        memory,
+        *(declared(f"missing{i:03}") for i in range(450)),
+        *(declared(name, retention_ms=WEEK) for name in [*shorter, *longer]),
+        *map(declared, [*undeclared, *shrunk]),
+    )
+    lines = text(drift, width=80).splitlines()
+    titles = {line.split()[0] for line in lines if line.startswith("  Topic/")}
+    assert titles == {
+        *(f"Topic/missing{i:03}" for i in range(200)),
+        *(f"Topic/{name}" for name in [*shorter[:200], *longer, *undeclared, *shrunk]),
+    }
+    assert "  … 250 more missing: topics missing200 to missing449 (--verbose lists them)" in lines
+    at = lines.index("  … 50 more that differ: retention.ms of topics shorter200 to shorter249")
+    assert lines[at + 1] == "  (--verbose lists them)"
+    verbose = text(drift, verbose=True).splitlines()
+    assert sum(line.startswith("  Topic/") for line in verbose) == 1_450
+    assert not [
+        line for line in verbose if "more (" in line or "more missing" in line or "that differ" in line
+    ]
+
+
 def test_paragraphs_are_wrapped_and_commands_are_not(memory: MemoryCluster) -> None:
     lines = text(some_drift(memory), ELSEWHERE, width=70).splitlines()
     verbatim = [line for line in lines if "kafkaform" in line or "spec." in line]

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkaform.audit.trail import Trail
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, Plan, ResourceRef
+from kafkaform.core.model import Desired, Plan, ResourceRef, Status
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
@@ -180,6 +180,31 @@ def test_drift_that_is_safe_to_restore_is_summed_up(memory: MemoryCluster) -> No
     assert not [
         line for line in verbose if "more (" in line or "more missing" in line or "that differ" in line
     ]
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
+def test_drift_that_an_apply_would_not_restore_is_always_listed(
+    memory: MemoryCluster, status: Status
+) -> None:
+    names = [f"t{i:03}" for i in range(250)]
+    for name in names:
+        made(memory, name, retention_ms=DAY)
+    drift = drift_in(memory, *(declared(name, retention_ms=WEEK) for name in names))
+    held = tuple(
+        replace(drifted, planned=replace(drifted.planned, status=status, reason="not now"))
+        for drifted in drift.resources
+        if drifted.planned is not None
+    )
+    lines = text(replace(drift, resources=held)).splitlines()
+    assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
+
+
+def test_drift_with_configs_that_nothing_declares_is_always_listed(memory: MemoryCluster) -> None:
+    names = [f"t{i:03}" for i in range(250)]
+    for name in names:
+        made(memory, name, retention_ms=DAY, segment_ms=DAY)
+    lines = text(drift_in(memory, *(declared(name, retention_ms=WEEK) for name in names))).splitlines()
+    assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
 
 
 def test_paragraphs_are_wrapped_and_commands_are_not(memory: MemoryCluster) -> None:

@@ -142,7 +142,7 @@ def apply(
             throttle_journal = safeguards.throttle_journal(cluster, target, candidate.plan, journal.run)
             report = _carry_out(candidate, cluster, guard, journal, target.moves, throttle_journal)
             # 6. The report.
-            _show_result(report, output_format)
+            _show_result(report, output_format, verbose=verbose)
             journal.conclude(report)
             if journal.written:
                 tell(f"recorded: {command('history', journal.run)}")
@@ -443,9 +443,9 @@ def _carry_out(
         )
 
 
-def _show_result(report: ApplyReport, output_format: str) -> None:
+def _show_result(report: ApplyReport, output_format: str, *, verbose: bool) -> None:
     if output_format == "text":
         if not report.results and not report.unknown:
             return
         click.echo()
-    show("apply", output_format, report)
+    show("apply", output_format, report, verbose=verbose)

@@ -13,6 +13,7 @@ from kafkaform.core.wording import counted
 from kafkaform.report.notes import ConsentLedger, allow_flags
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
+from kafkaform.report.truncation import divided, more_alike, sort_of
 from kafkaform.resources.values import action_of, label, single
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kafkaform.core.apply_result import ApplyReport, ResourceResult
     from kafkaform.core.operations import Operation
     from kafkaform.report.page import Part
+    from kafkaform.report.truncation import Sort
 
 FORMAT_VERSION = 1
 
@@ -44,6 +46,8 @@ _STYLES = {
     Result.FAILED: "bold red",
 }
 """In the order in which they are shown: what needs somebody comes last, where a terminal shows it."""
+_SUMMED_UP = {Result.APPLIED, Result.ALREADY, Result.NOT_TRIED}
+"""Where many are alike; whatever needs somebody is listed."""
 
 _NEXT = {
     Result.FAILED: f"fix what failed, then {AGAIN}",
@@ -55,27 +59,45 @@ _NEXT = {
 _NO_CONSENTS = ConsentLedger(Plan(cluster_id=""))
 
 
-def render_apply(report: ApplyReport, *, width: int | None = None) -> Page:
+def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | None = None) -> Page:
     """Word what became of each resource; then a summary, and what to do next.
 
     Args:
         report: The report.
+        verbose: List everything, also what is usually only counted.
         width: Where to wrap prose, in columns; None leaves it in whole lines.
     """
     page = Page(width)
-    order = list(_STYLES)
-    for one in sorted(report.results, key=lambda one: order.index(one.result)):
-        _headline(page, one)
-        for lead, prose in _details(one):
-            page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
-        if one.result is Result.NEEDS_CONSENT:
-            page.verbatim("consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned)))
+    for result in _STYLES:
+        results = [one for one in report.results if one.result is result]
+        listed, summed_up = divided(results, _sort, verbose=verbose)
+        for one in listed:
+            _headline(page, one)
+            for lead, prose in _details(one):
+                page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
+            if result is Result.NEEDS_CONSENT:
+                page.verbatim("consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned)))
+        for ((action, _), message, hint), alike in summed_up.items():
+            what = _DONE[action] if result is Result.APPLIED else _WORDS[result]
+            page.note("", more_alike(what, [one.planned for one in alike]), indent=2)
+            for lead, prose in (("", message), ("hint: ", hint or "")):
+                if prose:
+                    page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
     if report.results:
         page.line()
     page.note("", _summary(report), "bold" if report.complete else "bold red", indent=0)
     for step in _next_steps(report):
         page.note("next: ", step, indent=2)
     return page
+
+
+def _sort(one: ResourceResult) -> tuple[Sort, str, str | None] | None:
+    """Sort a result by what it is counted with; None where somebody has to look at it."""
+    sort = sort_of(one.planned)
+    half_done = one.deferred or (one.result is Result.NOT_TRIED and one.done)
+    if sort is None or half_done or one.result not in _SUMMED_UP:
+        return None
+    return sort, one.message, one.hint
 
 
 def apply_to_json(report: ApplyReport) -> str:

@@ -21,6 +21,7 @@ from kafkaform.report.drift_wording import (
     summary_sentence,
 )
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
+from kafkaform.report.truncation import divided, more_alike, sort_of
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.drift_ways import Reach, Way
     from kafkaform.report.page import Part
+    from kafkaform.report.truncation import Sort
 
 
 _STYLES = {
@@ -37,6 +39,7 @@ _STYLES = {
     DriftVerdict.DRIFT: "bold red",
     DriftVerdict.UNKNOWN: "bold yellow",
 }
+_SUMMED_UP = {"create": "missing", "update": "that differ"}
 _WIDEST_NAME = 36
 
 
@@ -54,9 +57,14 @@ def render_drift(
     """
     page = Page(width)
     _headline(page, drift, header)
-    for drifted in drift.resources:
+    listed, summed_up = divided(drift.resources, _sort, verbose=verbose)
+    for drifted in listed:
         _resource(page, drifted, drift, reach)
-    notes.unknown(page, drift.unknown, verbose=verbose)
+    for (action, _), alike in summed_up.items():
+        changes = [drifted.planned for drifted in alike if drifted.planned is not None]
+        page.line()
+        page.note("", more_alike(_SUMMED_UP[action], changes), indent=2)
+    notes.unknown(page, drift.unknown)
     notes.unmanaged(page, drift.unmanaged or (), verbose=verbose)
     notes.findings(page, drift.notes, verbose=verbose)
     if drift.unrecorded is not None:
@@ -66,6 +74,12 @@ def render_drift(
         page.line()
     page.line((summary_sentence(drift), _STYLES[drift.verdict]))
     return page
+
+
+def _sort(drifted: ResourceDrift) -> Sort | None:
+    """Sort drift by what it is counted with; None unless restoring it is safe, and all of it declared."""
+    undeclared = any(field.left_alone for field in drifted.fields)
+    return None if drifted.planned is None or undeclared else sort_of(drifted.planned)
 
 
 def _headline(page: Page, drift: Drift, header: PlanHeader) -> None:

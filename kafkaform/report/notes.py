@@ -48,15 +48,13 @@ def owners(page: Page, plan: Plan) -> None:
         page.note("", told, "dim", indent=2)
 
 
-def unknown(page: Page, refs: Sequence[ResourceRef], *, verbose: bool) -> None:
-    """List the declared resources of which the account cannot tell whether they exist."""
+def unknown(page: Page, refs: Sequence[ResourceRef]) -> None:
+    """List all declared resources of which the account cannot tell whether they exist."""
     if not refs:
         return
     page.section(("Not visible to this account", "bold yellow"), " (they may or may not exist; not changed)")
-    shown = refs if verbose else refs[:SOME]
-    for ref in shown:
+    for ref in refs:
         page.line(clipped(str(ref), 280), indent=FIELD_INDENT)
-    rest(page, len(refs) - len(shown))
 
 
 def unmanaged(page: Page, refs: Sequence[ResourceRef], *, verbose: bool) -> None:

@@ -32,6 +32,7 @@ from kafkaform.report.page import (
     PROSE,
     Page,
 )
+from kafkaform.report.truncation import divided, more_alike, sort_of
 from kafkaform.resources.values import action_of, fields_of, label, single, worded
 
 if TYPE_CHECKING:
@@ -66,14 +67,20 @@ def render_plan(
     page = Page(width)
     _headline(page, plan, header)
     ledger = ConsentLedger(plan)
-    ordered = [c for status in Status for c in plan.with_status(status)]
+    listed, summed_up = divided(plan.with_status(Status.PLANNED), sort_of, verbose=verbose)
+    held = [c for status in Status if status is not Status.PLANNED for c in plan.with_status(status)]
     # One column for all sources, but no further out than a long name or two may push it.
-    column = min(64, max((cell_len(str(c.ref)) for c in ordered), default=0) + 8)
-    for planned in ordered:
+    column = min(64, max((cell_len(str(c.ref)) for c in (*listed, *held)), default=0) + 8)
+    for planned in listed:
+        _change(page, planned, ledger, column, verbose=verbose)
+    for (action, _), changes in summed_up.items():
+        page.line()
+        page.note("", more_alike(f"to {action}", changes), indent=2)
+    for planned in held:
         _change(page, planned, ledger, column, verbose=verbose)
     notes.findings_of_plan(page, plan, verbose=verbose)
     notes.owners(page, plan)
-    notes.unknown(page, plan.unknown, verbose=verbose)
+    notes.unknown(page, plan.unknown)
     _undeclared(page, plan, verbose=verbose)
     notes.unmanaged(page, plan.unmanaged, verbose=verbose)
     if page.has_body:

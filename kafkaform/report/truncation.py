@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from kafkaform.core.model import ChangeOrigin, Delete, Risk, Status, Update, risk_of
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import listed
+from kafkaform.resources import KINDS
+from kafkaform.resources.values import action_of, is_deferred, label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from kafkaform.core.model import PlannedChange
 
 _T = TypeVar("_T")
+_K = TypeVar("_K", bound="Hashable")
 
 NOTE = 240
 """More than the longest note on what was left out."""
@@ -98,3 +107,65 @@ def left_out_changes(actions: Iterable[str], what: str) -> str:
 def left_out_others(noun: str, see: str = SEE) -> Callable[[Sequence[object]], str]:
     """`… 12 more configs left out; see plan.json …`."""
     return lambda things: f"… {len(things):,} more {noun}{'' if len(things) == 1 else 's'} left out; {see}"
+
+
+# --- terminal text: the safe changes of one sort ------------------------------------------------------
+
+SAFE_LISTED = 200
+"""How many safe changes of one sort text lists, unless all are wanted."""
+Sort: TypeAlias = tuple[str, str]
+"""The action and the kind of a safe change."""
+
+
+def sort_of(planned: PlannedChange) -> Sort | None:
+    """Sort a safe change by what it is counted with; None for one that is always listed."""
+    safe = (
+        planned.status is Status.PLANNED
+        and not isinstance(planned.change, Delete)
+        and risk_of(planned.change) is Risk.SAFE
+        and not is_deferred(planned)
+        and planned.origin not in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED}
+    )
+    return (action_of(planned.change), planned.ref.kind) if safe else None
+
+
+def divided(
+    things: Sequence[_T], sort: Callable[[_T], _K | None], *, verbose: bool
+) -> tuple[Sequence[_T], Mapping[_K, Sequence[_T]]]:
+    """Divide things into those that text lists, in their order, and by sort those that it only sums up.
+
+    Args:
+        things: What there is.
+        sort: The sort that a thing is counted with; None for one that is always listed.
+        verbose: List everything.
+    """
+    if verbose or len(things) <= SAFE_LISTED:
+        return things, {}
+    sorts = [sort(thing) for thing in things]
+    counts = Counter(sorts)
+    seen: Counter[_K | None] = Counter()
+    shown: list[_T] = []
+    more: dict[_K, list[_T]] = {}
+    for thing, key in zip(things, sorts, strict=True):
+        seen[key] += 1
+        if key is None or seen[key] <= SAFE_LISTED or counts[key] == SAFE_LISTED + 1:
+            shown.append(thing)  # also a single one more: the line that counts it would be no shorter
+        else:
+            more.setdefault(key, []).append(thing)
+    return shown, more
+
+
+def more_alike(what: str, changes: Sequence[PlannedChange]) -> str:
+    """Sum changes up: `… 19,800 more to create: topics a to z (--verbose lists them)`.
+
+    Args:
+        what: What the changes have in common, in the words of the report's summary.
+        changes: The changes, all of one sort.
+    """
+    names = [planned.ref.name for planned in changes]
+    first, last = (clipped(name, 120) for name in (min(names), max(names)))
+    updates = (planned.change for planned in changes if isinstance(planned.change, Update))
+    fields = dict.fromkeys(label(field.path) for change in updates for field in change.fields)
+    of = f"{listed(fields, noun='field')} of " if fields else ""
+    kind = KINDS[changes[0].ref.kind].collection
+    return f"… {len(changes):,} more {what}: {of}{kind} {first} to {last} (--verbose lists them)"

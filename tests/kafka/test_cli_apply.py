@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewTopic
 
 from kafkaform.core.operations import batches
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.report import truncation
 from tests.support.cli_helpers import Project, called, environment, manifest
 from tests.support.kafka_fixtures import admin_client, eventually
 
@@ -55,6 +56,28 @@ def test_a_partition_decrease_holds_back_its_topic_and_no_other(project: Project
     assert "create a new topic" in call.out
     assert project.live()["a"] == {"partitions": 3, "retention.ms": "604800000"}
     assert project.live()["b"]["retention.ms"] == "777600000"
+
+
+def test_many_creates_are_summed_up_unless_all_are_wanted(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(truncation, "SAFE_LISTED", 1)
+    names = [f"{project.prefix}{name}" for name in ("a", "b", "c")]
+    for name in ("a", "b", "c"):
+        project.topic(name)
+    for command in (("plan", "topics"), ("drift", "topics"), ("apply", "topics", "--auto-approve")):
+        call = project.run(*command)
+        assert f"topics {names[1]} to {names[2]} (--verbose lists them)" in call.out
+        assert f"Topic/{names[0]}" in call.out
+        assert f"Topic/{names[1]}" not in call.out
+    made = call.out.split("\nPlan: ")[1]
+    assert f"  … 2 more created: topics {names[1]} to {names[2]} (--verbose lists them)\n" in made
+    for name in ("a", "b", "c"):
+        project.topic(name, retention="7d")
+    call = project.run("apply", "topics", "--auto-approve", "--verbose").needs(0)
+    listed = re.findall(r"^  ~ Topic/(\S+)", call.out, re.MULTILINE)
+    assert listed == [*names, *names], "in the plan, and in the result"
+    assert "…" not in call.out
 
 
 def cut(project: Project) -> None:

@@ -190,6 +190,56 @@ def test_success_is_short_and_says_that_it_was_proven(memory: MemoryCluster) -> 
     ]
 
 
+def test_many_safe_results_are_summed_up_and_every_failure_is_listed() -> None:
+    memory = MemoryCluster()
+    names = [f"t{i:03}" for i in range(700)]
+    plan = plan_for(memory, *map(declared, names))
+    for name in names[:300]:
+        made(memory, name)
+    failing = names[400:650]
+    for name in failing:
+        memory.fail_next(NO, topic(name))
+    report = report_of(plan, memory)
+    lines = render_apply(report, width=80).plain.split("\n")
+    heads = [line.split()[:2] for line in lines if line.startswith(("  + ", "  = ", "  ! "))]
+    assert heads == [
+        *(["+", f"Topic/{name}"] for name in [*names[300:400], *names[650:]]),
+        *(["=", f"Topic/{name}"] for name in names[:200]),
+        *(["!", f"Topic/{name}"] for name in failing),
+    ]
+    assert "  … 100 more already done: topics t200 to t299 (--verbose lists them)" in lines
+    verbose = render_apply(report, verbose=True).plain
+    assert sum(line.startswith(("  + ", "  = ", "  ! ")) for line in verbose.split("\n")) == len(names)
+    assert "…" not in verbose
+
+
+def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> None:
+    memory = MemoryCluster()
+    names = [f"t{i:04}" for i in range(3_000)]
+    doomed = [f"z{i:03}" for i in range(250)]
+    kept = [f"kept{i:03}" for i in range(750)]  # or the deletions were too large a share of the cluster
+    for name in [*doomed, *kept]:
+        made(memory, name)
+    plan = plan_for(memory, *map(declared, [*names, *kept]), *map(absent, doomed))
+    stop = Event()
+    watched = Watched(memory, after=lambda _: stop.set())
+    report = apply(plan, watched, stop=stop, clock=FakeClock().clock)
+    created = sum(one.result is Result.APPLIED for one in report.results)
+    assert 201 < created < 2_799
+    lines = lines_of(report)
+    more = next(number for number, line in enumerate(lines) if "more created" in line)
+    assert lines[more] == (
+        f"  … {created - 200:,} more created: topics t0200 to t{created - 1:04} (--verbose lists them)"
+    )
+    more = next(number for number, line in enumerate(lines) if "more not tried" in line)
+    assert lines[more : more + 2] == [
+        f"  … {2_800 - created:,} more not tried: topics t{created + 200:04} to t2999 (--verbose lists them)",
+        "      stopped before it was applied",
+    ]
+    assert [line.split()[1] for line in lines if "delete not tried" in line] == [f"Topic/{n}" for n in doomed]
+    assert lines[-2].startswith(f"Interrupted: {created:,} created, {3_250 - created:,} not tried.")
+
+
 def test_nothing_to_do() -> None:
     assert lines_of(ApplyReport(())) == ["Apply: nothing to do."]
     assert lines_of(ApplyReport((), interrupted=True)) == ["Interrupted: nothing to do."]

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkaform.audit.trail import Trail
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, Plan, ResourceRef
+from kafkaform.core.model import Desired, Plan, ResourceRef, Status
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
@@ -146,6 +146,65 @@ def test_one_of_each_sort(memory: MemoryCluster) -> None:
         "Drift: 3 resources differ in 3 fields, 1 missing, 1 still present; 0 as declared. "
         "Also 1 unmanaged topic."
     )
+
+
+def test_drift_that_is_safe_to_restore_is_summed_up(memory: MemoryCluster) -> None:
+    shorter, longer, undeclared, shrunk = (
+        [f"{name}{i:03}" for i in range(250)] for name in ("shorter", "longer", "undeclared", "shrunk")
+    )
+    for name in shorter:
+        made(memory, name, retention_ms=DAY)
+    for name in longer:
+        made(memory, name, retention_ms=MONTH)
+    for name in undeclared:
+        made(memory, name, segment_ms=DAY)
+    for name in shrunk:
+        made(memory, name, 6)
+    drift = drift_in(
+        memory,
+        *(declared(f"missing{i:03}") for i in range(450)),
+        *(declared(name, retention_ms=WEEK) for name in [*shorter, *longer]),
+        *map(declared, [*undeclared, *shrunk]),
+    )
+    lines = text(drift, width=80).splitlines()
+    titles = {line.split()[0] for line in lines if line.startswith("  Topic/")}
+    assert titles == {
+        *(f"Topic/missing{i:03}" for i in range(200)),
+        *(f"Topic/{name}" for name in [*shorter[:200], *longer, *undeclared, *shrunk]),
+    }
+    assert "  … 250 more missing: topics missing200 to missing449 (--verbose lists them)" in lines
+    at = lines.index("  … 50 more that differ: retention.ms of topics shorter200 to shorter249")
+    assert lines[at + 1] == "  (--verbose lists them)"
+    verbose = text(drift, verbose=True).splitlines()
+    assert sum(line.startswith("  Topic/") for line in verbose) == 1_450
+    assert not [
+        line for line in verbose if "more (" in line or "more missing" in line or "that differ" in line
+    ]
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
+def test_drift_that_an_apply_would_not_restore_is_always_listed(
+    memory: MemoryCluster, status: Status
+) -> None:
+    names = [f"t{i:03}" for i in range(250)]
+    for name in names:
+        made(memory, name, retention_ms=DAY)
+    drift = drift_in(memory, *(declared(name, retention_ms=WEEK) for name in names))
+    held = tuple(
+        replace(drifted, planned=replace(drifted.planned, status=status, reason="not now"))
+        for drifted in drift.resources
+        if drifted.planned is not None
+    )
+    lines = text(replace(drift, resources=held)).splitlines()
+    assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
+
+
+def test_drift_with_configs_that_nothing_declares_is_always_listed(memory: MemoryCluster) -> None:
+    names = [f"t{i:03}" for i in range(250)]
+    for name in names:
+        made(memory, name, retention_ms=DAY, segment_ms=DAY)
+    lines = text(drift_in(memory, *(declared(name, retention_ms=WEEK) for name in names))).splitlines()
+    assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
 
 
 def test_paragraphs_are_wrapped_and_commands_are_not(memory: MemoryCluster) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafkaform.core.model import (
     Change,
+    ChangeOrigin,
     Consent,
     Create,
     Delete,
@@ -177,7 +179,7 @@ def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> No
     short, long = lines_of(plan), lines_of(plan, verbose=True)
     assert has_line(short, "Topic/m004, … 7 more")
     assert has_line(short, "… 10 more")
-    assert has_line(short, "… 5 more")
+    assert all(has_line(short, str(ref)) for ref in plan.unknown), "somebody has to look after these"
     assert has_line(short, "warning KF1", "a.yaml:2:3", "careful")
     assert has_line(short, "do that")
     assert has_line(short, "waived KF3", "overlooked")
@@ -189,6 +191,96 @@ def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> No
         assert has_line(long, str(ref))
     assert has_line(long, "by the way")
     assert not has_line(long, "…")
+
+
+def retentions(prefix: str, number: int, assessment: RiskAssessment) -> Iterator[Update]:
+    return (update(retention("1", "2", assessment), name=f"{prefix}{i:03}") for i in range(number))
+
+
+def test_above_200_safe_changes_of_a_sort_are_summed_up() -> None:
+    groups = [Create(ResourceRef("ConsumerGroup", f"g{i}"), {"offsets.t": "earliest"}) for i in range(200)]
+    changes: list[Change] = [
+        *(Create(topic(f"c{i:04}"), {"partitions": 1}) for i in range(1_500)),
+        *groups,
+        *retentions("u", 250, RiskAssessment()),
+        update(FieldChange("partitions", 1, 2), name="u999"),
+    ]
+    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes))
+    lines = lines_of(plan, width=80)
+    shown = {line.split()[1] for line in lines if line.startswith(("  + ", "  ~ "))}
+    assert shown == {
+        *(f"Topic/c{i:04}" for i in range(200)),
+        *(str(group.ref) for group in groups),
+        *(f"Topic/u{i:03}" for i in range(200)),
+    }
+    assert lines[-7:] == [
+        "",
+        "  … 1,300 more to create: topics c0200 to c1499 (--verbose lists them)",
+        "",
+        "  … 51 more to update: retention.ms, partitions of topics u200 to u999",
+        "  (--verbose lists them)",
+        "",
+        "Plan: 1,700 to create, 251 to update, 0 unchanged. Not validated by the brokers.",
+    ]
+    verbose = lines_of(plan, verbose=True)
+    assert sum(line.startswith(("  + ", "  ~ ")) for line in verbose) == len(changes)
+    assert not has_line(verbose, "…")
+
+
+def test_one_more_than_200_takes_no_line_that_counts_it() -> None:
+    changes = (Create(topic(f"c{i:03}"), {"partitions": 1}) for i in range(201))
+    lines = lines_of(Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes)))
+    assert sum(line.startswith("  + ") for line in lines) == 201
+    assert not has_line(lines, "…")
+
+
+def test_names_that_are_summed_up_are_printable_and_cut() -> None:
+    names = [f"\x1b[31m\n  + Topic/x{i:03}" + "y" * 300 for i in range(300)]
+    changes = tuple(PlannedChange(Create(topic(name), {}), Status.PLANNED) for name in names)
+    lines = lines_of(Plan("c", changes))
+    assert all(map(is_plain, "".join(lines)))
+    assert sum(line.startswith("  + ") for line in lines) == 200
+    (more,) = (line for line in lines if line.startswith("  …"))
+    assert r"topics \x1b[31m\n  + Topic/x200y" in more
+    assert len(more) < 400
+
+
+LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "origin"),
+    [
+        *(
+            (update(retention("1", "2", RiskAssessment())), held, None)
+            for held in Status
+            if held != "planned"
+        ),
+        (update(retention("1", "2")), Status.PLANNED, None),
+        (update(retention("1", "2", RiskAssessment(Risk.DISRUPTIVE, "h"))), Status.PLANNED, None),
+        (Create(topic("t"), {}, RiskAssessment(Risk.DISRUPTIVE, "h")), Status.PLANNED, None),
+        (Delete(topic("t"), None, {}, RiskAssessment()), Status.PLANNED, None),
+        (update(retention("1", "2", RiskAssessment()), LATER), Status.PLANNED, None),
+        (update(retention("1", "2", RiskAssessment())), Status.PLANNED, ChangeOrigin.DRIFT),
+        (update(retention("1", "2", RiskAssessment())), Status.PLANNED, ChangeOrigin.MIXED),
+    ],
+)
+def test_what_somebody_must_see_is_never_summed_up(
+    change: Change, status: Status, origin: ChangeOrigin | None
+) -> None:
+    changes: list[PlannedChange] = []
+    for number, safe in enumerate(retentions("safe", 300, RiskAssessment())):
+        changes.append(PlannedChange(safe, Status.PLANNED))
+        changes.append(PlannedChange(replace(change, ref=topic(f"seen{number:03}")), status, origin=origin))
+    lines = lines_of(Plan("c", tuple(changes)))
+    titles = [line.split()[1] for line in lines if line.startswith(("  + ", "  ~ ", "  - ", "  ! "))]
+    assert sorted(titles) == [
+        *(f"Topic/safe{i:03}" for i in range(200)),
+        *(f"Topic/seen{i:03}" for i in range(300)),
+    ]
+    assert [line for line in lines if "…" in line] == [
+        "  … 100 more to update: retention.ms of topics safe200 to safe299 (--verbose lists them)"
+    ]
 
 
 def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:

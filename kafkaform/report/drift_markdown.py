@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkaform.report.drift_ways import Reach, Way
 
 _FEW_UNMANAGED = 100
-_SEE = "`kafkaform drift` lists them"
+_SEE = "`kafkaform drift --verbose` lists them"
 _CELL = 120
 _LONGEST_COMMAND = 800
 

@@ -22,7 +22,7 @@ _K = TypeVar("_K", bound="Hashable")
 
 NOTE = 240
 """More than the longest note on what was left out."""
-SEE = "see plan.json or run `kafkaform show plan.json`"
+SEE = "see plan.json or run `kafkaform show --verbose plan.json`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -451,7 +451,7 @@ def test_many_are_cut_with_a_word_on_how_many(memory: MemoryCluster) -> None:
     drift = drift_in(memory, *(declared(f"topic-{i:04}") for i in range(3_000)))
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
-    assert "more resources left out; `kafkaform drift` lists them" in written
+    assert "more resources left out; `kafkaform drift --verbose` lists them" in written
     short = render_drift_markdown(drift, HEADER, HERE, limit=LEAST)
     assert len(short) <= LEAST
     with pytest.raises(ValueError, match="too few"):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -765,6 +766,31 @@ def test_consumer_groups_are_read_where_only_librdkafka_can_log_in(
         assert seen.resources == {group(prefix): known}
         assert [note.code for note in seen.diagnostics] == ["KF421", "KF421"]
         assert "share and streams groups" in seen.diagnostics[0].message
+
+
+def test_offsets_are_committed_and_groups_deleted_where_only_librdkafka_can_log_in(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+) -> None:
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
+
+    name = make_topic(real_cluster, f"{prefix}a", partitions=2)
+    produce(kafka.bootstrap_servers, name, {0: 3, 1: 3})
+    with KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster:
+        do(cluster, CommitInitialOffsets(group(prefix), {name: "earliest"}))
+        do(cluster, ResetOffsets(group(prefix), {(name, 1): 2}))
+        assert read(real_cluster, prefix).committed == {(name, 0): 0, (name, 1): 2}
+        with running(kafka.bootstrap_servers, prefix, [name]):
+            everything = {frozenset({(name, 0), (name, 1)})}
+            for one in (cluster, real_cluster):
+                eventually(
+                    partial(read, one, prefix),
+                    lambda seen: {member.assignment for member in seen.members} == everything,
+                )
+            assert refusal(cluster, ResetOffsets(group(prefix), {(name, 1): 1})).code == "NON_EMPTY_GROUP"
+            assert refusal(cluster, DeleteGroup(group(prefix))).code == "NON_EMPTY_GROUP"
+        do(cluster, DeleteGroup(group(prefix)))
+        assert prefix not in real_cluster.groups().groups
 
 
 # --- logs ------------------------------------------------------------------------------------------

@@ -17,12 +17,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-
 from benchmarks import scene
 from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
 from benchmarks.table import tell
+from kafkaform.core.operations import ResetOffsets
+from kafkaform.resources.consumer_group import group_ref
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from benchmarks.rounds import Figures
 
 TOPICS_OF_A_GROUP = 20
-TIMEOUT_S = 10
 
 CALLS = """
 import sys
@@ -97,26 +95,14 @@ def main() -> int:
 
 def commit(address: str, topics: int, groups: int) -> None:
     """Give every group an offset in every partition of its topics."""
-    admin = AdminClient({"bootstrap.servers": address})
+    resets = []
     for number in range(groups):
-        first = number * TOPICS_OF_A_GROUP
-        offsets = [
-            TopicPartition(f"bench.{(first + i) % topics:05d}", partition, 0)
-            for i in range(TOPICS_OF_A_GROUP)
-            for partition in range(scene.PARTITIONS)
-        ]
-        wanted = ConsumerGroupTopicPartitions(f"bench.group.{number:03d}", offsets)
-        while not committed(admin, wanted):  # the first group waits for its coordinator
-            pass
-
-
-def committed(admin: AdminClient, wanted: ConsumerGroupTopicPartitions) -> bool:
-    """Whether every offset was taken; a request to a busy broker may never be answered."""
-    (future,) = admin.alter_consumer_group_offsets([wanted], request_timeout=TIMEOUT_S).values()
-    try:
-        return all(part.error is None for part in future.result().topic_partitions)
-    except KafkaException:
-        return False
+        read = [f"bench.{(number * TOPICS_OF_A_GROUP + i) % topics:05d}" for i in range(TOPICS_OF_A_GROUP)]
+        offsets = {(name, partition): 0 for name in read for partition in range(scene.PARTITIONS)}
+        resets.append(ResetOffsets(group_ref(f"bench.group.{number:03d}"), offsets))
+    with scene.reached(address) as cluster:
+        outcomes = cluster.execute(resets)
+    assert not any(outcomes), outcomes
 
 
 def record(address: str, manifests: Path, count: int) -> None:

@@ -11,7 +11,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,6 +20,17 @@ KAFKAFORM = (sys.executable, "-m", "kafkaform")
 """How a command line of kafkaform begins."""
 RAW = (sys.executable, "-c")
 """How one begins that compares it with a script; the script's text follows."""
+
+
+_LAUNCHER = """
+import os, sys, time
+begin = time.perf_counter()
+_, status, usage = os.wait4(os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ), 0)
+figures = time.perf_counter() - begin, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
+os.write(int(sys.argv[1]), " ".join(map(str, figures)).encode())
+os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+"""
+"""Starts what is measured from a small process: its peak counts the memory of whoever started it."""
 
 
 class Figures(NamedTuple):
@@ -41,19 +51,23 @@ def timed(command: Sequence[str], expect: int = 0) -> Figures:
     """Run one process, whose exit code must be `expect`."""
     # Where Python may not keep bytecode, compiling sources would be most of what a process does.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with tempfile.TemporaryFile() as output:
-        begin = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, cwd=tempfile.gettempdir(), env=environment
+    read, write = os.pipe()
+    with tempfile.TemporaryFile() as output, os.fdopen(read) as figures:
+        process = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(write), *command],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=tempfile.gettempdir(),
+            env=environment,
+            pass_fds=[write],
+            check=False,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
+        os.close(write)
         if process.returncode != expect:
             output.seek(0)
             said = output.read().decode(errors="replace")[-2_000:]
             sys.exit(f"bench: exit code {process.returncode} of {' '.join(command)[:400]}\n{said}")
-    return Figures(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
+        return Figures(*map(float, figures.read().split()))
 
 
 def compared(ways: Mapping[str, Callable[[int], Figures]], rounds: int) -> dict[str, Figures]:

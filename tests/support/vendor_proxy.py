@@ -340,9 +340,11 @@ class VendorProxy:
             await asyncio.wait_for(self._over.wait(), LIFETIME_S)
         for server in servers:
             server.close()
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # what was accepted just now has no task yet, and would be left open
+        while self._connections:
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(
         self, upstream: int, client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter

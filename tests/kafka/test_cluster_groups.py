@@ -454,6 +454,15 @@ def test_a_partition_whose_leader_is_not_ready_is_asked_again(
     assert [len(told.committed) for told in groups.values()] == [4, 4]
 
 
+def test_a_coordinator_that_cannot_be_reached_is_asked_again(
+    real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
+) -> None:
+    name = make_topic(real_cluster, f"{prefix}a")
+    unsettle({prefix: (KafkaError._TRANSPORT, 2)})
+    do(real_cluster, CommitInitialOffsets(group(prefix), {name: "earliest"}))
+    assert len(read(real_cluster, prefix).committed) == 3
+
+
 def test_what_one_partition_and_one_group_fail_by_stops_no_other(
     real_cluster: KafkaCluster,
     prefix: str,

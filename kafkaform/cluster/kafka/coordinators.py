@@ -205,8 +205,9 @@ def _coordinators(
     connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
 ) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
+    requested = {*names}
     for coordinator in _found_coordinators(connection, names):
-        if coordinator["key"] not in names:
+        if coordinator["key"] not in requested:
             raise ClusterError("the brokers returned the coordinator of a group that was not requested")
         if coordinator["error_code"]:
             answers.failed[coordinator["key"]] = refusal(coordinator)

@@ -21,6 +21,7 @@ from kafkaform.core.errors import (
     LockLost,
     PermissionDenied,
     RequestRejected,
+    Unreachable,
 )
 from kafkaform.core.offset_spec import (
     Earliest,
@@ -270,7 +271,8 @@ def _commit(
 
 
 def _is_not_yet(error: ClusterError) -> bool:
-    return isinstance(error, RequestRejected) and error.code in _NOT_YET
+    refused = isinstance(error, RequestRejected) and error.code in _NOT_YET
+    return refused or isinstance(error, Unreachable)  # the coordinator's broker may be restarting
 
 
 def _outcome(

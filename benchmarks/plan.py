@@ -2,7 +2,8 @@
 
 Each topic has three partitions, or as many as are asked for, and one declared config; every tenth has
 drifted. Each tool is given the same topics in files of its own: one for each topic, or one for all where that
-is how it is used; kafkaform both. kafkaform makes the plan over SASL_SSL, too, with PLAIN and with SCRAM.
+is how it is used; kafkaform both. kafkaform and topicctl make the plan over SASL_SSL, too, with PLAIN and
+with SCRAM: its fastest peer is topicctl, logged in alike, or kafka-gitops without a login.
 How to get the other tools is in peers.md; without them, the raw calls are what the plan is compared with.
 These are confluent-kafka's list_topics and describe_configs of the same topics. Everything is a process of
 its own, rounds alternate between them, and medians are compared: the machine's other work hits all of them.
@@ -17,7 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
-from benchmarks.scene import DAY_MS, PARTITIONS, PREFIX, brokers, build, refs, write_config, write_manifests
+from benchmarks.scene import (
+    DAY_MS,
+    MECHANISMS,
+    PARTITIONS,
+    PASSWORD,
+    PREFIX,
+    USER,
+    brokers,
+    build,
+    refs,
+    write_config,
+    write_manifests,
+)
 from benchmarks.table import tell
 
 if TYPE_CHECKING:
@@ -47,14 +60,18 @@ class Topics(NamedTuple):
     """What every tool makes a plan of.
 
     Attributes:
-        address: Of the cluster's brokers.
+        kafka: The brokers.
         count: How many topics.
         partitions: How many each topic has.
     """
 
-    address: str
+    kafka: DevCluster
     count: int
     partitions: int
+
+
+LOGINS = {"plaintext": "", "plain": ", SASL_SSL, PLAIN", "scram": ", SASL_SSL, SCRAM"}
+"""How the ways are named that log in, by the cluster of kafkaform.yaml."""
 
 
 def main() -> int:
@@ -72,14 +89,15 @@ def main() -> int:
     for count in options.topics:
         with brokers(count * options.partitions) as (folder, kafka):
             build(kafka, count, options.partitions)
-            topics = Topics(kafka.bootstrap_servers, count, options.partitions)
-            peers = {}
+            topics = Topics(kafka, count, options.partitions)
+            ways, peers = _kafkaform(folder, topics), {}
             if options.topicctl is not None:
-                peers["topicctl check"] = _topicctl(options.topicctl, folder, topics)
+                for login, named in LOGINS.items():
+                    peers[f"topicctl check{named}"] = _topicctl(options.topicctl, folder, topics, login)
             if options.kafka_gitops is not None:
                 peers["kafka-gitops plan"] = _kafka_gitops(options.kafka_gitops, folder, topics)
             calls = [*RAW, CALLS, kafka.bootstrap_servers, PREFIX, str(count)]
-            ways = {**_kafkaform(folder, kafka, topics), **peers, "raw calls": _process(calls)}
+            ways = {**ways, **peers, "raw calls": _process(calls)}
             rows += _rows(count, compared(ways, options.rounds), peers)
     tell("plan", HEADINGS, *rows)
     print(f"kafkaform --help: {_median([*KAFKAFORM, '--help'], options.rounds):.3f} s")
@@ -91,14 +109,18 @@ def main() -> int:
 def _rows(
     count: int, taken: Mapping[str, Figures], peers: Mapping[str, object]
 ) -> list[dict[str, float | str]]:
-    fastest = min((taken[name].seconds for name in peers), default=None)
+    def fastest(way: str) -> float | None:
+        login = next((named for named in LOGINS.values() if named and way.endswith(named)), "")
+        alike = (f"topicctl check{login}", "kafka-gitops plan")
+        return min((taken[peer].seconds for peer in alike if peer in peers), default=None)
+
     return [
         {
             "topics": count,
             "way": name,
             "seconds": figures.seconds,
             "raw_ratio": figures.seconds / taken["raw calls"].seconds,
-            "peer_ratio": figures.seconds / fastest if fastest else "",
+            "peer_ratio": figures.seconds / peer if (peer := fastest(name)) else "",
             "cpu": figures.cpu,
             "peak": figures.peak,
             "each": figures.seconds / count * 1_000,
@@ -115,8 +137,8 @@ def _process(command: Sequence[str], expect: int = 0) -> Callable[[int], Figures
     return lambda _: timed(command, expect)
 
 
-def _kafkaform(folder: Path, kafka: DevCluster, topics: Topics) -> dict[str, Callable[[int], Figures]]:
-    config = write_config(folder, kafka)
+def _kafkaform(folder: Path, topics: Topics) -> dict[str, Callable[[int], Figures]]:
+    config = write_config(folder, topics.kafka)
     files = write_manifests(folder / "topics", topics.count, partitions=topics.partitions)
     one = folder / "one"
     one.mkdir()
@@ -135,12 +157,20 @@ def _kafkaform(folder: Path, kafka: DevCluster, topics: Topics) -> dict[str, Cal
     }
 
 
-def _topicctl(program: Path, folder: Path, topics: Topics) -> Callable[[int], Figures]:
-    place = folder / "topicctl"
+def _topicctl(program: Path, folder: Path, topics: Topics, login: str) -> Callable[[int], Figures]:
+    place = folder / f"topicctl-{login}"
     (place / "topics").mkdir(parents=True)
     about = "environment: local\n  region: local\n  description: of a benchmark\n"
+    address, secured = topics.kafka.bootstrap_servers, ""
+    if login in MECHANISMS:
+        address = topics.kafka.sasl_bootstrap_servers
+        secured = (
+            f"  tls: {{enabled: true, caCertPath: {folder / 'certificate.pem'}}}\n"
+            f"  sasl: {{enabled: true, mechanism: {MECHANISMS[login]}, "
+            f"username: {USER}, password: {PASSWORD}}}\n"
+        )
     (place / "cluster.yaml").write_text(
-        f"meta:\n  name: bench\n  {about}spec:\n  bootstrapAddrs: {topics.address.split(',')}\n"
+        f"meta:\n  name: bench\n  {about}spec:\n  bootstrapAddrs: {address.split(',')}\n{secured}"
     )
     for ref in refs(topics.count):
         (place / "topics" / f"{ref.name}.yaml").write_text(
@@ -164,7 +194,8 @@ def _kafka_gitops(jars: Path, folder: Path, topics: Topics) -> Callable[[int], F
     )
     properties = folder / "gitops.properties"
     properties.write_text("")  # it needs such a file, but the environment's address, if only a default, wins
-    program = ["env", f"KAFKA_BOOTSTRAP_SERVERS={topics.address}", "java", "-cp", str(jars / "*")]
+    address = topics.kafka.bootstrap_servers
+    program = ["env", f"KAFKA_BOOTSTRAP_SERVERS={address}", "java", "-cp", str(jars / "*")]
     files = ["-c", str(properties), "-f", str(state)]
     return _process([*program, "com.devshawn.kafka.gitops.MainCommand", *files, "--skip-acls", "plan"])
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.group_listing import Listed
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.layout import TopicPartition
 
 
@@ -81,13 +82,7 @@ def _of_consumers(
 
 def _consumer(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
     """Describe groups of the consumer protocol; none are in the answers where brokers do not have it."""
-    answers = ask_coordinators(
-        connection,
-        DESCRIBE_CONSUMER,
-        names,
-        _description_of,
-        lambda group, node: _group(group, "consumer", "consumer", node, _topics_assignment),
-    )
+    answers = _assigned_by_coordinators(DESCRIBE_CONSUMER, "consumer", connection, names)
 
     def is_without(error: ClusterError) -> bool:
         refused = isinstance(error, RequestRejected) and error.code == _UNSUPPORTED  # Kafka 3.7 to 3.9
@@ -135,12 +130,19 @@ def _classic_assignment(name: str, member: Mapping[str, Any]) -> Collection[Topi
 
 
 def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    return _assigned_by_coordinators(DESCRIBE_SHARE, "share", connection, names)
+
+
+def _assigned_by_coordinators(
+    request_type: RequestType[Any], protocol: str, connection: Connection, names: Collection[str]
+) -> GroupAnswers[Group]:
+    """Describe groups whose members are told of topics what they are assigned."""
     return ask_coordinators(
         connection,
-        DESCRIBE_SHARE,
+        request_type,
         names,
         _description_of,
-        lambda group, node: _group(group, "share", "share", node, _topics_assignment),
+        lambda group, node: _group(group, protocol, protocol, node, _topics_assignment),
     )
 
 

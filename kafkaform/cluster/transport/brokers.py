@@ -333,7 +333,7 @@ def settle(future: Future[T], work: Callable[[], T]) -> None:
 
 def _at_a_time(tasks: Mapping[K, Callable[[], T]]) -> dict[K, T]:
     """Do things that wait for brokers at a time; returns what each gives, and raises what one raises."""
-    if len(tasks) == 1:
+    if len(tasks) == 1:  # a thread would only cost time: there is nobody to wait for besides
         return {name: task() for name, task in tasks.items()}
     waiting: SimpleQueue[K] = SimpleQueue()
     done: dict[K, Future[T]] = {}

@@ -6,6 +6,8 @@ The fields are those of Kafka's message definitions of the same names, which are
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     ERROR,
@@ -24,6 +26,11 @@ from kafkaform.cluster.wire.message_schema import (
     since,
     struct,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.cluster.wire.message_schema import FieldType
 
 _NODE = {"node_id": INT32, "host": STRING, "port": INT32}
 _DESCRIBE = struct(groups=array(STRING), operations=BOOLEAN)
@@ -102,13 +109,10 @@ DESCRIBE_CLASSIC = message(
 
 _TOPIC_PARTITIONS = array(struct(id=UUID, name=STRING, partitions=array(INT32)))
 
-DESCRIBE_CONSUMER = message(
-    69,
-    "ConsumerGroupDescribe",
-    (0, 1),
-    0,
-    _DESCRIBE,
-    struct(
+
+def _described(member: Mapping[str, FieldType | Versions], **of_group: FieldType) -> FieldType:
+    """The answer about groups whose coordinator assigns: what each member and each group has."""
+    return struct(
         throttle_ms=INT32,
         groups=array(
             struct(
@@ -117,25 +121,35 @@ DESCRIBE_CONSUMER = message(
                 state=STRING,
                 epoch=INT32,
                 assignment_epoch=INT32,
-                assignor=STRING,
-                members=array(
-                    struct(
-                        member_id=STRING,
-                        instance_id=NULLABLE_STRING,
-                        rack_id=NULLABLE_STRING,
-                        epoch=INT32,
-                        client_id=STRING,
-                        client_host=STRING,
-                        subscribed=array(STRING),
-                        subscribed_regex=NULLABLE_STRING,
-                        assignment=struct(topics=_TOPIC_PARTITIONS),
-                        target_assignment=struct(topics=_TOPIC_PARTITIONS),
-                        member_type=since(1, INT8, -1),
-                    )
-                ),
+                **of_group,
+                members=array(struct(**member)),
                 operations=INT32,
             )
         ),
+    )
+
+
+DESCRIBE_CONSUMER = message(
+    69,
+    "ConsumerGroupDescribe",
+    (0, 1),
+    0,
+    _DESCRIBE,
+    _described(
+        {
+            "member_id": STRING,
+            "instance_id": NULLABLE_STRING,
+            "rack_id": NULLABLE_STRING,
+            "epoch": INT32,
+            "client_id": STRING,
+            "client_host": STRING,
+            "subscribed": array(STRING),
+            "subscribed_regex": NULLABLE_STRING,
+            "assignment": struct(topics=_TOPIC_PARTITIONS),
+            "target_assignment": struct(topics=_TOPIC_PARTITIONS),
+            "member_type": since(1, INT8, -1),
+        },
+        assignor=STRING,
     ),
 )
 """Of groups of the consumer protocol (KIP-848, Kafka 3.7)."""
@@ -159,30 +173,17 @@ DESCRIBE_SHARE = message(
     (1, 1),
     0,
     _DESCRIBE,
-    struct(
-        throttle_ms=INT32,
-        groups=array(
-            struct(
-                **ERROR,
-                group_id=STRING,
-                state=STRING,
-                epoch=INT32,
-                assignment_epoch=INT32,
-                assignor=STRING,
-                members=array(
-                    struct(
-                        member_id=STRING,
-                        rack_id=NULLABLE_STRING,
-                        epoch=INT32,
-                        client_id=STRING,
-                        client_host=STRING,
-                        subscribed=array(STRING),
-                        assignment=struct(topics=_TOPIC_PARTITIONS),
-                    )
-                ),
-                operations=INT32,
-            )
-        ),
+    _described(
+        {
+            "member_id": STRING,
+            "rack_id": NULLABLE_STRING,
+            "epoch": INT32,
+            "client_id": STRING,
+            "client_host": STRING,
+            "subscribed": array(STRING),
+            "assignment": struct(topics=_TOPIC_PARTITIONS),
+        },
+        assignor=STRING,
     ),
 )
 
@@ -205,38 +206,25 @@ DESCRIBE_STREAMS = message(
     (0, 0),
     0,
     _DESCRIBE,
-    struct(
-        throttle_ms=INT32,
-        groups=array(
-            struct(
-                **ERROR,
-                group_id=STRING,
-                state=STRING,
-                epoch=INT32,
-                assignment_epoch=INT32,
-                topology=nullable(struct(epoch=INT32, subtopologies=array(_SUBTOPOLOGY))),
-                members=array(
-                    struct(
-                        member_id=STRING,
-                        epoch=INT32,
-                        instance_id=NULLABLE_STRING,
-                        rack_id=NULLABLE_STRING,
-                        client_id=STRING,
-                        client_host=STRING,
-                        topology_epoch=INT32,
-                        process_id=STRING,
-                        endpoint=nullable(struct(host=STRING, port=INT16)),
-                        tags=array(_KEY_VALUE),
-                        offsets=array(_TASK_OFFSET),
-                        end_offsets=array(_TASK_OFFSET),
-                        assignment=_ASSIGNMENT,
-                        target_assignment=_ASSIGNMENT,
-                        classic=INT8,
-                    )
-                ),
-                operations=INT32,
-            )
-        ),
+    _described(
+        {
+            "member_id": STRING,
+            "epoch": INT32,
+            "instance_id": NULLABLE_STRING,
+            "rack_id": NULLABLE_STRING,
+            "client_id": STRING,
+            "client_host": STRING,
+            "topology_epoch": INT32,
+            "process_id": STRING,
+            "endpoint": nullable(struct(host=STRING, port=INT16)),
+            "tags": array(_KEY_VALUE),
+            "offsets": array(_TASK_OFFSET),
+            "end_offsets": array(_TASK_OFFSET),
+            "assignment": _ASSIGNMENT,
+            "target_assignment": _ASSIGNMENT,
+            "classic": INT8,
+        },
+        topology=nullable(struct(epoch=INT32, subtopologies=array(_SUBTOPOLOGY))),
     ),
 )
 

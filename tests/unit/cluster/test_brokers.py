@@ -668,6 +668,15 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
         cluster.close()
 
 
+def test_a_change_whose_answer_is_lost_is_unknown_where_brokers_are_asked_by_name() -> None:
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else None) as server:
+        cluster = brokers(server)
+        cluster.offered(1)
+        assert isinstance(cluster.ask_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
+        assert isinstance(cluster.ask_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
+        cluster.close()
+
+
 def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_one() -> None:
     answers: list[object] = [b"first", b"second"]
     with broker(lambda *_: answers.pop(0), answers_each=1) as server:

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkaform.cluster.kafka import group_description, group_listing, health, reassignments, sizes
+from kafkaform.cluster.kafka.answers import GroupAnswers
 from kafkaform.cluster.kafka.coordinators import commit, delete, read_committed
 from kafkaform.cluster.kafka.groups import committed_offsets
 from kafkaform.cluster.kafka.replicas import wire_placement
@@ -24,6 +25,7 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers, message_schema, messages
 from kafkaform.cluster.wire.message_schema import LARGEST, RequestType, T, malformed, read_answer
 from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer, NotOffered
+from kafkaform.core.groups import Group
 from kafkaform.core.health import LogDir
 from tests.support.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
@@ -97,9 +99,9 @@ def coordinators() -> bytes:
     return pack(">i", 0) + array(found) + TAGS
 
 
-def classic() -> bytes:
-    member = b"".join(map(string, ("m", "i", "c", "/host"))) + compact(b"meta") + compact(b"assigned") + TAGS
-    group = b"".join(map(string, (GROUP, "Stable", "connect", "compatible")))
+def classic(protocol_type: str = "connect", assigned: bytes = b"assigned") -> bytes:
+    member = b"".join(map(string, ("m", "i", "c", "/host"))) + compact(b"meta") + compact(assigned) + TAGS
+    group = b"".join(map(string, (GROUP, "Stable", protocol_type, "compatible")))
     return pack(">i", 0) + array(pack(">h", 0) + group + array(member) + pack(">i", 0) + TAGS) + TAGS
 
 
@@ -521,6 +523,24 @@ def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
         except KafkaformError as error:
             told = error.message
         assert "\n" not in told
+
+
+def test_a_classic_group_is_failed_alone_by_an_assignment_that_is_not_of_consumers() -> None:
+    """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
+    assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
+
+    def described(raw: bytes) -> GroupAnswers[Group]:
+        answers = {10: coordinators(), 15: classic("consumer", raw)}
+        return group_description._classic(cast("Connection", Damaged(answers)), [GROUP])
+
+    (member,) = described(assigned).found[GROUP].members
+    assert member.assignment == {("t", 0), ("t", 3)}
+    (member,) = described(b"").found[GROUP].members
+    assert member.assignment == frozenset()
+    for damaged in (assigned[:-8], b"assigned"):
+        told = described(damaged)
+        assert told.found == {}
+        assert f"member m of group {GROUP} is not one of consumers" in told.failed[GROUP].message
 
 
 def test_answers_about_others_than_were_asked_about_are_errors() -> None:

@@ -131,10 +131,12 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
 def groups_affected(context: RuleContext) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
-    A running group reads new partitions from `auto.offset.reset` on. With `latest`, records written
-    before the group finds these partitions are skipped, and offsets cannot be committed for a group that
-    has members. If a topic is deleted, the offsets of all its groups in it are deleted too, and their
-    members keep requesting the topic.
+    A group has no committed offset in new partitions, so it reads them from `auto.offset.reset` on. With
+    `latest`, the default of consumers, it skips the records that are written before it finds them: while
+    its metadata is old if it is running, and until it starts again if it is stopped. Offsets cannot be
+    committed for a group that has members. So stop the group, apply, commit the start of the new
+    partitions with `kafkaform reset`, and start the group. If a topic is deleted, the offsets of all its
+    groups in it are deleted too, and their members keep requesting the topic.
     """
     by_topic: dict[str, list[Group]] = {}
     for group in context.groups.values():
@@ -148,25 +150,44 @@ def groups_affected(context: RuleContext) -> Iterator[Finding]:
             case Delete():
                 yield Finding(
                     _subject(context, planned.ref),
-                    f"deleting {planned.ref.name} deletes the offsets of {_named(readers)} in it",
+                    f"deleting {planned.ref.name} deletes the offsets of "
+                    f"{_name_groups(sorted(group.name for group in readers))} in it",
                     "stop these groups first",
                 )
-            case Update(fields=fields) if any(field.path == "partitions" for field in fields):
-                yield from _at_risk(context, planned.ref, readers)
+            case Update(fields=fields):
+                for field in fields:
+                    if field.path == "partitions":
+                        yield from _find_skipping_groups(context, planned.ref, field, readers)
             case _:
                 pass
 
 
-def _at_risk(context: RuleContext, ref: ResourceRef, readers: list[Group]) -> Iterator[Finding]:
-    active = [group for group in readers if group.active and group.protocol != "share"]
-    if active:
-        yield Finding(
-            _subject(context, ref),
-            f"{_named(active)} will read the new partitions of {ref.name} from auto.offset.reset on: "
-            "with latest, records written before they find them are skipped",
-            "set auto.offset.reset=earliest in their consumers, or stop them while partitions are added",
-            path="partitions",
-        )
+def _find_skipping_groups(
+    context: RuleContext, ref: ResourceRef, increase: FieldChange, readers: list[Group]
+) -> Iterator[Finding]:
+    """Find the groups that would skip records of new partitions; share groups keep no committed offsets."""
+    added = range(int(increase.before or 0), int(increase.after or 0))
+    groups = [group for group in readers if group.protocol != "share"]
+    running = sorted(group.name for group in groups if group.active)
+    stopped = sorted(
+        group.name
+        for group in groups
+        if not group.active and any(topic == ref.name for topic, _ in group.committed)
+    )
+    for names, moment, first_step in (
+        (running, "written before members find them", "stop its members, apply, then, before they start"),
+        (stopped, "written before members start", "apply, then, before its members start"),
+    ):
+        if names:
+            others = f" (and the same for {listed(names[1:])})" if len(names) > 1 else ""
+            yield Finding(
+                _subject(context, ref),
+                f"{_name_groups(names)} {'has' if len(names) == 1 else 'have'} no committed offset "
+                f"in the new partitions of {ref.name}: with auto.offset.reset=latest, records {moment} "
+                "are skipped",
+                f"{first_step}: {_reset_to_earliest(names[0], ref.name, added)}{others}",
+                path="partitions",
+            )
 
 
 @rule("KF406", Severity.WARNING, stage=Stage.CHANGES)
@@ -262,8 +283,8 @@ def _auto_offset_reset(group: Desired) -> str:
     return str(declared) if declared is not None else "latest (the default of consumers)"
 
 
-def _named(groups: Collection[Group]) -> str:
-    return f"group{'' if len(groups) == 1 else 's'} {listed(sorted(group.name for group in groups))}"
+def _name_groups(names: Collection[str]) -> str:
+    return f"group{'' if len(names) == 1 else 's'} {listed(names)}"
 
 
 def _reset_to_earliest(group: str, topic: str, partitions: Collection[int]) -> str:

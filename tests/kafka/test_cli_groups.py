@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,12 +160,30 @@ def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> No
     with joined(project, "consumer"):
         before = project.run("plan", "topics").needs(0)
         assert "KF405" in before.out
-        assert f"group {project.prefix}g will read the new partitions" in " ".join(before.out.split())
+        assert f"group {project.prefix}g has no committed offset in the new" in " ".join(before.out.split())
         project.apply("topics").needs(0)
         after = project.run("plan", "topics", "--detailed-exitcode", "--verbose").needs(0)
         told = " ".join(after.out.split())
         assert f"has no offset in partition 3 of {project.prefix}a" in told
         assert "auto.offset.reset=earliest" in told
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_stopped_group_reads_every_record_of_partitions_that_were_added(project: Project) -> None:
+    """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""
+    name, topic = project.prefix + "g", project.prefix + "a"
+    commit(project.servers, name, dict.fromkeys(((topic, number) for number in range(3)), 10))
+    project.topic("a", partitions=6, keyed=False)
+    planned = " ".join(project.apply("topics").needs(0).out.split())
+    reset = re.search(rf"kafkaform (reset {name} --to earliest --topic {topic}:3-5)", planned)
+    assert reset is not None, planned
+    project.run(*shlex.split(reset[1]), "--out", "reset.json").needs(0)
+    project.apply("reset.json", RESET).needs(0)
+    produce(project.servers, topic, dict.fromkeys(range(6), 20))
+    with running(project.servers, name, [topic], auto_offset_reset="latest") as (member,):
+        records = eventually(lambda: member.records, lambda seen: len(seen) >= 120)
+    firsts = [member.firsts()[topic, number] for number in range(6)]
+    assert (len(records), firsts) == (120, [10, 10, 10, 0, 0, 0])
 
 
 @pytest.mark.usefixtures("at_once")

@@ -175,7 +175,21 @@ def with_groups(change: PlannedChange, *groups: Group) -> RuleContext:
 def test_running_groups_are_named_where_partitions_are_added() -> None:
     groups = [group("g1", at("a", 0), members=1), group("g2", at("a", 0), members=2)]
     (found,) = affected(with_groups(updated("a"), *groups))
-    assert "groups g1, g2 will read the new partitions of a from auto.offset.reset" in found.message
+    assert "groups g1, g2 have no committed offset in the new partitions of a" in found.message
+    assert found.suggestion is not None
+    assert "stop its members, apply, then" in found.suggestion
+    assert "kafkaform reset g1 --to earliest --topic a:6-11 (and the same for g2)" in found.suggestion
+
+
+def test_stopped_groups_with_commits_in_the_topic_are_named_too() -> None:
+    groups = [group("g1", at("a", 0)), group("g2", at("a", 0), members=1), group("g3", at("a", 0, None))]
+    running, stopped = affected(with_groups(updated("a"), *groups))
+    assert "group g2 has no committed offset" in running.message
+    assert "group g1 has no committed offset" in stopped.message
+    assert stopped.suggestion is not None
+    assert "apply, then, before its members start: kafkaform reset g1 --to earliest --topic a:6-11" in (
+        stopped.suggestion
+    )
 
 
 def test_many_groups_are_named_in_short() -> None:
@@ -187,7 +201,7 @@ def test_many_groups_are_named_in_short() -> None:
 @pytest.mark.parametrize(
     "bystander",
     [
-        group("empty", at("a", 0)),
+        group("without-commits", at("a", 0, None)),
         group("elsewhere", at("b", 0), members=1),
         group("shared", at("a", 0), members=1, protocol="share"),
     ],

@@ -468,7 +468,6 @@ WORDS = {
     "KF402": "a new topic",
     "KF403": "a copy of the records",
     "KF404": "smaller steps: which, is for the author to say",
-    "KF405": "the application sets it",
     "KF407": "find an application",
     "KF504": "the application sets it",
 }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 import click
 
 from kafkaform.cli.main import COMMANDS, cli
-from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.catalogue import ALIASES, OWN, PROPERTIES
 from kafkaform.config.client_properties.other_names import IGNORED, RENAMED, UNAVAILABLE
 from kafkaform.config.client_properties.treatment import (
     Choice,
@@ -132,6 +132,8 @@ def _matrix_lines() -> Iterator[str]:
             name += f" (or `{spelled[property_.name]}`)"
         if property_.sensitive:
             name += ", secret"
+        if property_.name in OWN:
+            name += ", kafkaform's own"
         cells = (name, _values(property_.kind), _cell(property_.transport))
         yield f"| {' | '.join(cells)} |"
     yield ""

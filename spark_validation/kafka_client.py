@@ -7,14 +7,17 @@ driver has are sent as PEM text, in the reader that Spark ships.
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import logging
 import os
 import re
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -63,6 +66,8 @@ _PATH = re.compile(r"\.(location|keytab|file)$")
 _NO_PATH = "probe"
 """The value of `ssl.ca.location` that has librdkafka look for the system's authorities."""
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a property
+_ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
+"""No property of librdkafka's: it lets a client's secret go to a token endpoint in the clear."""
 _FILE = "file://"
 _MSK_IAM = "AWS_MSK_IAM"
 _REGION = "aws.region"
@@ -125,12 +130,13 @@ def options(kafka: Mapping[str, str]) -> dict[str, Any]:
     librdkafka gets tokens of an OAuth 2.0 endpoint itself; those of a file and of AWS come from a callback.
 
     Raises:
-        ReadingFailed: A file is not here, or there is no token.
+        ReadingFailed: A file is not here, there is no token, or a secret would go out in the clear.
     """
+    _refuse_plain_http(kafka)
     found = {
         name: _here(name, value) if _PATH.search(name) and value != _NO_PATH else value
         for name, value in kafka.items()
-        if name != _REGION
+        if name not in {_REGION, _ALLOW_HTTP}
     }
     tokens: Callable[[], tuple[str, float, str, dict[str, str]]]
     if kafka.get("sasl.mechanism") == _MSK_IAM:
@@ -152,6 +158,21 @@ def options(kafka: Mapping[str, str]) -> dict[str, Any]:
     tokens()
     kept = {name: value for name, value in found.items() if not name.startswith("sasl.oauthbearer.")}
     return {**kept, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: tokens()}
+
+
+def _refuse_plain_http(kafka: Mapping[str, str]) -> None:
+    """Refuse a token endpoint of plain http that is not on this machine, unless it is allowed by name."""
+    url = kafka.get(_TOKEN_URL, "").strip()
+    if not url.lower().startswith("http://") or kafka.get(_ALLOW_HTTP, "").lower() == "true":
+        return
+    with suppress(ValueError):  # a name, or nothing that could be one
+        if ipaddress.ip_address(urlsplit(url).hostname or "").is_loopback:
+            return
+    if urlsplit(url).hostname != "localhost":
+        raise ReadingFailed(
+            f"{_TOKEN_URL} is plain http: the client's secret and its tokens could be read on the way",
+            hint=f"use https, or set {_ALLOW_HTTP}=true if nobody else can read this network",
+        )
 
 
 def _here(name: str, value: str) -> str:

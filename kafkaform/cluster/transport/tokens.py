@@ -174,7 +174,8 @@ def _opener(settings: OidcSettings) -> OpenerDirector:
 
     opener = request.OpenerDirector()
     for handler in (
-        request.ProxyHandler(),
+        # Plain http stays on this machine, or on a network that the user trusts: http_proxy would leave it.
+        request.ProxyHandler({} if settings.endpoint.lower().startswith("http:") else None),
         request.UnknownHandler(),
         request.HTTPHandler(),
         request.HTTPSHandler(context=settings.tls),

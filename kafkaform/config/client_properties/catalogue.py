@@ -142,9 +142,13 @@ SECURITY = (
     Property("sasl.kerberos.min.time.before.relogin", Number(0, 86_400_000), Unused()),
 )
 
+ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
+"""Lets a client's secret go in the clear to a token endpoint; see `properties.incoherences`."""
+
 OAUTHBEARER = (
     _oauth("method", Choice(("oidc",))),
     _oauth("token.endpoint.url", _URL),
+    _oauth("token.endpoint.allow.http", Flag()),
     _oauth("client.id"),
     _oauth("client.secret", sensitive=True),
     _oauth("scope"),
@@ -178,6 +182,9 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
     {p.name: p for p in (*CONNECTION, *SECURITY, *OAUTHBEARER)}
 )
 """Every property that `client:` may hold."""
+
+OWN: frozenset[str] = frozenset({ALLOW_HTTP})
+"""The properties that are kafkaform's alone: librdkafka refuses a name that it does not have."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {

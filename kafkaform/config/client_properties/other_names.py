@@ -27,6 +27,7 @@ _SAME = (
     "sasl.mechanism",
     "sasl.oauthbearer.scope",
     "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.allow.http",
     "sasl.oauthbearer.token.endpoint.url",
     "security.protocol",
     "socket.connection.setup.timeout.ms",

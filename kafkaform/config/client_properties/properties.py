@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.catalogue import ALIASES, ALLOW_HTTP, PROPERTIES
 from kafkaform.config.client_properties.other_names import reason
 from kafkaform.core.errors import Problem
 from kafkaform.core.wording import nearest, quoted
@@ -185,6 +185,7 @@ def _sasl(
                 yield Problem(f"sasl.mechanism {mechanism} needs {name}", at, f"set {name}: ${{env:NAME}}")
     if mechanism == "OAUTHBEARER":
         yield from _oauthbearer(values, at)
+        yield from _in_the_clear(values, locate)
 
 
 def _oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Iterator[Problem]:
@@ -203,6 +204,35 @@ def _oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Itera
         if name not in values:
             hint = f"set {name}: oidc" if name.endswith("method") else f"set {name}"
             yield Problem(f"sasl.mechanism OAUTHBEARER needs {name}", at, hint)
+
+
+def _in_the_clear(
+    values: Mapping[str, str | None], locate: Callable[[str], Location | None]
+) -> Iterator[Problem]:
+    """Find a token endpoint that a client's secret would go to in plain text, without being allowed."""
+    name = "sasl.oauthbearer.token.endpoint.url"
+    endpoint, allowed = values.get(name), values.get(ALLOW_HTTP, "false")
+    if endpoint is None or allowed != "false" or not is_plain_http(endpoint):
+        return
+    yield Problem(
+        f"{name} is plain http: the client's secret and its tokens could be read on the way",
+        locate(name),
+        f"use https, or set {ALLOW_HTTP}: true if nobody else can read this network",
+    )
+
+
+def is_plain_http(url: str) -> bool:
+    """Return whether a URL is of plain http and not of this machine (`localhost`, 127.0.0.0/8, ::1)."""
+    if not url.lower().startswith("http://"):
+        return False
+    import ipaddress  # imported here: few clients have such a URL
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(url).hostname or ""
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, or nothing that could be one
+        return host != "localhost"
 
 
 _PATHS = re.compile(r"\.(location|keytab|file)$")

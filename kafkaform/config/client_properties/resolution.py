@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties.catalogue import PROPERTIES
+from kafkaform.config.client_properties.catalogue import OWN, PROPERTIES
 from kafkaform.config.client_properties.properties import HIDDEN, incoherences
 from kafkaform.config.client_properties.treatment import Refused, Text
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
@@ -155,7 +155,7 @@ def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | 
     Tokens that librdkafka cannot get by itself are for its callback (`oauth_cb`) to bring.
     """
     if resolved.get("sasl.mechanism") != "AWS_MSK_IAM" and token_file(resolved) is None:
-        return dict(resolved)
+        return {name: value for name, value in resolved.items() if name not in OWN}
     kept = {name: value for name, value in resolved.items() if not name.startswith("sasl.oauthbearer.")}
     return {**kept, "sasl.mechanism": "OAUTHBEARER"}
 

@@ -28,6 +28,12 @@ from tests.support.scenes import logged
 from tests.support.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
 
 
+def test_plain_http_takes_no_proxy(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays on this machine, or on a network that the user trusts with the client's secret."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert source(oidc(endpoint)).token().principal == CLIENT
+
+
 @pytest.fixture
 def endpoint() -> Iterator[TokenEndpoint]:
     with token_endpoint() as running:

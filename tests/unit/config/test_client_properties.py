@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkaform.config.client_properties as cp
-from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.catalogue import ALIASES, OWN, PROPERTIES
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
 from kafkaform.config.client_properties.java_file import from_java_properties
 from kafkaform.config.client_properties.other_names import IGNORED, JAAS_AND_STORES, RENAMED, UNAVAILABLE
@@ -187,6 +187,38 @@ def test_what_goes_into_a_shell_command_of_the_client_holds_nothing_of_a_shell(n
 def test_an_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
     (problem,) = problems_of({**OAUTH, TOKEN_URL: url})
     assert "must be an http:// or https:// URL, or file:///PATH" in problem.message
+
+
+ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://idp.example/token",
+        "http://10.0.0.1:80/t",
+        "http://127.0.0.1@idp.example/t",
+        "http://[fe80::1]/t",
+    ],
+)
+def test_a_secret_does_not_go_to_an_endpoint_in_the_clear_unless_it_is_allowed_by_name(url: str) -> None:
+    (problem,) = problems_of({**OAUTH, TOKEN_URL: url})
+    assert problem.location == Location("kafkaform.yaml", 6)
+    assert f"{TOKEN_URL} is plain http" in problem.message
+    assert f"set {ALLOW_HTTP}: true" in str(problem.hint)
+    with pytest.raises(InvalidInput, match="1 problem"):
+        resolved({**OAUTH, TOKEN_URL: "${env:URL}"}, URL=url)
+    assert len(problems_of({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: False})) == 1
+    allowed = resolved({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: True})
+    assert cp.to_librdkafka(allowed) == {**resolved(OAUTH), TOKEN_URL: url}
+    assert isinstance(sasl_of(allowed).tokens, OidcSettings)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:80/t", "http://127.0.0.9/t", "http://[::1]:8080/t", "https://idp.example/t"]
+)
+def test_an_endpoint_of_this_machine_may_speak_plain_http(url: str) -> None:
+    assert problems_of({**OAUTH, TOKEN_URL: url}) == []
 
 
 def test_a_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
@@ -366,7 +398,7 @@ def test_librdkafka_takes_every_connection_property(name: str) -> None:
     librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: sample(PROPERTIES[name])})
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
+@pytest.mark.parametrize("name", [n for n in PROPERTIES if n not in OWN])
 def test_librdkafka_knows_every_name(name: str) -> None:
     # A name it does not know is reported before any value is looked at.
     said = ""

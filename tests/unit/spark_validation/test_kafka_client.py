@@ -81,6 +81,18 @@ def test_librdkafka_asks_an_endpoint_itself() -> None:
     assert options(oidc) == oidc
 
 
+def test_librdkafka_is_not_sent_to_an_endpoint_in_the_clear_unless_it_is_allowed_by_name() -> None:
+    oidc = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
+    allow = "sasl.oauthbearer.token.endpoint.allow.http"
+    for url in ("http://idp.example/token", "HTTP://10.0.0.1/token", "http://localhost@idp.example/"):
+        with pytest.raises(ReadingFailed, match="is plain http") as caught:
+            options({**oidc, TOKEN_URL: url})
+        assert f"{allow}=true" in str(caught.value.hint)
+        assert options({**oidc, TOKEN_URL: url, allow: "true"}) == {**oidc, TOKEN_URL: url}
+    for url in ("http://localhost:80/t", "http://127.0.0.1/t", "http://[::1]/t"):
+        assert options({**oidc, TOKEN_URL: url}) == {**oidc, TOKEN_URL: url}
+
+
 def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
     token = jwt(60.0, "ada")
     (tmp_path / "token").write_text(f"{token}\n")

@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, cast
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from kafkaform.cluster.kafka import offset_writer
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import Group, LogSpan
+from kafkaform.core.groups import LogSpan
 from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.core.operations import (
     AddPartitions,
@@ -30,7 +30,7 @@ from kafkaform.core.operations import (
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group import group_of
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
-from tests.support.group_clients import membership
+from tests.support.group_clients import assigned
 from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 
 KIND = "ConsumerGroup"
@@ -83,8 +83,7 @@ class MemoryTraffic:
 class KafkaTraffic:
     """Traffic on a real cluster."""
 
-    def __init__(self, cluster: KafkaCluster, bootstrap_servers: str) -> None:
-        self._cluster = cluster
+    def __init__(self, bootstrap_servers: str) -> None:
         self._client: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
             "logger": logging.getLogger("tests.librdkafka"),
@@ -120,31 +119,8 @@ class KafkaTraffic:
 
     @contextmanager
     def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
-        options = {**membership(group, protocol), "enable.auto.commit": False}
-        consumers = [Consumer({**self._client, **options}) for _ in range(members)]
-        partitions = self._cluster.partition_counts([topic])[topic]
-        for consumer in consumers:
-            consumer.subscribe([topic])
-
-        def settle() -> Group | None:
-            for consumer in consumers:
-                consumer.poll(0.1)
-            return self._cluster.groups([group]).groups.get(group)
-
-        def settled(seen: Group | None) -> bool:
-            return (
-                seen is not None
-                and seen.state == "Stable"
-                and len(seen.members) == members
-                and sum(len(member.assignment) for member in seen.members) == partitions
-            )
-
-        try:
-            eventually(settle, settled)
+        with assigned(self._client["bootstrap.servers"], group, topic, protocol, members=members):
             yield
-        finally:
-            for consumer in consumers:
-                consumer.close()
 
 
 @pytest.fixture(params=["memory", "kafka"])
@@ -167,7 +143,7 @@ def traffic(cluster: Cluster, request: pytest.FixtureRequest) -> Traffic:
     if isinstance(cluster, MemoryCluster):
         return MemoryTraffic(cluster)
     kafka = cast("DevCluster", request.getfixturevalue("kafka"))
-    return KafkaTraffic(cast("KafkaCluster", cluster), kafka.bootstrap_servers)
+    return KafkaTraffic(kafka.bootstrap_servers)
 
 
 def group(name: str) -> ResourceRef:

@@ -100,7 +100,7 @@ def test_a_killed_apply_leaves_its_intent(kafka: DevCluster, real_cluster: Kafka
         env={**os.environ, "PYTHONPATH": "."},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -39,7 +39,7 @@ def test_a_plan_without_a_login_imports_nothing_for_logins(kafka: DevCluster, tm
         "sys.exit(code)"
     )
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "confluent_kafka"
 

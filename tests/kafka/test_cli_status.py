@@ -6,20 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project, Terminal, command, environment, plain
-from tests.support.group_clients import membership
+from tests.support.group_clients import assigned
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, eventually
 
 
@@ -37,31 +36,6 @@ def orders(project: Project, real_cluster: KafkaCluster) -> str:
     return ref.name
 
 
-@contextmanager
-def consumers(
-    servers: str, group: str, topic: str, count: int, protocol: str = "classic"
-) -> Iterator[list[Consumer]]:
-    """So many members of a group, once all partitions of the topic are with one of them."""
-    settings: dict[str, Any] = {
-        "bootstrap.servers": servers,
-        **membership(group, protocol),
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-    }
-    members = [Consumer({**settings, "client.id": f"app-{number}"}) for number in range(count)]
-    try:
-        for member in members:
-            member.subscribe([topic])
-        eventually(
-            lambda: [len((member.poll(0.05), member.assignment())[1]) for member in members],
-            lambda held: sum(held) == 2 and sorted(held)[-2:] == ([2] if count == 1 else [1, 1]),
-        )
-        yield members
-    finally:
-        for member in members:
-            member.close()
-
-
 def only(found: list[Any], name: str) -> Any:
     (one,) = [one for one in found if one["name"] == name]
     return one
@@ -72,7 +46,7 @@ def test_more_members_than_partitions_and_lag_to_the_record(
     project: Project, orders: str, protocol: str
 ) -> None:
     group = f"{project.prefix}shop"
-    with consumers(project.servers, group, orders, 3, protocol) as members:
+    with assigned(project.servers, group, orders, protocol, members=3) as members:
         members[0].commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
 
         def read() -> Any:
@@ -98,7 +72,7 @@ def test_more_members_than_partitions_and_lag_to_the_record(
 
 def test_topics_with_their_size_retention_and_readers(project: Project, orders: str) -> None:
     group = f"{project.prefix}shop"
-    with consumers(project.servers, group, orders, 1):
+    with assigned(project.servers, group, orders):
         shown = only(
             eventually(
                 lambda: project.run("status", orders, "--format", "json").needs(0).json["topics"],
@@ -135,7 +109,7 @@ def test_what_is_declared_beside_what_is_there(project: Project, orders: str) ->
         f"metadata: {{name: {project.prefix}none, labels: {{owner: shop}}}}\n"
         f"spec: {{topics: [{orders}], members: {{expected: 3}}}}\n",
     )
-    with consumers(project.servers, f"{project.prefix}stray", orders, 1):
+    with assigned(project.servers, f"{project.prefix}stray", orders):
         call = project.run("status", f"{project.prefix}*").needs(0)
         data = project.run("status", f"{project.prefix}*", "--format", "json").needs(0).json
     lines = [" ".join(line.split()) for line in call.out.split("\n")]
@@ -165,7 +139,7 @@ def test_a_glob_that_matches_nothing_is_an_error_with_a_hint(project: Project, o
 
 def test_what_is_ignored_is_shown_when_it_is_asked_for(project: Project, orders: str) -> None:
     """Once a consumer has been here, brokers have the topic that offsets are kept in."""
-    with consumers(project.servers, f"{project.prefix}shop", orders, 1):
+    with assigned(project.servers, f"{project.prefix}shop", orders):
         pass
     internal = "__consumer_offsets"
     whole = project.run("status").needs(0)

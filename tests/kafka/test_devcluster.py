@@ -109,7 +109,7 @@ def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
         (node,) = cluster.nodes
         (process,) = processes_in(cluster.directory)
         process.kill()
-        process.wait(10)
+        process.wait(120)
         assert cluster.status().health is DevClusterStatus.STOPPED
 
         mention = f"-Dkafkaform.dev.node={node.token}"
@@ -225,7 +225,7 @@ def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Sign
             lambda: processes_in(directory / "node-1") and (directory / "node-1" / "broker.log").exists()
         )
         up.send_signal(number)
-        printed, _ = up.communicate(timeout=30)
+        printed, _ = up.communicate(timeout=120)
     finally:
         up.kill()
         up.wait()
@@ -255,7 +255,7 @@ def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path)
     try:
         wait_for(running.exists)
         run.terminate()
-        assert run.wait(30) == 128 + signal.SIGTERM
+        assert run.wait(120) == 128 + signal.SIGTERM
     finally:
         run.kill()
         run.wait()

@@ -216,7 +216,7 @@ def test_a_plan_tells_of_who_is_no_kafka_at_all(tmp_path: Path) -> None:
                 text=True,
             )
         for address, process in running.items():
-            _, told = process.communicate(timeout=60)
+            _, told = process.communicate(timeout=180)
             error, *hints = told.splitlines()
             assert process.returncode == 1
             assert error.startswith(f"Error: no broker of {address} answered within 2 s")

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from kafkaform.devcluster.cluster import DevCluster
+from spark_validation import kafka_client
 from spark_validation.errors import ReadingFailed
 from spark_validation.kafka_client import GROUP_ID, HARMLESS, KafkaAdmin, connected, reading_failed
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client
@@ -101,7 +102,10 @@ def test_reading_takes_no_right_on_a_group(
 
 
 def test_a_refusal_is_one_line_that_says_what_to_do(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster,
+    account: Callable[..., Account],
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
     filled(kafka_acl.bootstrap_servers, topic)
@@ -120,7 +124,8 @@ def test_a_refusal_is_one_line_that_says_what_to_do(
     foreign = f"{prefix}b"
     _, failed = KafkaAdmin(blind).spans([foreign])
     assert failed[foreign].message == f"this account may not read topic {foreign}"
+    monkeypatch.setattr(kafka_client, "ANSWER_S", 120.0)
     began = time.monotonic()
     with pytest.raises(ReadingFailed, match="rejected the credentials"):
         KafkaAdmin(wrong).cluster_id()
-    assert time.monotonic() - began < 10, "a wrong password is no reason to wait"
+    assert time.monotonic() - began < 60, "a wrong password is no reason to wait"

@@ -31,7 +31,7 @@ from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ESCAPE = "\x1b"
-_LIMIT_S = 60
+_LIMIT_S = 180
 
 
 @dataclass(frozen=True)

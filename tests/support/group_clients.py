@@ -6,7 +6,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -34,7 +34,7 @@ from kafkaform.cluster.wire.message_schema import (
     struct,
 )
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from tests.support.kafka_fixtures import TIMEOUT_S, eventually
+from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
 
 _MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 """What a broker says of a coordinator that is new, as the first one of a cluster is."""
@@ -144,6 +144,40 @@ def running(
             made.append(Running(client, topics))
             stack.callback(made[-1].close)
         yield made
+
+
+@contextmanager
+def assigned(
+    bootstrap_servers: str,
+    group: str,
+    topic: str,
+    protocol: str = "classic",
+    *,
+    members: int = 1,
+    **properties: object,
+) -> Iterator[list[Consumer]]:
+    """So many members of a group, once its coordinator counts all of them and each has its partitions.
+
+    What clients hold is no sign of it: two hold all partitions before the coordinator hears of a third.
+    """
+    with connect(bootstrap_servers) as cluster, ExitStack() as stack:
+        partitions = cluster.partition_counts([topic])[topic]
+        clients = []
+        for number in range(members):
+            client = consumer(bootstrap_servers, group, protocol, client_id=f"app-{number}", **properties)
+            clients.append(stack.enter_context(closing(client)))
+            client.subscribe([topic])
+
+        def read_counts() -> tuple[str, int, int, int] | None:
+            held = sum(len((client.poll(0.05), client.assignment())[1]) for client in clients)
+            seen = cluster.groups([group]).groups.get(group)
+            if seen is None:
+                return None
+            handed_out = sum(len(member.assignment) for member in seen.members)
+            return seen.state, len(seen.members), handed_out, held
+
+        eventually(read_counts, lambda counts: counts == ("Stable", members, partitions, partitions))
+        yield clients
 
 
 def commit(bootstrap_servers: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:

@@ -41,7 +41,7 @@ from tests.support.vendor_proxy import HOST, VendorProxy, advertised, blocks_of_
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 90.0
 
 T = TypeVar("T")
 

@@ -99,7 +99,7 @@ def test_what_is_wrong_for_every_cluster_is_wrong_usage(tmp_path: Path) -> None:
 def test_clusters_are_planned_side_by_side(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
     project.config(clusters={name: {"client": {"bootstrap.servers": DEAD}} for name in "abc"})
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=120)
 
     def waiting(_: Session) -> tuple[Plan, PlanHeader]:
         together.wait()  # no one alone gets further

@@ -241,7 +241,7 @@ class TestGuide:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout

@@ -214,7 +214,7 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
     with broker(lambda *_: answer) as server:
         one = opened(server)
         with pytest.raises(ClusterError) as caught:
-            one.ask(ECHO, [b""], timeout_s=0.2)
+            one.ask(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
         one.close()
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
@@ -602,7 +602,7 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         )
         with pytest.raises(ClusterError, match="certificate verify failed"):
             Brokers(settings).offered()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_what_is_opened_after_the_end_is_closed_again() -> None:
@@ -756,18 +756,26 @@ def test_a_login_that_is_refused_is_final() -> None:
         assert (server.connections, answers) == (1, [])
 
 
-def test_a_login_is_renewed_before_it_ends_and_not_for_each_request() -> None:
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """By how many seconds the clock is ahead of the real one."""
+    seconds, monotonic = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + seconds[0])
+    return seconds
+
+
+def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
-        return {17: handshake(0), 36: authenticated(b"", lifetime_ms=400), 1_000: b"here"}[key]
+        return {17: handshake(0), 36: authenticated(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
 
     with asking_for_logins(answer) as server:
         cluster = logging_in(server)
-        for _ in range(3):
+        for ahead[0] in (0.0, 100.0, 750.0):
             assert cluster.ask(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard] == [17, 36, 1_000, 1_000, 1_000]
-        time.sleep(0.36)
+        ahead[0] = 851.0
         assert cluster.ask(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard[5:]] == [17, 36, 1_000]
         assert server.connections == 1
@@ -795,7 +803,7 @@ def test_large_requests_do_not_wait_for_a_broker_that_waits_for_us() -> None:
     with broker(lambda _, body: body * 3) as server:
         one = opened(server)
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
-        assert one.ask(ECHO, bodies, timeout_s=10) == [body * 3 for body in bodies]
+        assert one.ask(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
         one.close()
 
 
@@ -846,7 +854,7 @@ def test_where_no_controller_is_elected_in_time_the_refusal_is_told() -> None:
         with pytest.raises(RequestRejected) as caught:
             read_running(connection, 0.5)
         assert caught.value.code == "NOT_CONTROLLER"
-        assert 0.5 < time.monotonic() - begun < 3
+        assert 0.5 < time.monotonic() - begun < 10, "an election may take 20 s, the caller has 0.5 s"
         connection.close()
 
 
@@ -861,8 +869,8 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
         Thread(target=interrupt, daemon=True).start()
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            cluster.ask_each(ECHO, b"", 10.0)
-        assert time.monotonic() - begun < 5
+            cluster.ask_each(ECHO, b"", 120.0)
+        assert time.monotonic() - begun < 60
         cluster.close()
 
 
@@ -884,7 +892,7 @@ def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> Non
         while not any(key == ECHO.key for key, *_ in server.heard):
             time.sleep(0.01)
         assert cluster.ask(ECHO, [b""], 1) == [b"second"]
-        thread.join(5)
+        thread.join(60)
         assert told == ["first"]
         cluster.close()
 
@@ -901,14 +909,18 @@ def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> 
         cluster.close()
 
 
-def test_a_login_has_one_deadline_for_all_of_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 0.5)
+def test_a_login_has_one_deadline_for_all_of_its_answers(
+    ahead: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 60.0)
 
     def answer(key: int, _: bytes) -> object:
-        time.sleep(0.3)
-        return handshake(0) if key == 17 else ...
+        if key != 17:
+            return ...
+        ahead[0] += 59.5
+        return handshake(0)
 
-    told = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[12] s")
+    told = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
     with asking_for_logins(answer) as server, told:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
 

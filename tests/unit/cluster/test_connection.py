@@ -20,7 +20,7 @@ class Worker:
     def slow(self) -> int:
         """What takes its time."""
         self.begun.set()
-        assert self.allowed.wait(10)
+        assert self.allowed.wait(60)
         self.times += 1
         return self.times
 
@@ -42,17 +42,17 @@ def test_threads_share_one_result() -> None:
     worker, together, seen = Worker(), Barrier(8), []
 
     def read() -> None:
-        together.wait(10)
+        together.wait(60)
         seen.append(worker.below)
 
     threads = [Thread(target=read, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
-    assert worker.begun.wait(10)
+    assert worker.begun.wait(60)
     time.sleep(0.05)
     worker.allowed.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert seen == ["1 below"] * 8
     assert (worker.slow, Worker.slow.__doc__) == (1, "What takes its time.")
 
@@ -61,12 +61,12 @@ def test_one_object_does_not_wait_for_another() -> None:
     first, second = Worker(), Worker()
     thread = Thread(target=lambda: first.slow, daemon=True)
     thread.start()
-    assert first.begun.wait(10)
+    assert first.begun.wait(60)
     second.allowed.set()
     assert second.slow == 1
     assert first.times == 0
     first.allowed.set()
-    thread.join(10)
+    thread.join(60)
 
 
 def test_one_property_does_not_wait_for_another() -> None:
@@ -74,11 +74,11 @@ def test_one_property_does_not_wait_for_another() -> None:
     worker = Worker()
     thread = Thread(target=lambda: worker.slow, daemon=True)
     thread.start()
-    assert worker.begun.wait(10)
+    assert worker.begun.wait(60)
     assert worker.quick == "quick"
     assert worker.times == 0
     worker.allowed.set()
-    thread.join(10)
+    thread.join(60)
 
 
 def test_what_fails_is_tried_again() -> None:

@@ -302,7 +302,7 @@ def test_brokers_with_neither_protocol_are_told_of_at_once(
         kafka_lock.lock(connection, Holder("me"), timeout_s=60, tell=silent),
     ):
         raise AssertionError
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 30
     assert caught.value.hint is not None
     assert "--no-lock, or `lock: false`" in caught.value.hint
     assert played.closed

@@ -160,16 +160,16 @@ def test_an_endpoint_may_not_take_longer_however_it_trickles(
 ) -> None:
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.2)
     ended = Event()
+    waited: list[bool] = []
 
     def silent() -> tuple[int, bytes]:
-        ended.wait(5)
+        waited.append(ended.wait(60))
         return 200, b""
 
     endpoint.answer = silent
-    begun = time.monotonic()
     assert failure(source(oidc(endpoint))).endswith("cannot be used: timed out")
+    assert not waited, "the source waited for the answer"
     ended.set()
-    assert time.monotonic() - begun < 2
 
 
 def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
@@ -183,14 +183,15 @@ def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
 # A file
 
 
-def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "token"
-    path.write_text(jwt(0.5) + "\n")
+    path.write_text(jwt(100) + "\n")
     tokens = source(TokenFileSettings(path))
     first = tokens.token()
-    path.write_text(jwt(60, "grace"))
+    path.write_text(jwt(200, "grace"))
+    clock.now += 79
     assert tokens.token() is first
-    time.sleep(0.45)
+    clock.now += 20.5
     assert tokens.token().principal == "grace"
 
 
@@ -312,13 +313,13 @@ def test_threads_that_wait_share_one_fetch_and_its_failure() -> None:
     def fetch() -> Token:
         fetched.append(1)
         begun.set()
-        go.wait(5)
+        go.wait(60)
         raise AuthenticationFailed("the endpoint is down")
 
     tokens = TokenSource(fetch)
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(tokens.token) for _ in range(4)]
-        begun.wait(5)
+        begun.wait(60)
         time.sleep(0.05)
         go.set()
         errors = [future.exception() for future in waiting]

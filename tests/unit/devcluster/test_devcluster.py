@@ -204,7 +204,7 @@ def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Sign
         wait_for((directory / "node-1" / "forever").exists)
         assert len(processes_in(directory / "node-1")) == 1
         up.send_signal(number)
-        printed, _ = up.communicate(timeout=30)
+        printed, _ = up.communicate(timeout=120)
     finally:
         up.kill()
         up.wait()
@@ -335,7 +335,7 @@ def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
             writer.write("three\n")
         assert following.stdout.readline() == "three\n"
         following.send_signal(signal.SIGINT)
-        assert following.wait(10) == 0
+        assert following.wait(60) == 0
     finally:
         following.kill()
         following.communicate()
@@ -353,10 +353,10 @@ def test_a_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) ->
     with locked(path):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(60)
         path.unlink()
         order.append("first")
-    thread.join(10)
+    thread.join(60)
     assert order == ["first", "second"]
     assert path.exists()
 
@@ -389,4 +389,4 @@ def test_what_is_no_broker_is_told_from_one(content: bytes) -> None:
     port, thread = answer(content)
     with pytest.raises(readiness.BadAnswer):
         readiness.membership("127.0.0.1", port, timeout_s=5)
-    thread.join(10)
+    thread.join(60)

@@ -49,7 +49,7 @@ def plugged(project: Project) -> Callable[..., Call]:
             env=environment(PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1"),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         return Call(done.returncode, done.stdout, done.stderr)

@@ -105,7 +105,7 @@ class TestComment:
             encoding="utf-8",
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=180,
         )
         assert done.stdout.startswith("comment created")
         assert job.hub.bodies(12) == [f"{MARKED}from a pipe: é"]

@@ -6,6 +6,7 @@
     ├── PlanFileError              a saved plan cannot be trusted or does not fit
     ├── SkewReportError            a skew report cannot be read, is of another cluster, or is too old
     ├── DevClusterError            the local development cluster cannot do what was asked
+    ├── UnusableCertificate        a certificate or key of client properties cannot be used
     ├── JavaError                  Java, or the jars that it is to run, cannot be had
     ├── LockHeld                   another apply holds the cluster's lock
     ├── AuditError                 the record of applies cannot be written or read
@@ -91,6 +92,10 @@ class SkewReportError(KafkaformError):
 
 class DevClusterError(KafkaformError):
     """The local development cluster cannot be started, found or stopped."""
+
+
+class UnusableCertificate(KafkaformError):  # noqa: N818 - a state of a file, not an accident
+    """A certificate, a key or its password, as client properties name them, cannot be used by any client."""
 
 
 class JavaError(KafkaformError):

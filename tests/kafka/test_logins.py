@@ -254,6 +254,64 @@ def test_without_a_client_certificate_nobody_gets_in(gate: Gate) -> None:
         by_transport(anonymous)
 
 
+BAD_CERTIFICATES: dict[str, tuple[dict[str, str | None], str, str]] = {
+    "no client certificate": (
+        {"ssl.certificate.location": None, "ssl.key.location": None},
+        "localhost:PORT: the broker requires a client certificate, and none is set",
+        "set ssl.certificate.location and ssl.key.location",
+    ),
+    "a client certificate of another authority": (
+        {"ssl.certificate.location": "OTHER/client.pem", "ssl.key.location": "OTHER/client.key"},
+        "the broker does not accept the client certificate of ssl.certificate.location (OTHER/client.pem)",
+        "use a certificate that the broker's trust store covers",
+    ),
+    "another authority": (
+        {"ssl.ca.location": "OTHER/ca.pem"},
+        "localhost:PORT: the broker's certificate is not trusted: ",
+        "(now ssl.ca.location (OTHER/ca.pem))",
+    ),
+    "no such authority": (
+        {"ssl.ca.location": "OTHER/nope.pem"},
+        "client property ssl.ca.location (OTHER/nope.pem) cannot be read: no such file or directory",
+        "check the path",
+    ),
+    "a wrong password": (
+        {
+            "ssl.certificate.location": "OTHER/locked.pem",
+            "ssl.key.location": "OTHER/locked.key",
+            "ssl.key.password": "hunter2-4711",
+        },
+        "client property ssl.key.password does not open the key of ssl.key.location (OTHER/locked.key)",
+        "give its password",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", [["plan", "topics"], ["doctor"]])
+@pytest.mark.parametrize("name", BAD_CERTIFICATES)
+def test_a_certificate_that_does_not_fit_is_one_line_that_names_it(
+    gate: Gate, names: str, tmp_path: Path, name: str, command: list[str]
+) -> None:
+    """It does not wait for a network that is not the reason."""
+    other = Authority(tmp_path)
+    other.issue("client")
+    other.issue("locked", "secret")
+
+    def filled(text: str) -> str:
+        return text.replace("OTHER", str(tmp_path)).replace("PORT", str(gate.tls))
+
+    changed, said, hint = BAD_CERTIFICATES[name]
+    given = {**certificate_login(gate), **changed}
+    login = {key: filled(value) for key, value in given.items() if value is not None}
+    project = logged_in(tmp_path / "project", gate.cluster.bootstrap_servers, names, login)
+    project.topic("a")
+    call = project.run(*command)
+    assert_one_error(call, filled(said))
+    assert filled(hint) in call.said
+    assert "within 8 s" not in call.both
+    assert "hunter2-4711" not in call.both
+
+
 # --- tokens ----------------------------------------------------------------------------------------
 
 

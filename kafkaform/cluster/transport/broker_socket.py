@@ -281,11 +281,81 @@ class BrokerSocket:
     def _failure(self, error: Exception, during: str = "") -> ClusterError:
         text = f"{self._name}: {one_line(str(error))}{during}"
         hung_up = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        if hung_up and (alert := self._pending_alert()) is not None:
+            error, hung_up = alert, False
         if isinstance(error, ssl.SSLError) and not hung_up:
-            return AuthenticationFailed(
-                text, hint="check security.protocol, ssl.ca.location, and the host name in the certificate"
-            )
+            return tls_failure(self._name, error, self._settings)
         return (HungUpError if hung_up else ClusterError)(text)
+
+    def _pending_alert(self) -> ssl.SSLError | None:
+        """The alert by which a broker ended TLS, if it has come before the connection broke.
+
+        By TLS 1.3, a client's handshake is over before the broker has looked at its certificate: the alert
+        comes in the place of the first answer, or has come where the first request could not be sent.
+        """
+        if self._settings.tls is None or not hasattr(self, "_socket"):
+            return None
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1)
+        except (ssl.SSLWantReadError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            return None
+        except ssl.SSLError as error:
+            return error
+        except (OSError, ValueError):
+            return None
+        return None
+
+
+_NO_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE")
+"""The ends of OpenSSL's names of alerts by which brokers refuse a client without a certificate."""
+_OF_CERTIFICATE = (
+    *_NO_CERTIFICATE,
+    "UNKNOWN_CA",
+    "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_EXPIRED",
+    "CERTIFICATE_REVOKED",
+    "UNSUPPORTED_CERTIFICATE",
+    "ACCESS_DENIED",
+)
+"""The same of those by which they refuse a client's certificate."""
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
+"""OpenSSL's reasons where what answers is not TLS."""
+
+
+def tls_failure(broker: str, error: ssl.SSLError, settings: TransportSettings) -> AuthenticationFailed:
+    """Return what an error of TLS means, with the client property that it is about."""
+    reason = str(getattr(error, "reason", None) or "").upper()
+    words = reason.lower().replace("_", " ")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = one_line(error.verify_message).rstrip(".")
+        if "ostname mismatch" in why or "IP address mismatch" in why:
+            hint = "use a name that is in it, in bootstrap.servers and the brokers' advertised.listeners"
+        elif "expired" in why or "not yet valid" in why:
+            hint = "renew the broker's certificate, and check the clock of this machine"
+        else:
+            now = f"now {settings.authorities}" if settings.authorities else "now those of this machine"
+            hint = f"set ssl.ca.location to the authorities that signed it, in PEM ({now})"
+        return AuthenticationFailed(f"{broker}: the broker's certificate is not trusted: {why}", hint=hint)
+    if "ALERT" in reason and not settings.certificate and reason.endswith(_NO_CERTIFICATE):
+        return AuthenticationFailed(
+            f"{broker}: the broker requires a client certificate, and none is set ({words})",
+            hint="set ssl.certificate.location and ssl.key.location, or ssl.keystore.location",
+        )
+    if "ALERT" in reason and settings.certificate and reason.endswith(_OF_CERTIFICATE):
+        return AuthenticationFailed(
+            f"{broker}: the broker does not accept the client certificate of {settings.certificate}: {words}",
+            hint="use a certificate that the broker's trust store covers, and that has not expired",
+        )
+    if reason in _NO_TLS:
+        return AuthenticationFailed(
+            f"{broker}: what answers there does not speak TLS ({words})",
+            hint="check the port, and security.protocol",
+        )
+    return AuthenticationFailed(
+        f"{broker}: TLS failed: {words or one_line(str(error))}",
+        hint="check security.protocol and the properties ssl.*",
+    )
 
 
 class _Sent:

@@ -35,6 +35,7 @@ from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
     Unreachable,
+    UnusableCertificate,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ _RECONNECT_BACKOFF_MS = 20
 For half as long, a client connects to no second broker: with its default of 100 ms, to join the group of the
 lock took 57 ms, and takes 13 ms now (medians of 14, one broker nearby).
 """
+_SUSPECT_S = 1.0
+"""The time without an answer after which our own connections look whether TLS is the reason."""
 _OIDC = ("sasl.oauthbearer.", "https.ca.")
 """What librdkafka would get tokens by."""
 
@@ -192,6 +195,7 @@ class Connection:
             AuthenticationFailed: There is no token to log in with.
             KafkaformError: A property is not accepted.
         """
+        self._check_certificates()
         try:
             return kind({**self.options, **(options or {})})
         except KafkaException as error:
@@ -200,6 +204,15 @@ class Connection:
                 raise translate(error) from error  # no token came within 10 s
             detail = one_line(reason.str() if reason else str(error))
             raise KafkaformError(f"the client properties are not accepted: {detail}") from error
+
+    def _check_certificates(self) -> None:
+        """Raise UnusableCertificate before librdkafka does, which names no file, in codes of OpenSSL."""
+        try:
+            self._transport_settings  # noqa: B018 - reads them
+        except UnusableCertificate:
+            raise
+        except KafkaformError:  # there is what librdkafka alone can do
+            return
 
     @locked_property
     def admin(self) -> AdminClient:
@@ -223,8 +236,14 @@ class Connection:
             AuthenticationFailed: Somebody did, and turned us away.
         """
         future = self.admin.describe_cluster(request_timeout=READ_TIMEOUT_S)
-        deadline = time.monotonic() + CONNECT_TIMEOUT_S
-        while not future.done() and time.monotonic() < deadline and self._final_error is None:
+        begun = time.monotonic()
+        suspect = True
+        while not future.done() and time.monotonic() < begun + CONNECT_TIMEOUT_S:
+            if suspect and (self._last_error is not None or time.monotonic() > begun + _SUSPECT_S):
+                self._check_tls()
+                suspect = False
+            if self._final_error is not None:
+                break
             with signals_kept():
                 self.admin.poll(0.01)
         if self._final_error is not None:
@@ -239,6 +258,20 @@ class Connection:
         except KafkaException as error:
             raise translate(error) from error
         return description
+
+    def _check_tls(self) -> None:
+        """Raise AuthenticationFailed if our own connections find that TLS, or a login over it, is refused.
+
+        librdkafka takes a broker that ends TLS after the handshake, as those do that miss a client
+        certificate, for a network that is down, and tries again until the time is up.
+        """
+        try:
+            if self._transport_settings.tls is not None:
+                self._brokers.offered()
+        except AuthenticationFailed:
+            raise
+        except KafkaformError as error:
+            _log.debug("own connections do not reach the brokers either: %s", error)
 
     def offers(self, request_type: RequestType[Any], node: int | None = None) -> bool:
         """Return whether a broker offers a request in a version that is known here; None asks any broker."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import UnusableCertificate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ def tls_context(resolved: Mapping[str, str]) -> ssl.SSLContext:
     """A context that verifies the broker's certificate and name unless the user wrote otherwise.
 
     Raises:
-        KafkaformError: A certificate, key or list cannot be used; names the property.
+        UnusableCertificate: A certificate, key or list cannot be used; names the property and the file.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -31,7 +31,7 @@ def tls_context(resolved: Mapping[str, str]) -> ssl.SSLContext:
     _load_authorities(context, resolved, "ssl.ca")
     _load_own_certificate(context, resolved)
     if crl := resolved.get("ssl.crl.location"):
-        with _naming("ssl.crl.location"):
+        with _naming("ssl.crl.location", crl):
             context.load_verify_locations(crl)
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     if ciphers := resolved.get("ssl.cipher.suites"):
@@ -44,13 +44,28 @@ def https_context(resolved: Mapping[str, str]) -> ssl.SSLContext | None:
     """A context that verifies the token endpoint by `https.ca.*`; None for the system's authorities.
 
     Raises:
-        KafkaformError: The authorities cannot be read; names the property.
+        UnusableCertificate: The authorities cannot be read; names the property and the file.
     """
     if not {"https.ca.location", "https.ca.pem"} & resolved.keys():
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _load_authorities(context, resolved, "https.ca")
     return context
+
+
+def client_certificate(resolved: Mapping[str, str]) -> str:
+    """Return which properties the client's certificate comes from, with its path; empty if it has none."""
+    for name in ("ssl.keystore.location", "ssl.certificate.location"):
+        if location := resolved.get(name):
+            return f"{name} ({location})"
+    return "ssl.certificate.pem" if "ssl.certificate.pem" in resolved else ""
+
+
+def authorities(resolved: Mapping[str, str]) -> str:
+    """Return which property names the authorities of brokers, with its path; empty for the system's."""
+    if "ssl.ca.pem" not in resolved and resolved.get("ssl.ca.location", "probe") == "probe":
+        return ""
+    return _place(resolved, "ssl.ca")
 
 
 def _load_authorities(context: ssl.SSLContext, resolved: Mapping[str, str], prefix: str) -> None:
@@ -61,82 +76,148 @@ def _load_authorities(context: ssl.SSLContext, resolved: Mapping[str, str], pref
     elif location in (None, "probe"):
         context.load_default_certs()
     elif Path(location).is_dir():
-        with _naming(f"{prefix}.location"):
+        with _naming(f"{prefix}.location", location):
             context.load_verify_locations(capath=location)
     else:
-        with _naming(f"{prefix}.location"):
+        with _naming(f"{prefix}.location", location):
             context.load_verify_locations(cafile=location)
 
 
 def _load_own_certificate(context: ssl.SSLContext, resolved: Mapping[str, str]) -> None:
-    certificate = resolved.get("ssl.certificate.location")
-    key = resolved.get("ssl.key.location")
+    if store := resolved.get("ssl.keystore.location"):
+        certificate, key = _key_store(store, resolved["ssl.keystore.password"])
+    elif not client_certificate(resolved):
+        return
+    else:
+        certificate = _content(resolved, "ssl.certificate")
+        key = _content(resolved, "ssl.key")
     password = resolved.get("ssl.key.password")
     with ExitStack() as stack:
-        certificate_pem, key_pem = resolved.get("ssl.certificate.pem"), resolved.get("ssl.key.pem")
-        if store := resolved.get("ssl.keystore.location"):
-            certificate_pem, key_pem = _key_store(store, resolved["ssl.keystore.password"])
-        if certificate_pem:
-            certificate = stack.enter_context(_readable_once(certificate_pem))
-        if key_pem:
-            key = stack.enter_context(_readable_once(key_pem))
-        if certificate is None:
+        try:
+            # Without a password of its own, OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(
+                stack.enter_context(_readable_once(certificate)),
+                stack.enter_context(_readable_once(key)),
+                password if password is not None else _no_password,
+            )
+        except (OSError, ValueError, _EncryptedError) as error:
+            failure = error
+        else:
             return
-        stack.enter_context(_naming("the client certificate and key (ssl.certificate.*, ssl.key.*)"))
-        # Without a password of its own, OpenSSL would ask for one on the terminal.
-        context.load_cert_chain(certificate, key, password if password is not None else _no_password)
+    raise _explained(resolved, certificate, key, failure)
 
 
-def _key_store(location: str, password: str) -> tuple[str, str]:
+def _content(resolved: Mapping[str, str], prefix: str) -> bytes:
+    """The PEM text of a property `PREFIX.pem`, or of the file `PREFIX.location`."""
+    if (pem := resolved.get(f"{prefix}.pem")) is not None:
+        return pem.encode()
+    location = resolved[f"{prefix}.location"]
+    with _naming(f"{prefix}.location", location):
+        return Path(location).read_bytes()
+
+
+def _explained(
+    resolved: Mapping[str, str], certificate: bytes, key: bytes, failure: Exception
+) -> UnusableCertificate:
+    """Find out why OpenSSL does not take a certificate with its key, of which it has no words."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    of_certificate, of_key = (_place(resolved, prefix) for prefix in ("ssl.certificate", "ssl.key"))
+    try:
+        (issued, *_) = x509.load_pem_x509_certificates(certificate)
+    except ValueError:
+        return _unusable(of_certificate, "is not a certificate in PEM", "give a certificate in PEM")
+    password = resolved.get("ssl.key.password")
+    if password is None and isinstance(failure, _EncryptedError):
+        return _unusable(of_key, "is encrypted", "set ssl.key.password: ${env:NAME} or ${file:PATH}")
+    encrypted = b"ENCRYPTED" in key
+    try:
+        private = load_pem_private_key(key, password.encode() if password and encrypted else None)
+    except (ValueError, TypeError):
+        if encrypted:
+            return _unusable("ssl.key.password", f"does not open the key of {of_key}", "give its password")
+        return _unusable(of_key, "is not a private key in PEM", "give the private key in PEM")
+    if private.public_key() != issued.public_key():
+        return _unusable(of_key, f"is not the key of {of_certificate}", "give both of one client")
+    return _unusable(f"{of_certificate} with {of_key}", f"cannot be used: {_detail(failure)}", _OPENSSL)
+
+
+def _place(resolved: Mapping[str, str], prefix: str) -> str:
+    location = resolved.get(f"{prefix}.location")
+    return f"{prefix}.location ({location})" if location is not None else f"{prefix}.pem"
+
+
+def _key_store(location: str, password: str) -> tuple[bytes, bytes]:
     """The certificates, its own first, and the private key of a PKCS#12 file, as PEM text."""
     # Imported here: it takes 0.05 s, and few clients have such a file.
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
-    with _naming("ssl.keystore.location", "a PKCS#12 file"):
-        store = pkcs12.load_pkcs12(Path(location).read_bytes(), password.encode())
+    with _naming("ssl.keystore.location", location):
+        data = Path(location).read_bytes()
+    place = f"ssl.keystore.location ({location})"
+    try:
+        store = pkcs12.load_pkcs12(data, password.encode())
+    except ValueError:
+        raise _unusable(
+            place,
+            "cannot be used: it is not a PKCS#12 file, or ssl.keystore.password is not its password",
+            "give a PKCS#12 file that openssl can read, and its password",
+        ) from None
     if store.cert is None or store.key is None:
-        raise KafkaformError(
-            f"client property ssl.keystore.location: {location} holds no certificate with its private key",
-            hint="export both: openssl pkcs12 -export -in client.crt -inkey client.key -out client.p12",
+        raise _unusable(
+            place,
+            "holds no certificate with its private key",
+            "export both: openssl pkcs12 -export -in client.crt -inkey client.key -out client.p12",
         )
     chain = [item.certificate.public_bytes(Encoding.PEM) for item in (store.cert, *store.additional_certs)]
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return b"".join(chain).decode(), key.decode()
+    return b"".join(chain), key
+
+
+class _EncryptedError(Exception):
+    """A private key needs a password, and there is none."""
 
 
 def _no_password() -> str:
-    raise KafkaformError(
-        "the client's private key is encrypted", hint="set ssl.key.password: ${env:NAME} or ${file:PATH}"
-    )
+    raise _EncryptedError
+
+
+_OPENSSL = "give PEM text that openssl can read"
 
 
 @contextmanager
-def _naming(what: str, form: str = "PEM text") -> Iterator[None]:
+def _naming(name: str, location: str | None = None) -> Iterator[None]:
     """Errors of OpenSSL and the file system as the project's own; their text holds no secret."""
     try:
         yield
     except (OSError, ValueError) as error:
-        raise KafkaformError(
-            f"client property {what}: cannot be used: {_detail(error, form)}",
-            hint=f"give {form} that openssl can read",
-        ) from None
+        place = f"{name} ({location})" if location is not None else name
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            hint = "check the path, and who may read the file"
+            raise _unusable(place, f"cannot be read: {_detail(error)}", hint) from None
+        raise _unusable(place, f"cannot be used: {_detail(error)}", _OPENSSL) from None
 
 
-def _detail(error: OSError | ValueError, form: str) -> str:
+def _unusable(place: str, reason: str, hint: str) -> UnusableCertificate:
+    return UnusableCertificate(f"client property {place} {reason}", hint=hint)
+
+
+def _detail(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         # An SSLError that Python raised by itself has a text, and no reason.
         return str(getattr(error, "reason", None) or error).replace("_", " ").lower().rstrip(".")
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return str(error.strerror).lower()
     # What is left are OpenSSL's failures without a reason, under whatever errno was there before.
-    return f"not {form}, or another password"
+    return "not PEM text"
 
 
 @contextmanager
-def _readable_once(text: str) -> Iterator[str]:
+def _readable_once(text: bytes) -> Iterator[str]:
     """A path from which OpenSSL reads the text through a pipe, so that no key ever lies on a disk."""
     read_end, write_end = os.pipe()
-    writer = threading.Thread(target=_write_all, args=(write_end, text.encode()), daemon=True)
+    writer = threading.Thread(target=_write_all, args=(write_end, text), daemon=True)
     writer.start()
     try:
         yield f"/dev/fd/{read_end}"

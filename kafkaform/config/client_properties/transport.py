@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.resolution import extensions, refuse_unsupported, token_file
-from kafkaform.config.client_properties.tls import https_context, tls_context
+from kafkaform.config.client_properties.tls import authorities, client_certificate, https_context, tls_context
 from kafkaform.core.errors import KafkaformError
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class TransportSettings:
         bootstrap: Host and port of each bootstrap server.
         client_id: The name that brokers know this client by.
         tls: The TLS context; None for plain text.
+        certificate: The property and path of the client's certificate, for messages; empty if it has none.
+        authorities: The property and path of the authorities of brokers; empty for those of the system.
         sasl: How to log in; None where nobody does, or only by TLS.
         socket_options: Level, name and value of each.
         address_family: The addresses to use: of IPv4, of IPv6, or any.
@@ -96,6 +98,8 @@ class TransportSettings:
     bootstrap: tuple[tuple[str, int], ...]
     client_id: str = "kafkaform"
     tls: ssl.SSLContext | None = None
+    certificate: str = ""
+    authorities: str = ""
     sasl: SaslSettings | None = None
     socket_options: tuple[tuple[int, int, int], ...] = ()
     address_family: socket.AddressFamily = socket.AF_UNSPEC
@@ -116,17 +120,20 @@ def to_transport(resolved: Mapping[str, str]) -> TransportSettings:
     """The settings of kafkaform's own connections, secrets included: never log them.
 
     Raises:
-        KafkaformError: These connections cannot do what a property asks for, or a certificate cannot be
-            read; names the property.
+        UnusableCertificate: A certificate cannot be used, by any client; names the property and the file.
+        KafkaformError: These connections cannot do what a property asks for; names the property.
     """
+    protocol = resolved.get("security.protocol", "PLAINTEXT")
+    tls = tls_context(resolved) if "SSL" in protocol else None
     refuse_unsupported(resolved)
     servers = resolved.get("bootstrap.servers", "").split(",")
     bootstrap = tuple(address(server) for server in servers if server.strip())
-    protocol = resolved.get("security.protocol", "PLAINTEXT")
     return TransportSettings(
         bootstrap=bootstrap,
         client_id=resolved.get("client.id", "kafkaform"),
-        tls=tls_context(resolved) if "SSL" in protocol else None,
+        tls=tls,
+        certificate=client_certificate(resolved) if tls is not None else "",
+        authorities=authorities(resolved) if tls is not None else "",
         sasl=_sasl(resolved, bootstrap) if protocol.startswith("SASL_") else None,
         socket_options=_socket_options(resolved),
         address_family=_FAMILIES[resolved.get("broker.address.family", "any")],

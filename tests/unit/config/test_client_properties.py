@@ -38,7 +38,7 @@ from kafkaform.config.client_properties.treatment import (
     Refused,
     Unused,
 )
-from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UnusableCertificate
 from kafkaform.core.model import Location
 from scripts.generate_docs import client_matrix, clients_page
 from tests.support.certificates import Authority
@@ -624,7 +624,7 @@ def test_a_pkcs12_store_leaves_no_key_behind(pki: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"ssl.keystore.password": "wrong"}, "not a PKCS#12 file, or another password"),
+        ({"ssl.keystore.password": "wrong"}, "or ssl.keystore.password is not its password"),
         ({"ssl.keystore.location": "/no/such/client.p12"}, "no such file"),
         ({"ssl.keystore.location": "cert.pem"}, "PKCS#12"),
         ({"ssl.keystore.location": "no-key.p12"}, "holds no certificate with its private key"),
@@ -667,6 +667,71 @@ def test_unusable_certificates_are_named_and_not_shown(
         cp.to_transport({name: value for name, value in values.items() if value is not None})
     assert "hunter2" not in str(caught.value)
     assert caught.value.hint
+
+
+PLACES = {
+    "ssl.ca.location": "ca.pem",
+    "ssl.certificate.location": "client.pem",
+    "ssl.key.location": "client.key",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"ssl.ca.location": "no.pem"},
+            "ssl.ca.location (DIR/no.pem) cannot be read: no such file or directory",
+        ),
+        (
+            {"ssl.ca.location": "client.key"},
+            "ssl.ca.location (DIR/client.key) cannot be used: no certificate",
+        ),
+        ({"ssl.crl.location": "no.crl"}, "ssl.crl.location (DIR/no.crl) cannot be read: no such file"),
+        (
+            {"ssl.certificate.location": "no.pem"},
+            "ssl.certificate.location (DIR/no.pem) cannot be read: no such",
+        ),
+        (
+            {"ssl.certificate.location": "client.key"},
+            "ssl.certificate.location (DIR/client.key) is not a certificate in PEM",
+        ),
+        ({"ssl.key.location": "no.key"}, "ssl.key.location (DIR/no.key) cannot be read: no such file"),
+        ({"ssl.key.location": "client.pem"}, "ssl.key.location (DIR/client.pem) is not a private key in PEM"),
+        (
+            {"ssl.key.location": "broker.example.key"},
+            "ssl.key.location (DIR/broker.example.key) is not the key of ssl.certificate.location (DIR/",
+        ),
+        ({"ssl.key.password": None}, "ssl.key.location (DIR/client.key) is encrypted"),
+        (
+            {"ssl.key.password": "hunter2"},
+            "ssl.key.password does not open the key of ssl.key.location (DIR/client.key)",
+        ),
+    ],
+)
+def test_the_property_the_file_and_the_reason_are_named(
+    authority: Path, changed: dict[str, str | None], said: str
+) -> None:
+    files = {**PLACES, **{name: value for name, value in changed.items() if name.endswith(".location")}}
+    values: dict[str, str | None] = {name: str(authority / str(file)) for name, file in files.items()}
+    values |= {"security.protocol": "SSL", "ssl.key.password": "secret"}
+    values["ssl.key.password"] = changed.get("ssl.key.password", "secret")
+    with pytest.raises(UnusableCertificate) as caught:
+        cp.to_transport({name: value for name, value in values.items() if value is not None})
+    assert f"client property {said.replace('DIR', str(authority))}" in caught.value.message
+    assert caught.value.hint
+    assert "hunter2" not in caught.value.message
+
+
+def test_a_certificate_is_looked_at_before_what_librdkafka_alone_can_do(authority: Path) -> None:
+    """Else librdkafka would be tried, which names no file."""
+    values = {
+        "security.protocol": "SSL",
+        "ssl.curves.list": "X25519",
+        "ssl.ca.location": str(authority / "no"),
+    }
+    with pytest.raises(UnusableCertificate, match=r"ssl\.ca\.location"):
+        cp.to_transport(values)
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Collection
-from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from kafkaform.cluster.kafka import coordinators, log_spans, offset_writer
 from kafkaform.cluster.kafka.answers import GroupAnswers
@@ -23,6 +22,8 @@ from kafkaform.cluster.kafka.coordinators import commit as commit_to_coordinator
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.cluster.wire.messages import LIST_OFFSETS
 from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import KafkaformError, PermissionDenied, RequestRejected
@@ -375,44 +376,31 @@ def test_first_offsets_in_a_topic_that_does_not_exist_are_refused(
     assert real_cluster.partition_counts([f"{prefix}typo"]) == {}  # and nothing was created by asking
 
 
-class Unsettled:
-    """An admin client whose brokers answer some requests as they do about a topic that is very new.
-
-    Args:
-        admin: The client.
-        refused: By group or topic and partition: the code that it is answered with, and how often.
-    """
-
-    def __init__(self, admin: AdminClient, refused: dict[str, tuple[int, int]]) -> None:
-        self._admin = admin
-        self._refused = refused
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._admin, name)
-
-    def _refusal(self, subject: str) -> Future[Any] | None:
-        code, left = self._refused.get(subject, (0, 0))
-        if not left:
-            return None
-        self._refused[subject] = (code, left - 1)
-        future: Future[Any] = Future()
-        future.set_exception(KafkaException(KafkaError(code)))
-        return future
-
-    def list_offsets(self, asked: dict[TopicPartition, Any], **options: Any) -> dict[Any, Any]:
-        answers: dict[Any, Any] = dict(self._admin.list_offsets(asked, **options))
-        for each in asked:
-            if (refusal := self._refusal(f"{each.topic}:{each.partition}")) is not None:
-                answers[each] = refusal
-        return answers
-
-
 @pytest.fixture
 def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, int]]], None]:
+    """Have brokers answer some requests as they do about a topic that is very new.
+
+    It takes, by group or `topic:partition`, the code that is answered, and how often.
+    """
+
     def begin(refused: dict[str, tuple[int, int]]) -> None:
-        monkeypatch.setattr(
-            Connection, "reached", property(lambda connection: Unsettled(connection.admin, refused))
-        )
+        ask_nodes = Connection.ask_nodes
+
+        def asked(connection: Connection, request_type: RequestType[Any], *arguments: Any) -> Any:
+            answers: Any = ask_nodes(connection, request_type, *arguments)
+            if request_type is LIST_OFFSETS:
+                told = [answer for of_node in answers.values() for answer in of_node]
+                for topic in itertools.chain.from_iterable(answer["topics"] for answer in told):
+                    for partition in topic["partitions"]:
+                        subject = f"{topic['name']}:{partition['index']}"
+                        code, left = refused.get(subject, (0, 0))
+                        if left:
+                            refused[subject] = (code, left - 1)
+                            partition["error_code"] = code
+            return answers
+
+        monkeypatch.setattr(Connection, "ask_nodes", asked)
+        monkeypatch.setattr(log_spans, "LEADER_TIMEOUT_S", 0.3)
 
         def committed(connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float) -> Any:
             code, left = refused.get(name, (0, 0))
@@ -442,7 +430,7 @@ def test_a_partition_whose_leader_is_not_ready_is_asked_again(
     code: int,
     unsettle: Callable[[dict[str, tuple[int, int]]], None],
 ) -> None:
-    """Each look at a log is two requests, and two more with leaders just learnt: 9 refusals take three."""
+    """Each look at a log is two requests, for its start and its end: 9 refusals take five looks."""
     name = make_topic(real_cluster, f"{prefix}a", partitions=4)
     unsettle({f"{name}:1": (code, 9), f"{name}:2": (code, 5), f"{prefix}second": (code, 2)})
     do(
@@ -802,6 +790,39 @@ def test_offsets_are_committed_and_groups_deleted_where_only_librdkafka_can_log_
         assert prefix not in real_cluster.groups().groups
 
 
+@contextmanager
+def open_transaction(servers: str, transactional_id: str, name: str) -> Iterator[None]:
+    """A transaction with one record in partition 0, aborted at the end."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": transactional_id})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(name, "x", partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    yield
+    producer.abort_transaction(TIMEOUT_S)
+
+
+def test_log_spans_are_the_same_where_only_librdkafka_can_log_in(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+) -> None:
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
+
+    name, now_ms = make_topic(real_cluster, f"{prefix}a", partitions=2), time.time_ns() // 1_000_000
+    produce(kafka.bootstrap_servers, name, {0: 3, 1: 2}, at_ms=now_ms - HOUR_MS)
+    produce(kafka.bootstrap_servers, name, {0: 2}, at_ms=now_ms)
+    asked = [(name, 0), (name, 1), (name, 7), (f"{prefix}nobody", 0)]
+    with (
+        KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster,
+        open_transaction(kafka.bootstrap_servers, prefix, name),
+    ):
+        for at_ms in (None, now_ms - HOUR_MS // 2):
+            for committed in (False, True):
+                spans = cluster.log_spans(asked, at_ms, committed=committed)
+                assert spans == real_cluster.log_spans(asked, at_ms, committed=committed)
+                assert spans[name, 0].end == (5 if committed else 6)
+
+
 # --- logs ------------------------------------------------------------------------------------------
 
 
@@ -870,7 +891,6 @@ def test_each_group_is_asked_for_at_its_coordinator(kafka3: DevCluster, prefix: 
 def test_what_a_stopped_broker_led_has_no_lag_rather_than_none_of_it(
     kafka3: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client goes on asking a leader that it knows of, and then tells an offset of -1."""
     monkeypatch.setattr(log_spans, "LEADER_TIMEOUT_S", 1.0)
     with connect(kafka3.bootstrap_servers) as cluster:
         name = make_topic(cluster, f"{prefix}a", partitions=3)

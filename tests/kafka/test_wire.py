@@ -35,6 +35,10 @@ def test_answers_of_a_real_broker_are_read_damaged_or_not_in_every_version(kafka
         (large_answers.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
         (messages.CONFIG_RESOURCES, {"types": [32]}),
         (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
+        (
+            messages.LIST_OFFSETS,
+            {"topics": [{"name": "nobody-is-here", "partitions": [{"index": 0, "timestamp": -1}]}]},
+        ),
         (messages.LIST_REASSIGNMENTS, {"timeout_ms": 3_000, "topics": None}),
         (messages.QUORUM, {"topics": [quorum]}),
         (group_messages.LIST_GROUPS, {}),

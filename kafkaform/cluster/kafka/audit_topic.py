@@ -16,7 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from kafkaform.cluster.kafka.topic_sources import AdminReader
+from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.protocol import TOPIC, creation, key_of
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
@@ -118,7 +118,7 @@ class AuditTopic:
         )
 
     def _exists(self) -> bool:
-        answers = AdminReader(self._connection).descriptions([TOPIC.name])
+        answers = describe_topics(self._connection, [TOPIC.name])
         if TOPIC.name in answers.denied:
             raise answers.denied[TOPIC.name]
         return TOPIC.name in answers.found

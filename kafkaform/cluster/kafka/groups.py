@@ -10,7 +10,7 @@ from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
 from kafkaform.cluster.kafka.group_description import describe_groups
 from kafkaform.cluster.kafka.group_listing import Listed, Listing, list_groups
 from kafkaform.cluster.kafka.log_spans import read_log_spans
-from kafkaform.cluster.kafka.topic_sources import AdminReader
+from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.groups import Group, GroupReading, Position
 
@@ -113,7 +113,7 @@ def read_each_committed(
 
 def _groups_can_exist(connection: Connection) -> bool:
     """Return whether there is a topic that groups could be in; asking for a coordinator would create it."""
-    return not AdminReader(connection).descriptions([_OFFSETS_TOPIC]).missing
+    return not describe_topics(connection, [_OFFSETS_TOPIC]).missing
 
 
 def _with_offsets(

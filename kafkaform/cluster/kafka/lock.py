@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 from kafkaform.cluster.kafka import admin_groups
 from kafkaform.cluster.kafka.lock_classic import ClassicMembership, Coordinator
 from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, ConsumerMembership
-from kafkaform.cluster.kafka.topic_sources import AdminReader
+from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.core.errors import (
     ClusterError,
@@ -109,7 +109,7 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
 
 
 def _make_topic(connection: Connection) -> None:
-    answers = AdminReader(connection).descriptions([NAME])
+    answers = describe_topics(connection, [NAME])
     if NAME in answers.found:
         return
     refusal: ClusterError | None = answers.denied.get(NAME)

@@ -1,42 +1,65 @@
-"""The first and last offsets of partitions."""
+"""The first and last offsets of partitions, asked of their leaders on our own connections.
+
+librdkafka's admin client asks for them, too (ListOffsets), and ended one apply in thirty by SIGSEGV on a
+loaded machine: its worker runs on the caller's thread and locks the mutex of a query that another thread has
+freed (`rd_kafka_topic_partition_list_query_leaders_async_worker` of librdkafka 2.16). Where it alone can log
+in, a consumer asks, which has no such worker.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafkaform.cluster.kafka.topic_sources import AdminReader
+from kafkaform.cluster.kafka.topic_sources import THERE, describe_topics
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.translation import (
     MISSING,
     UNSETTLED,
     kafka_error,
     translate,
+    translate_code,
     translate_error,
 )
+from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.messages import LIST_OFFSETS
+from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
 from kafkaform.core.groups import LogSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from concurrent.futures import Future
+    from collections.abc import Collection, Iterator, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.layout import TopicPartition as Partition
 
 
 LEADER_TIMEOUT_S = 3.0
-"""The time that the leaders that the client knows of may take, before it is taken for wrong about them."""
+"""The time in which leaders that have just moved are looked for; a dead one is named for up to 9 s more."""
 
+_PAUSE_S = 0.1
+_LATEST, _EARLIEST = -1, -2
+"""What is asked for in the place of a timestamp (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP of ListOffsets)."""
+_TOPICS_A_REQUEST = 2_000
 _LEFT_OUT = MISSING | UNSETTLED | {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+_MOVED = UNSETTLED - {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+"""Codes of a partition that another broker leads by now, or will soon: metadata names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFailure:
+    """Why the offsets of a partition were not read.
+
+    Attributes:
+        code: The error code of Kafka's protocol, or librdkafka's own.
+        error: The error to raise for it.
+    """
+
+    code: int
+    error: ClusterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +71,8 @@ class LogReading:
         failed: Why the others were not.
     """
 
-    spans: dict[Partition, LogSpan]
-    failed: dict[Partition, KafkaError]
+    spans: dict[Partition, LogSpan] = field(default_factory=dict)
+    failed: dict[Partition, LogFailure] = field(default_factory=dict)
 
 
 def read_log_spans(
@@ -57,89 +80,178 @@ def read_log_spans(
 ) -> Mapping[Partition, LogSpan]:
     """See `Cluster.log_spans`."""
     reading = ask_leaders(connection, partitions, at_ms, committed=committed)
-    for error in reading.failed.values():
-        if error.code() not in _LEFT_OUT:
-            raise translate_error(error)
+    for failure in reading.failed.values():
+        if failure.code not in _LEFT_OUT:
+            raise failure.error
     return reading.spans
 
 
 def ask_leaders(
     connection: Connection, partitions: Collection[Partition], at_ms: int | None, *, committed: bool = False
 ) -> LogReading:
-    """Read the ends of logs; librdkafka asks each leader once for all of its partitions.
+    """Read the ends of logs: all leaders at a time, each once for all of its partitions.
 
-    It asks the leaders that it has heard of, and if one of them has stopped since, gives offsets of -1 when
-    the time is up. What is missing is asked for again with leaders just learnt.
+    A leader that has moved is looked for and asked again, for up to LEADER_TIMEOUT_S.
+
+    Args:
+        connection: The cluster.
+        partitions: The partitions to read.
+        at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
+        committed: End before the first transaction that is open.
+
+    Raises:
+        ClusterError: No leader can be asked.
     """
-    isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    reading = _ask(connection, partitions, at_ms, isolation, LEADER_TIMEOUT_S)
-    if not reading.failed:
-        return reading
-    try:
-        connection.reached.list_topics(timeout=READ_TIMEOUT_S)
-    except KafkaException as error:
-        raise translate(error) from error
-    again = _ask(connection, reading.failed, at_ms, isolation, READ_TIMEOUT_S)
-    return LogReading(reading.spans | again.spans, again.failed)
-
-
-def _ask(
-    connection: Connection,
-    partitions: Collection[Partition],
-    at_ms: int | None,
-    isolation: IsolationLevel,
-    timeout_s: float,
-) -> LogReading:
     if not partitions:
-        return LogReading({}, {})
-    place_of: Any = OffsetSpec  # its stub knows no types
-    places = [place_of.earliest(), place_of.latest()]
-    if at_ms is not None:
-        places.append(place_of.for_timestamp(at_ms))
-    began = time.monotonic()
-    asked = [
-        connection.reached.list_offsets(
-            {TopicPartition(topic, partition): place for topic, partition in partitions},
-            isolation_level=isolation,
-            request_timeout=timeout_s,
-        )
-        for place in places
+        return LogReading()
+    try:
+        connection.offered()
+    except ClusterError:
+        raise
+    except KafkaformError:  # there are logins that librdkafka alone can do
+        return _ask_by_consumer(connection, partitions, at_ms, committed=committed)
+    deadline = time.monotonic() + LEADER_TIMEOUT_S
+    reading = LogReading()
+    left = partitions
+    while left:
+        leaders = _read_leaders(connection, left, reading)
+        _ask_each(connection, leaders, at_ms, reading, committed=committed)
+        left = [p for p in left if p in reading.failed and reading.failed[p].code in _MOVED]
+        if left and time.monotonic() > deadline:
+            break
+        if left:
+            time.sleep(_PAUSE_S)
+    return reading
+
+
+def _read_leaders(
+    connection: Connection, partitions: Collection[Partition], reading: LogReading
+) -> dict[int, list[Partition]]:
+    """Return the partitions by leader; adds to the reading why others cannot be asked for."""
+    topics = sorted({topic for topic, _ in partitions})
+    requests = [
+        topics[start : start + _TOPICS_A_REQUEST] for start in range(0, len(topics), _TOPICS_A_REQUEST)
     ]
-    failed: dict[Partition, KafkaError] = {}
-    starts, ends, *rest = [_offsets(futures, failed) for futures in asked]
-    in_time = time.monotonic() - began < timeout_s
-    spans = {}
+    codes: dict[str, int] = {}
+    found: dict[Partition, int] = {}
+    for metadata in connection.ask(METADATA, requests):
+        for topic in metadata.topics:
+            codes[topic.name] = topic.error_code
+            found.update({(topic.name, partition.number): partition.leader for partition in topic.partitions})
+    leaders: dict[int, list[Partition]] = defaultdict(list)
     for partition in partitions:
-        start, end = starts.get(partition, -1), ends.get(partition, -1)
-        known = start >= 0 and end >= 0 and partition not in failed
-        if known and not rest:
-            spans[partition] = LogSpan(start, end)
-        elif known and (in_time or rest[0][partition] >= 0):
-            at = rest[0][partition]
-            # No record is as young as that: -1. One may have been written since the end was told.
-            spans[partition] = LogSpan(start, end, at if 0 <= at <= end else end)
+        code = codes.get(partition[0], int(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        if code in THERE:
+            code = KafkaError.LEADER_NOT_AVAILABLE if partition in found else KafkaError.UNKNOWN_TOPIC_OR_PART
+        if (leader := found.get(partition, -1)) >= 0:
+            leaders[leader].append(partition)
         else:
-            failed.setdefault(partition, KafkaError(KafkaError._TIMED_OUT))
-    return LogReading(spans, failed)
+            reading.failed[partition] = _failure(partition, code)
+    return leaders
+
+
+def _ask_each(
+    connection: Connection,
+    leaders: Mapping[int, Collection[Partition]],
+    at_ms: int | None,
+    reading: LogReading,
+    *,
+    committed: bool,
+) -> None:
+    """Ask leaders for the ends of their logs; adds to the reading."""
+    times = (_EARLIEST, _LATEST) if at_ms is None else (_EARLIEST, _LATEST, at_ms)
+    requests = {
+        node: [_request(partitions, at, committed=committed) for at in times]
+        for node, partitions in leaders.items()
+    }
+    for node, answers in connection.ask_nodes(LIST_OFFSETS, requests, READ_TIMEOUT_S).items():
+        if isinstance(answers, ClusterError):
+            if not isinstance(answers, Unreachable):
+                raise answers
+            failure = LogFailure(KafkaError._TIMED_OUT, answers)
+            reading.failed.update(dict.fromkeys(leaders[node], failure))
+            continue
+        offsets = [dict(_offsets(answer)) for answer in answers]
+        for partition in leaders[node]:
+            _take(partition, [of.get(partition) for of in offsets], node, reading)
+
+
+def _request(partitions: Collection[Partition], at_ms: int, *, committed: bool) -> Mapping[str, Any]:
+    by_topic: dict[str, list[Mapping[str, int]]] = defaultdict(list)
+    for topic, number in partitions:
+        by_topic[topic].append({"index": number, "timestamp": at_ms})
+    topics = [{"name": topic, "partitions": asked} for topic, asked in by_topic.items()]
+    return {"isolation_level": int(committed), "topics": topics}
+
+
+def _offsets(answer: Mapping[str, Any]) -> Iterator[tuple[Partition, tuple[int, int]]]:
+    """The error code and the offset of each partition of an answer."""
+    for topic in answer["topics"]:
+        for partition in topic["partitions"]:
+            yield (topic["name"], partition["index"]), (partition["error_code"], partition["offset"])
+
+
+def _take(
+    partition: Partition, answers: Collection[tuple[int, int] | None], node: int, reading: LogReading
+) -> None:
+    """Add what a leader answered about one partition to the reading."""
+    told = [answer for answer in answers if answer is not None]
+    if len(told) < len(answers):
+        raise ClusterError(f"broker {node} answered ListOffsets without {partition[0]}:{partition[1]}")
+    if code := next((code for code, _ in told if code), 0):
+        reading.failed[partition] = _failure(partition, code)
+        return
+    start, end, *rest = [offset for _, offset in told]
+    # No record is as young as that: -1. One may have been written since the end was read.
+    at = (rest[0] if 0 <= rest[0] <= end else end) if rest else None
+    reading.spans[partition] = LogSpan(start, end, at)
+    reading.failed.pop(partition, None)
+
+
+def _failure(partition: Partition, code: int) -> LogFailure:
+    if code == KafkaError.LEADER_NOT_AVAILABLE:
+        return LogFailure(code, ClusterError(f"{partition[0]}:{partition[1]} has no leader"))
+    return LogFailure(code, translate_code(code, ""))
 
 
 def read_partition_counts(connection: Connection, topics: Collection[str]) -> Mapping[str, int]:
     """See `Cluster.partition_counts`; describing a topic does not make a broker create it."""
-    found = AdminReader(connection).descriptions(sorted(topics)).found
+    found = describe_topics(connection, sorted(topics)).found
     return {name: len(description.replicas) for name, description in found.items()}
 
 
-def _offsets(
-    futures: Mapping[TopicPartition, Future[Any]], failed: dict[Partition, KafkaError]
-) -> dict[Partition, int]:
-    """The offsets that were read; the partitions that failed are noted with the first reason."""
-    offsets = {}
-    for asked, future in futures.items():
-        try:
-            offsets[asked.topic, asked.partition] = future.result().offset
-        except KafkaException as exception:
-            reason = kafka_error(exception)
-            if reason is None:
-                raise translate(exception) from exception
-            failed.setdefault((asked.topic, asked.partition), reason)
-    return offsets
+# --- where librdkafka alone can log in ---------------------------------------------------------------
+
+
+def _ask_by_consumer(
+    connection: Connection, partitions: Collection[Partition], at_ms: int | None, *, committed: bool
+) -> LogReading:
+    """Ask by a consumer of librdkafka, one partition after the other."""
+    connection.cluster  # noqa: B018 - raises in plain words if nobody is there
+    options = {
+        "group.id": "kafkaform",  # which it never joins
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
+    }
+    consumer: Any = connection.client(Consumer, options)
+    reading = LogReading()
+    try:
+        for partition in partitions:
+            try:
+                reading.spans[partition] = _ask_consumer(consumer, partition, at_ms)
+            except KafkaException as exception:
+                if (reason := kafka_error(exception)) is None:
+                    raise translate(exception) from exception
+                reading.failed[partition] = LogFailure(reason.code(), translate_error(reason))
+    finally:
+        consumer.close()
+    return reading
+
+
+def _ask_consumer(consumer: Any, partition: Partition, at_ms: int | None) -> LogSpan:
+    start, end = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=LEADER_TIMEOUT_S)
+    if at_ms is None:
+        return LogSpan(start, end)
+    (found,) = consumer.offsets_for_times([TopicPartition(*partition, at_ms)], timeout=LEADER_TIMEOUT_S)
+    if found.error is not None:
+        raise KafkaException(found.error)
+    return LogSpan(start, end, found.offset if 0 <= found.offset <= end else end)

@@ -13,9 +13,9 @@ from confluent_kafka import (
 from kafkaform.cluster.kafka import admin_groups, coordinators
 from kafkaform.cluster.kafka.group_listing import list_groups
 from kafkaform.cluster.kafka.groups import read_each_committed
-from kafkaform.cluster.kafka.log_spans import LogReading, ask_leaders, read_partition_counts
+from kafkaform.cluster.kafka.log_spans import LogFailure, LogReading, ask_leaders, read_partition_counts
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
-from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED, translate_error
+from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,
@@ -61,7 +61,7 @@ _SHOWN = 5
 """The most partitions that an error names."""
 _NOT_YET = MOVING | {KafkaError(code).name() for code in UNSETTLED - {KafkaError._TIMED_OUT}}
 """The errors of a broker that has not heard of a topic yet, or is not ready to coordinate a group."""
-_UNKNOWN = MISSING | {KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT}
+_UNKNOWN = MISSING | {KafkaError._UNKNOWN_PARTITION}
 """Codes by which a partition is not known to the brokers that were asked for its log."""
 
 
@@ -156,11 +156,11 @@ def _outside(operation: ResetOffsets, reading: LogReading) -> Outcome:
     for (topic, number), offset in sorted(operation.offsets.items()):
         span = reading.spans.get((topic, number))
         if span is None:
-            error = reading.failed[topic, number]
-            if error.code() in _UNKNOWN:
+            failure = reading.failed[topic, number]
+            if failure.code in _UNKNOWN:
                 problems.append(f"{topic}:{number} is not known to the brokers")
             else:
-                unread[topic, number] = translate_error(error)
+                unread[topic, number] = failure.error
         elif not span.start <= offset <= span.end:
             problems.append(f"{offset} is outside of {topic}:{number}, which has {span.start} to {span.end}")
     if unread:
@@ -190,23 +190,23 @@ def _places(
             if partition in reading.spans:
                 places[partition, spec] = _place(spec, reading.spans[partition])
             else:
-                lost[partition, spec] = translate_error(reading.failed[partition])
+                lost[partition, spec] = reading.failed[partition].error
     return places, lost
 
 
 def _once_settled(connection: Connection, partitions: Collection[Partition], at_ms: int | None) -> LogReading:
     """The ends of logs; a partition that may only be too new, or change its leader, is asked for again."""
-    failed: dict[Partition, KafkaError] = {}
+    failed: dict[Partition, LogFailure] = {}
 
     def ask(some: Collection[Partition]) -> Mapping[Partition, LogSpan | None]:
         reading = ask_leaders(connection, some, at_ms)
         failed.update(reading.failed)
-        final = [p for p, error in reading.failed.items() if error.code() not in UNSETTLED]
+        final = [p for p, failure in reading.failed.items() if failure.code not in UNSETTLED]
         return {**reading.spans, **dict.fromkeys(final)}
 
     known = _once_known(partitions, ask)
     spans = {partition: span for partition, span in known.items() if span is not None}
-    return LogReading(spans, {p: error for p, error in failed.items() if p not in spans})
+    return LogReading(spans, {p: failure for p, failure in failed.items() if p not in spans})
 
 
 def _place(spec: InitialSpec, span: LogSpan) -> int:

@@ -149,12 +149,31 @@ class WireReader:
             elif topic.error_code in THERE or is_found(name, topic.error_code, "", answers):
                 answers.found[name] = described(topic)
         if unseen:
-            answers.update(AdminReader(self._connection).descriptions(unseen))
+            answers.update(_describe_named(self._connection, unseen))
         return answers
 
     def _metadata(self) -> dict[str, TopicMetadata]:
         (metadata,) = self._connection.ask(METADATA, [None])
         return {topic.name: topic for topic in metadata.topics}
+
+
+def describe_topics(connection: Connection, names: Sequence[str]) -> Answers[Description]:
+    """Describe topics by name, which does not make a broker create them."""
+    if not names:
+        return Answers()
+    if WireReader.usable(connection):
+        return _describe_named(connection, names)
+    return AdminReader(connection).descriptions(names)
+
+
+def _describe_named(connection: Connection, names: Sequence[str]) -> Answers[Description]:
+    answers: Answers[Description] = Answers()
+    requests = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
+    for metadata in connection.ask(METADATA, requests):
+        for topic in metadata.topics:
+            if topic.error_code in THERE or is_found(topic.name, topic.error_code, "", answers):
+                answers.found[topic.name] = described(topic)
+    return answers
 
 
 def described(topic: TopicMetadata) -> Description:

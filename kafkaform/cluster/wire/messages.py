@@ -174,6 +174,41 @@ QUORUM = message(
 )
 """Up to Kafka 3.2 it has no times (KIP-836)."""
 
+LIST_OFFSETS = message(
+    2,
+    "ListOffsets",
+    (1, 7),
+    6,
+    struct(
+        replica=since(0, INT32, -1),  # nobody's: a client asks
+        isolation_level=since(2, INT8, 0),
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(struct(index=INT32, epoch=since(4, INT32, -1), timestamp=INT64)),
+            )
+        ),
+    ),
+    struct(
+        throttle_ms=since(2, INT32, 0),
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(
+                    struct(
+                        index=INT32,
+                        error_code=INT16,
+                        timestamp=INT64,
+                        offset=INT64,
+                        epoch=since(4, INT32, -1),
+                    )
+                ),
+            )
+        ),
+    ),
+)
+"""Of leaders only; read committed from version 2 on."""
+
 CONFIG_RESOURCES = message(
     74,
     "ListConfigResources",

@@ -181,7 +181,7 @@ class _Run:
 
     def _conclude(self) -> ApplyReport:
         results = tuple(change.concluded() for change in self._changes.values())
-        return ApplyReport(results, self._interrupted, self._plan.unknown)
+        return ApplyReport(results, self._interrupted, self._plan.unknown, self._plan.open_errors)
 
     def _open(self) -> list[ChangeExecution]:
         return [change for change in self._changes.values() if change.result is None]

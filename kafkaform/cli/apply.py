@@ -445,7 +445,7 @@ def _carry_out(
 
 def _show_result(report: ApplyReport, output_format: str, *, verbose: bool) -> None:
     if output_format == "text":
-        if not report.results and not report.unknown:
+        if not report.results and not report.unknown and not report.errors:
             return
         click.echo()
     show("apply", output_format, report, verbose=verbose)

@@ -95,7 +95,8 @@ if TYPE_CHECKING:
     "--strict/--no-strict",
     default=True,
     show_default=True,
-    help="Exit 1 if applying this plan would: a change is refused, needs consent or cannot be completed.",
+    help="Exit 1 if applying this plan would: a change is refused, needs consent or cannot be completed, "
+    "or a rule reports an error.",
 )
 def plan(
     paths: tuple[Path, ...],
@@ -257,8 +258,8 @@ def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, 
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:
-    """The exit code of a plan: 1 incomplete or (strict) held back, 2 changes (detailed), else 0."""
-    if made.unknown:
+    """The exit code of a plan: 1 incomplete, or (strict) held back or with errors; 2 changes (detailed)."""
+    if made.unknown or (strict and made.open_errors):
         return 1
     if strict and any(one.status is not Status.PLANNED or is_deferred(one) for one in made.changes):
         return 1

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import FieldChange, PlannedChange, ResourceRef
+    from kafkaform.core.model import Diagnostic, FieldChange, PlannedChange, ResourceRef
     from kafkaform.core.operations import Operation
 
 
@@ -60,16 +60,18 @@ class ApplyReport:
         results: For each change of the plan, in its order.
         interrupted: Whether somebody stopped it half-way.
         unknown: Declared resources of which the account cannot tell whether they exist.
+        errors: Errors of rules about resources without a change; those about a change refuse it.
     """
 
     results: tuple[ResourceResult, ...]
     interrupted: bool = False
     unknown: tuple[ResourceRef, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Whether the cluster is as the manifests say, proven by reading it back."""
-        if self.interrupted or self.unknown:
+        if self.interrupted or self.unknown or self.errors:
             return False
         fine = {Result.APPLIED, Result.ALREADY}
         return all(r.result in fine and not r.deferred for r in self.results)

@@ -485,3 +485,15 @@ class Plan:
     def with_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """The changes of one status, in order."""
         return tuple(c for c in self.changes if c.status is status)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The errors of rules; one that the manifest waives counts for nothing."""
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR and d.waived is None)
+
+    @property
+    def open_errors(self) -> tuple[Diagnostic, ...]:
+        """The errors that refuse no change, as those of a resource that is otherwise as declared."""
+        changing = {*self.unknown, *(change.ref for change in self.changes)}
+        refuses = bool(self.with_status(Status.REFUSED))
+        return tuple(d for d in self.errors if (not refuses if d.ref is None else d.ref not in changing))

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import ChangeOrigin, Severity, Status
+from kafkaform.core.model import ChangeOrigin, Status
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.topic.copying import TOGETHER
@@ -115,9 +115,8 @@ def _open_ends(plan: Plan, s: Summary) -> list[str]:
         ends.append(counted(s.undeclared, "undeclared config"))
     if s.unknown:
         ends.append(f"{counted(s.unknown, 'resource')} not visible to this account")
-    errors = sum(d.severity is Severity.ERROR for d in plan.diagnostics)
-    if errors:
-        ends.append(counted(errors, "error"))
+    if plan.errors:
+        ends.append(counted(len(plan.errors), "error"))
     return ends
 
 
@@ -129,8 +128,10 @@ def headline(plan: Plan) -> str:
         held.append(f"{s.refused:,} refused")
     if s.needs_consent:
         held.append(f"{s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent")
+    if plan.open_errors:
+        held.append(counted(len(plan.open_errors), "error"))
     due = len(plan.with_status(Status.PLANNED))
-    if plan.changes:
+    if plan.changes or plan.open_errors:
         return ", ".join([*held, f"{counted(due, 'change')} to apply" if due else "nothing to apply"])
     return "nothing to apply, but see below" if _open_ends(plan, s) else "no changes"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.apply_result import AGAIN, Result
 from kafkaform.core.model import Plan, Update
 from kafkaform.core.printable import clipped
-from kafkaform.core.wording import counted
+from kafkaform.core.wording import counted, listed
 from kafkaform.report.notes import ConsentLedger, allow_flags
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
@@ -109,6 +109,10 @@ def apply_to_json(report: ApplyReport) -> str:
                 "complete": report.complete,
                 "interrupted": report.interrupted,
                 "unknown": [{"kind": ref.kind, "name": ref.name} for ref in report.unknown],
+                "errors": [
+                    {"code": found.code, "resource": str(found.ref or "") or None, "message": found.message}
+                    for found in report.errors
+                ],
                 "summary": {result.value: count for result, count in _counts(report).items()},
                 "results": [
                     {
@@ -194,6 +198,8 @@ def _summary(report: ApplyReport) -> str:
         parts.append(f"{counted(deferred, 'field')} not applied yet")
     if report.unknown:
         parts.append(f"{len(report.unknown):,} not visible to this account")
+    if report.errors:
+        parts.append(f"{counted(len(report.errors), 'error')} of rules")
     start = "Interrupted" if report.interrupted else "Apply"
     end = "Verified by reading the cluster again." if report.complete else "Not complete."
     return f"{start}: {', '.join(parts)}. {end}" if parts else f"{start}: nothing to do."
@@ -203,4 +209,7 @@ def _next_steps(report: ApplyReport) -> Iterator[str]:
     present = {one.result for one in report.results}
     if Result.FAILED in present:
         present.discard(Result.NOT_TRIED)  # which is said by then
-    return (step for result, step in _NEXT.items() if result in present)
+    yield from (step for result, step in _NEXT.items() if result in present)
+    if report.errors:
+        codes = listed([*dict.fromkeys(found.code for found in report.errors)])
+        yield f"correct what rules report as errors: {codes}"

@@ -53,7 +53,7 @@ def render_fleet(members: Sequence[Member], *, verbose: bool = False, width: int
 def _row(member: Member) -> Sequence[str | Cell]:
     match member:
         case Made(name=name, plan=plan, header=header):
-            style = "yellow" if plan.changes else "red" if plan.unknown else ""
+            style = "red" if plan.open_errors or plan.unknown else "yellow" if plan.changes else ""
             return (name, header.environment or "", Cell(headline(plan), style))
         case Failed(name=name, message=message):
             return (name, "", Cell(f"not planned: {clipped(message, _LONG)}", "red"))
@@ -83,6 +83,8 @@ def fleet_sentence(members: Sequence[Member]) -> str:
     quiet = len(plans) - len(changing)
     if quiet:
         parts.append(f"no changes on {quiet:,}")
+    if errors := sum(len(plan.open_errors) for plan in plans):
+        parts.append(counted(errors, "error"))
     if len(plans) < len(members):
         parts.append(f"{len(members) - len(plans):,} not planned")
     return f"{counted(len(members), 'cluster')}: {', '.join(parts)}."

@@ -86,7 +86,8 @@ def render_plan(
     if page.has_body:
         page.line()
     s = summarise(plan)
-    style = "bold red" if s.refused else "bold yellow" if s.needs_consent or s.unknown else "bold"
+    refused = s.refused or plan.open_errors
+    style = "bold red" if refused else "bold yellow" if s.needs_consent or s.unknown else "bold"
     page.line((summary_sentence(plan), style))
     return page
 

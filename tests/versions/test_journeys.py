@@ -95,6 +95,32 @@ def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
         assert cell == recorded(TABLE, "versions", column, name)
 
 
+@pytest.mark.parametrize(("brokers", "name"), [(DAILY_VERSION, "")], indirect=["brokers"], scope="module")
+def test_an_error_about_a_group_without_a_change_is_exit_code_1(site: Site) -> None:
+    """KF216 needs the live cluster, and a group without settings has nothing to change."""
+    project = site.project
+    other = project.topic("other")
+    group = site.group("new", protocol="consumer", topics=[other])
+    clusters = {"dev": {"client": {"bootstrap.servers": project.servers}}}
+    project.config(clusters=clusters)
+    for arguments in (["plan"], ["plan", "--all-clusters"], ["plan", "--out", "plan.json"]):
+        call = project.process(*arguments).needs(1)
+        assert "KF216" in call.out
+        project.process(*arguments, "--no-strict").needs(0)
+    fleet = project.process("plan", "--all-clusters").needs(1).out
+    assert fleet.splitlines()[1].split() == ["dev", "1", "error,", "1", "change", "to", "apply"]
+    assert fleet.endswith("1 cluster: 1 change on 1, 1 error.\n")
+    for what in (["plan.json"], [], ["plan.json"]):
+        call = project.process("apply", *what, "--auto-approve").needs(1)
+        assert "1 error of rules. Not complete." in call.out
+        assert "next: correct what rules report as errors: KF216" in call.out
+    found = project.process("apply", "--auto-approve", "--format", "json").needs(1).json
+    assert [(error["code"], error["resource"]) for error in found["errors"]] == [
+        ("KF216", f"ConsumerGroup/{group}")
+    ]
+    site.shows(other.removeprefix(project.prefix), partitions=1)
+
+
 def test_the_tables_have_every_journey_on_every_version_and_service() -> None:
     """Of those that `make test-kafka` and CI take."""
     [taken] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)

@@ -272,7 +272,15 @@ def test_operations_in_words(operation: Operation, words: str) -> None:
 
 def test_json_has_all_of_it_under_stable_keys() -> None:
     data = json.loads(apply_to_json(everything()))
-    assert list(data) == ["format_version", "complete", "interrupted", "unknown", "summary", "results"]
+    assert list(data) == [
+        "format_version",
+        "complete",
+        "interrupted",
+        "unknown",
+        "errors",
+        "summary",
+        "results",
+    ]
     assert (data["format_version"], data["complete"], data["interrupted"]) == (1, False, True)
     assert data["summary"] == {
         "applied": 1,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.kafka.cluster import KafkaCluster
@@ -212,6 +212,27 @@ def test_an_account_that_may_not_write_is_told(
     grants = [f"TOPIC:{TOPIC.name}:{right}"] if right else []
     with pytest.raises(PermissionDenied):
         account(*grants).cluster.append_audit([line("a")])
+
+
+def test_an_account_that_was_refused_before_it_writes_is_told_why(
+    kept: None,  # noqa: ARG001
+    account: Callable[..., Account],
+) -> None:
+    """The producer asks for its id when an apply begins: by the time of the first line it may be refused."""
+    cluster = account(f"TOPIC:{TOPIC.name}:READ").cluster
+    cluster.begin_audit()
+    producer = cluster._audit_topic._producer
+
+    def is_refused() -> bool:
+        try:
+            producer.produce(TOPIC.name, b"too early")
+        except KafkaException as error:
+            return error.args[0].code() == KafkaError._FATAL
+        return False
+
+    eventually(is_refused, bool)
+    with pytest.raises(PermissionDenied):
+        cluster.append_audit([line("a")])
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])

@@ -71,9 +71,14 @@ class AuditTopic:
                 failures.append(error)
 
         try:
-            for line in lines:
-                producer.produce(TOPIC.name, line.encode(), key_of(line).encode(), on_delivery=delivered)
-                producer.poll(0)
+            try:
+                for line in lines:
+                    producer.produce(TOPIC.name, line.encode(), key_of(line).encode(), on_delivery=delivered)
+                    producer.poll(0)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._FATAL:
+                    producer.poll(_PAUSE_S)  # raises what made it fatal, such as a missing right
+                raise
             _await(producer, failures)
         except KafkaException as error:
             del self._producer  # what it still holds is not to arrive later

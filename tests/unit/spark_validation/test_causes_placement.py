@@ -22,8 +22,13 @@ RECORDS = 120_000
 KEYS = 6_000
 FULL, SAMPLE = 10**9, 24_000
 READ = pytest.mark.parametrize("records", [FULL, SAMPLE], ids=["full", "sample"])
-SEEDS = range(2)
 CHANGES_PRODUCERS = re.compile(r"Set `partitioner|Configure |move all of them|Find the producer")
+
+
+@pytest.fixture(params=[0, pytest.param(1, marks=pytest.mark.nightly("another topic and sample of each"))])
+def seed(request: pytest.FixtureRequest) -> int:
+    """Of the topic and of the sample."""
+    return int(request.param)
 
 
 def analysed(
@@ -72,21 +77,18 @@ def increased(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEYS
     [(6, 12, 0.5), (4, 6, 0.3), (6, 12, 0.9), (12, 13, 0.5), (1, 6, 0.4), (2, 3, 0.5)],
 )
 def test_an_increase_is_found_whoever_placed_the_keys(
-    by: str, before: int, partitions: int, at: float, records: int
+    by: str, before: int, partitions: int, at: float, records: int, seed: int
 ) -> None:
-    for seed in SEEDS:
-        result = analysed(increased(by, {at: before, 1.0: partitions}, seed), records, seed)
-        assert names(result)[0] == "repartitioned", result.causes
-        assert "mixed_partitioners" not in names(result)
-        evidence = result.causes[0].evidence
-        assert f"puts them with {before}:" in evidence or f"it puts them with {before}:" in evidence
-        low, high = times(evidence)
-        assert low <= START_MS + RECORDS * at <= high + 1
-        assert high - low < RECORDS / 6
-        assert not [sentence for sentence in result.advice if CHANGES_PRODUCERS.search(sentence)], (
-            result.advice
-        )
-        assert result.what_if_withheld is None
+    result = analysed(increased(by, {at: before, 1.0: partitions}, seed), records, seed)
+    assert names(result)[0] == "repartitioned", result.causes
+    assert "mixed_partitioners" not in names(result)
+    evidence = result.causes[0].evidence
+    assert f"puts them with {before}:" in evidence or f"it puts them with {before}:" in evidence
+    low, high = times(evidence)
+    assert low <= START_MS + RECORDS * at <= high + 1
+    assert high - low < RECORDS / 6
+    assert not [sentence for sentence in result.advice if CHANGES_PRODUCERS.search(sentence)], result.advice
+    assert result.what_if_withheld is None
 
 
 @READ
@@ -94,32 +96,34 @@ def test_an_increase_is_found_whoever_placed_the_keys(
 @pytest.mark.parametrize(
     "counts", [(3, 6, 12), (4, 6, 12), (1, 3, 12), (10, 11, 12), (2, 4, 8), (2, 4, 8, 16)]
 )
-def test_several_increases_are_a_chain_with_times(by: str, counts: tuple[int, ...], records: int) -> None:
-    for seed in SEEDS:
-        parts = {(number + 1) / len(counts): count for number, count in enumerate(counts)}
-        result = analysed(increased(by, parts, seed), records, seed)
-        assert "mixed_partitioners" not in names(result), result.causes
-        assert names(result)[0] == "repartitioned"
-        evidence = result.causes[0].evidence
-        steps = re.findall(r"from (\d+) to (\d+) between", evidence)
-        assert steps == [(str(one), str(other)) for one, other in itertools.pairwise(counts)], evidence
-        assert evidence.endswith("breaks at these points.")
-        assert "records from before the last increase" in result.advice[0]
-        at = times(evidence)
-        for number, until in enumerate([*parts][:-1]):
-            assert at[2 * number] <= START_MS + until * RECORDS <= at[2 * number + 1] + 1, evidence
+def test_several_increases_are_a_chain_with_times(
+    by: str, counts: tuple[int, ...], records: int, seed: int
+) -> None:
+    parts = {(number + 1) / len(counts): count for number, count in enumerate(counts)}
+    result = analysed(increased(by, parts, seed), records, seed)
+    assert "mixed_partitioners" not in names(result), result.causes
+    assert names(result)[0] == "repartitioned"
+    evidence = result.causes[0].evidence
+    steps = re.findall(r"from (\d+) to (\d+) between", evidence)
+    assert steps == [(str(one), str(other)) for one, other in itertools.pairwise(counts)], evidence
+    assert evidence.endswith("breaks at these points.")
+    assert "records from before the last increase" in result.advice[0]
+    at = times(evidence)
+    for number, until in enumerate([*parts][:-1]):
+        assert at[2 * number] <= START_MS + until * RECORDS <= at[2 * number + 1] + 1, evidence
 
 
 @READ
 @pytest.mark.parametrize("by", PARTITIONERS)
-def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(by: str, records: int) -> None:
-    for seed in SEEDS:
-        result = analysed(increased(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
-        evidence = result.causes[0].evidence
-        assert re.findall(r"from (\d+) to (\d+) between", evidence) == [("3", "6"), ("6", "12")], evidence
-        at = [(time - START_MS) / RECORDS for time in times(evidence)]
-        assert at[0] <= 0.8 <= at[1] < 0.86, evidence
-        assert at[2] <= 0.88 <= at[3] < 0.94, evidence
+def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(
+    by: str, records: int, seed: int
+) -> None:
+    result = analysed(increased(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
+    evidence = result.causes[0].evidence
+    assert re.findall(r"from (\d+) to (\d+) between", evidence) == [("3", "6"), ("6", "12")], evidence
+    at = [(time - START_MS) / RECORDS for time in times(evidence)]
+    assert at[0] <= 0.8 <= at[1] < 0.86, evidence
+    assert at[2] <= 0.88 <= at[3] < 0.94, evidence
 
 
 def changed(first: str, then: str, at: float, seed: int = 0, keys: int = KEYS) -> SimulatedTopic:
@@ -133,35 +137,33 @@ def changed(first: str, then: str, at: float, seed: int = 0, keys: int = KEYS) -
 )
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.85])
 def test_a_partitioner_that_was_changed_ended_and_nobody_is_to_change(
-    first: str, then: str, at: float, records: int
+    first: str, then: str, at: float, records: int, seed: int
 ) -> None:
-    for seed in SEEDS:
-        result = analysed(changed(first, then, at, seed), records, seed)
-        assert result.causes[0].name == "mixed_partitioners"
-        assert "; this ended between" in result.causes[0].evidence
-        low, high = times(result.causes[0].evidence)
-        assert low <= START_MS + at * RECORDS <= high
-        assert not re.search(r"\([^)]*\(", result.causes[0].evidence), result.causes[0].evidence
-        assert "No producer needs to change" in result.advice[0]
-        assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+    result = analysed(changed(first, then, at, seed), records, seed)
+    assert result.causes[0].name == "mixed_partitioners"
+    assert "; this ended between" in result.causes[0].evidence
+    low, high = times(result.causes[0].evidence)
+    assert low <= START_MS + at * RECORDS <= high
+    assert not re.search(r"\([^)]*\(", result.causes[0].evidence), result.causes[0].evidence
+    assert "No producer needs to change" in result.advice[0]
+    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
 
 
 @READ
 @pytest.mark.parametrize(("first", "then"), [("murmur2", "crc32"), ("crc32", "fnv1a"), ("murmur2", "fnv1a")])
 @pytest.mark.parametrize("since", [0.0, 0.5, 0.8])
 def test_two_partitioners_at_work_now_are_told_to_agree(
-    first: str, then: str, since: float, records: int
+    first: str, then: str, since: float, records: int, seed: int
 ) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        second = (since <= PART) & (np.random.default_rng(seed + 99).random(RECORDS) < 0.4)
-        at = np.where(second, hashed(then, codes), hashed(first, codes)) % 12
-        result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
-        assert result.causes[0].name == "mixed_partitioners"
-        assert "ended" not in result.causes[0].evidence
-        assert "; misplaced records are in " in result.causes[0].evidence
-        assert CHANGES_PRODUCERS.search(result.advice[0]), result.advice
-        assert ("partitioner=murmur2_random" in result.advice[0]) == ({first, then} == {"murmur2", "crc32"})
+    codes = uniform_codes(seed)
+    second = (since <= PART) & (np.random.default_rng(seed + 99).random(RECORDS) < 0.4)
+    at = np.where(second, hashed(then, codes), hashed(first, codes)) % 12
+    result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
+    assert result.causes[0].name == "mixed_partitioners"
+    assert "ended" not in result.causes[0].evidence
+    assert "; misplaced records are in " in result.causes[0].evidence
+    assert CHANGES_PRODUCERS.search(result.advice[0]), result.advice
+    assert ("partitioner=murmur2_random" in result.advice[0]) == ({first, then} == {"murmur2", "crc32"})
 
 
 @READ
@@ -169,59 +171,56 @@ def test_two_partitioners_at_work_now_are_told_to_agree(
 @pytest.mark.parametrize("share", [0.3, 0.05])
 @pytest.mark.parametrize("partition", [0, 7])
 def test_strays_on_one_partition_are_said_to_be_there(
-    by: str, share: float, partition: int, records: int
+    by: str, share: float, partition: int, records: int, seed: int
 ) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        stray = np.random.default_rng(seed + 99).random(RECORDS) < share
-        at = np.where(stray, partition, hashed(by, codes) % 12)
-        result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
-        assert result.causes[0].name == "mixed_partitioners", result.causes
-        evidence = result.causes[0].evidence
-        assert f" and producers that set partition {partition} themselves " in evidence, evidence
-        assert "unknown partitioner" not in evidence
-        told = re.search(
-            rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0]
-        )
-        assert told is not None, result.advice
-        assert float(told.group(1)) == pytest.approx(100 * share, rel=0.15)
-        assert "repartitioned" not in names(result)
+    codes = uniform_codes(seed)
+    stray = np.random.default_rng(seed + 99).random(RECORDS) < share
+    at = np.where(stray, partition, hashed(by, codes) % 12)
+    result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
+    assert result.causes[0].name == "mixed_partitioners", result.causes
+    evidence = result.causes[0].evidence
+    assert f" and producers that set partition {partition} themselves " in evidence, evidence
+    assert "unknown partitioner" not in evidence
+    told = re.search(rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0])
+    assert told is not None, result.advice
+    assert float(told.group(1)) == pytest.approx(100 * share, rel=0.15)
+    assert "repartitioned" not in names(result)
 
 
 @READ
-def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partition(records: int) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        stray = (np.random.default_rng(seed + 99).random(RECORDS) < 0.3) & (PART < 0.6)
-        at = np.where(stray, 0, hashed("murmur2", codes) % 12)
-        result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
-        assert "repartitioned" not in names(result), result.causes
-        assert "; this ended" in result.causes[0].evidence
-        assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partition(
+    records: int, seed: int
+) -> None:
+    codes = uniform_codes(seed)
+    stray = (np.random.default_rng(seed + 99).random(RECORDS) < 0.3) & (PART < 0.6)
+    at = np.where(stray, 0, hashed("murmur2", codes) % 12)
+    result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
+    assert "repartitioned" not in names(result), result.causes
+    assert "; this ended" in result.causes[0].evidence
+    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
 
 
 @READ
-def test_a_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int) -> None:
+def test_a_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, seed: int) -> None:
     prefixes = 40
-    for seed in SEEDS:
-        random = np.random.default_rng(seed)
-        shares = 1 / np.arange(1, prefixes + 1) ** 1.5
-        codes = random.choice(prefixes, RECORDS, p=shares / shares.sum()) + prefixes * random.integers(
-            0, KEYS // prefixes, RECORDS
-        )
-        keys = [f"tenant{number % prefixes}-{number}".encode() for number in range(KEYS)]
-        of_prefix = PARTITIONERS["murmur2"](Keys.of([key.split(b"-")[0] for key in keys]))
-        topic = lying(of_prefix[codes] % 12, codes, keys, 12)
-        assert topic.ratio() > 4
-        result = analysed(topic, records, seed)
-        assert "repartitioned" not in names(result)
-        evidence = result.causes[0].evidence
-        assert "yet each key stays on one partition: producers choose partitions themselves" in evidence
-        assert "several partitions" not in evidence
-        assert result.keys_stay is True
-        assert "order per key is broken" not in headline(result)
-        assert not [one for one in result.advice if "partitioner=" in one or "Find" in one], result.advice
-        assert result.advice[0].startswith("The producers' own partitioner decides how full partitions are:")
+    random = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, prefixes + 1) ** 1.5
+    codes = random.choice(prefixes, RECORDS, p=shares / shares.sum()) + prefixes * random.integers(
+        0, KEYS // prefixes, RECORDS
+    )
+    keys = [f"tenant{number % prefixes}-{number}".encode() for number in range(KEYS)]
+    of_prefix = PARTITIONERS["murmur2"](Keys.of([key.split(b"-")[0] for key in keys]))
+    topic = lying(of_prefix[codes] % 12, codes, keys, 12)
+    assert topic.ratio() > 4
+    result = analysed(topic, records, seed)
+    assert "repartitioned" not in names(result)
+    evidence = result.causes[0].evidence
+    assert "yet each key stays on one partition: producers choose partitions themselves" in evidence
+    assert "several partitions" not in evidence
+    assert result.keys_stay is True
+    assert "order per key is broken" not in headline(result)
+    assert not [one for one in result.advice if "partitioner=" in one or "Find" in one], result.advice
+    assert result.advice[0].startswith("The producers' own partitioner decides how full partitions are:")
 
 
 def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> None:
@@ -233,69 +232,62 @@ def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> Non
 
 @READ
 @pytest.mark.parametrize("keys", [1, 2, 3])
-def test_a_few_keys_do_not_say_who_placed_them(keys: int, records: int) -> None:
+def test_a_few_keys_do_not_say_who_placed_them(keys: int, records: int, seed: int) -> None:
     for by in PARTITIONERS:
-        for seed in SEEDS:
-            codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
-            result = analysed(lying(hashed(by, codes) % 3, codes, named(KEYS), 3), records, seed)
-            assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
-            assert "puts them: a Java producer" not in result.causes[0].evidence
-            assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
-
-
-@READ
-def test_a_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records: int) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
-        codes[hot] = 0
-        at = np.where(hot, (hashed("murmur2", codes) + 5) % 12, hashed("murmur2", codes) % 12)
-        result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
-        assert "hot_keys" in names(result)
-        assert "CRC32" not in result.causes[0].evidence
-        assert not [one for one in result.advice if "partitioner=" in one], result.advice
-
-
-@READ
-def test_an_increase_beside_a_change_of_the_partitioner_names_both(records: int) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        at = np.where(PART < 0.5, hashed("crc32", codes) % 6, hashed("murmur2", codes) % 12)
-        result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
-        assert names(result) == ("repartitioned",)
-        assert "newer records are where murmur2 (Java's default) puts them" in result.causes[0].evidence
+        codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
+        result = analysed(lying(hashed(by, codes) % 3, codes, named(KEYS), 3), records, seed)
+        assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
+        assert "puts them: a Java producer" not in result.causes[0].evidence
         assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
 
 
 @READ
-def test_two_partitioners_that_went_on_after_an_increase_are_both_causes(records: int) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
-        count = np.where(PART < 0.5, 6, 12)
-        at = np.where(second, hashed("crc32", codes), hashed("murmur2", codes)) % count
-        result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
-        assert {*names(result)} == {"repartitioned", "mixed_partitioners"}, result.causes
-        assert [one for one in result.advice if "partitioner=murmur2_random" in one]
+def test_a_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records: int, seed: int) -> None:
+    codes = uniform_codes(seed)
+    hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
+    codes[hot] = 0
+    at = np.where(hot, (hashed("murmur2", codes) + 5) % 12, hashed("murmur2", codes) % 12)
+    result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
+    assert "hot_keys" in names(result)
+    assert "CRC32" not in result.causes[0].evidence
+    assert not [one for one in result.advice if "partitioner=" in one], result.advice
+
+
+@READ
+def test_an_increase_beside_a_change_of_the_partitioner_names_both(records: int, seed: int) -> None:
+    codes = uniform_codes(seed)
+    at = np.where(PART < 0.5, hashed("crc32", codes) % 6, hashed("murmur2", codes) % 12)
+    result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
+    assert names(result) == ("repartitioned",)
+    assert "newer records are where murmur2 (Java's default) puts them" in result.causes[0].evidence
+    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+
+
+@READ
+def test_two_partitioners_that_went_on_after_an_increase_are_both_causes(records: int, seed: int) -> None:
+    codes = uniform_codes(seed)
+    second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
+    count = np.where(PART < 0.5, 6, 12)
+    at = np.where(second, hashed("crc32", codes), hashed("murmur2", codes)) % count
+    result = analysed(lying(at, codes, named(KEYS), 12), records, seed)
+    assert {*names(result)} == {"repartitioned", "mixed_partitioners"}, result.causes
+    assert [one for one in result.advice if "partitioner=murmur2_random" in one]
 
 
 RECORDED = PartitionChange(6, 12, START_MS + 60_000, START_MS + 60_000, "the audit record")
 
 
 @READ
-def test_a_recorded_increase_dates_what_timestamps_do_not(records: int) -> None:
-    for seed in SEEDS:
-        topic = increased("crc32", {0.5: 6, 1.0: 12}, seed)
-        random = np.random.default_rng(seed)
-        topic = replace(
-            topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times)
-        )
-        unknown = analysed(topic, records, seed)
-        assert names(unknown) == ("repartitioned",)
-        assert "the time is unknown" in unknown.causes[0].evidence
-        known = analysed(topic, records, seed, (RECORDED,))
-        assert names(known) == ("repartitioned",)
-        assert "from 6 to 12 at 2023-11-14 22:14:20 UTC (the audit record)" in known.causes[0].evidence
+def test_a_recorded_increase_dates_what_timestamps_do_not(records: int, seed: int) -> None:
+    topic = increased("crc32", {0.5: 6, 1.0: 12}, seed)
+    random = np.random.default_rng(seed)
+    topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
+    unknown = analysed(topic, records, seed)
+    assert names(unknown) == ("repartitioned",)
+    assert "the time is unknown" in unknown.causes[0].evidence
+    known = analysed(topic, records, seed, (RECORDED,))
+    assert names(known) == ("repartitioned",)
+    assert "from 6 to 12 at 2023-11-14 22:14:20 UTC (the audit record)" in known.causes[0].evidence
 
 
 def test_a_recorded_increase_explains_too_few_keys_to_find_it() -> None:
@@ -322,11 +314,10 @@ OWN: dict[str, Callable[[Int64s, int], Int64s]] = {
 @READ
 @pytest.mark.parametrize("name", OWN)
 def test_a_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
-    name: str, records: int
+    name: str, records: int, seed: int
 ) -> None:
-    for seed in SEEDS:
-        codes = uniform_codes(seed)
-        result = analysed(lying(OWN[name](codes, seed), codes, named(KEYS), 12), records, seed)
-        assert "repartitioned" not in names(result), result.causes
-        assert not [one for one in result.advice if "partitioner=" in one], result.advice
-        assert "No known partitioner" in result.causes[0].evidence
+    codes = uniform_codes(seed)
+    result = analysed(lying(OWN[name](codes, seed), codes, named(KEYS), 12), records, seed)
+    assert "repartitioned" not in names(result), result.causes
+    assert not [one for one in result.advice if "partitioner=" in one], result.advice
+    assert "No known partitioner" in result.causes[0].evidence

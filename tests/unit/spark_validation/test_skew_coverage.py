@@ -43,7 +43,7 @@ SAMPLE = 12_000
 HELD = 0.9
 """How often an interval must hold the truth; nominally it is 0.95."""
 
-DRAWS = (60, pytest.param(200, marks=pytest.mark.nightly("200 samples of each topic")))
+DRAWS = (40, pytest.param(200, marks=pytest.mark.nightly("200 samples of each topic")))
 
 Judged = list[tuple[float, Estimate]]
 """The truth and the estimate, for each draw."""

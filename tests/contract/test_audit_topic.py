@@ -227,7 +227,7 @@ def test_an_account_that_was_refused_before_it_writes_is_told_why(
         try:
             producer.produce(TOPIC.name, b"too early")
         except KafkaException as error:
-            return error.args[0].code() == KafkaError._FATAL
+            return bool(error.args[0].code() == KafkaError._FATAL)
         return False
 
     eventually(is_refused, bool)

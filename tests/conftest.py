@@ -85,24 +85,32 @@ def project(tmp_path: Path, servers: str, prefix: str) -> Project:
 
 # --- the order of the work -------------------------------------------------------------------------
 
-GROUP_CLUSTERS = {"kafka3": "kafka3", "kafka_acl": "kafka_acl|account: Callable"}
+GROUP_CLUSTERS = {"kafka3": 'kafka3(?=[:,)"])', "kafka_acl": 'kafka_acl(?=[:,)"])|account: Callable'}
 """Clusters whose tests one worker runs in one go, and how a file says that it needs them."""
 
 HEAVY = (
     SPARK,
     "kafka3",
-    "docs/test_cli_docs.py",
     "nightly/test_moves_under_load.py",
     "nightly/test_lock_under_faults.py",
     "nightly/test_demo.py",
-    "workflows/test_workflow_steps.py",
-    "workflows/test_pull_request_attacks.py",
+    "unit/spark_validation/test_skew_coverage.py",
     "kafka_acl",
+    "kafka/test_logins.py",
+    "workflows/test_workflow_steps.py",
     "versions/test_journeys.py",
-    "kafka/test_lock.py",
+    "versions/test_vendors.py",
+    "unit/spark_validation/test_predictions.py",
+    "workflows/test_pull_request_attacks.py",
+    "unit/spark_validation/test_diagnosis.py",
+    "unit/spark_validation/test_causes_placement.py",
+    "workflows/test_ci_examples.py",
     "kafka/test_devcluster.py",
+    "kafka/test_cli_terminal.py",
+    "unit/support/test_scheduling.py",
+    "docs/test_cli_docs.py",
 )
-"""What takes minutes, and is begun first: begun last, it would keep one worker busy while the other waits."""
+"""What takes longest, the longest first: begun last, it would keep one worker busy while the others wait."""
 
 
 @cache
@@ -198,7 +206,7 @@ def mark_by_folder(item: pytest.Item) -> None:
     Raises:
         pytest.UsageError: It is nightly without a reason, or needs what its folder does not have.
     """
-    folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+    folder = item.nodeid.split("/", 2)[1]
     nightly = [*item.iter_markers(NIGHTLY)]
     if (folder == NIGHTLY and not nightly) or any(not (mark.args and mark.args[0]) for mark in nightly):
         raise pytest.UsageError(f'{item.nodeid}: say why it is nightly: @pytest.mark.nightly("the reason")')

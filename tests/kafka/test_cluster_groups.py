@@ -28,6 +28,7 @@ from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import KafkaformError, PermissionDenied, RequestRejected
 from kafkaform.core.groups import Group, LogSpan
+from kafkaform.core.lock import NAME
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.offset_spec import AtTime
 from kafkaform.core.operations import (
@@ -51,6 +52,7 @@ from tests.support.group_clients import (
     running,
 )
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+from tests.support.lock_process import ALICE, hold
 
 PROTOCOLS = ["classic", "consumer"]
 HOUR_MS = 3_600_000
@@ -886,6 +888,23 @@ def test_each_group_is_asked_for_at_its_coordinator(kafka3: DevCluster, prefix: 
         assert all(told[each].lag == 0 for each in names)
         do(cluster, *(DeleteGroup(group(each)) for each in names))
         assert not cluster.groups(names).groups
+
+
+@pytest.mark.nightly("three brokers, of which one is restarted; test_lock_membership.py has what they answer")
+def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
+    with connect(kafka3.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S) as guard:
+        guard()
+        admin = admin_client(kafka3.bootstrap_servers)
+        described = admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S)
+        replicas = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions[0].replicas
+        assert len(replicas) == 3
+        kafka3.stop_node(described.coordinator.id)
+        try:
+            for _ in range(5):
+                guard()
+        finally:
+            kafka3.start_node(described.coordinator.id)
+        guard()
 
 
 def test_what_a_stopped_broker_led_has_no_lag_rather_than_none_of_it(

@@ -374,23 +374,6 @@ def test_members_by_both_protocols_exclude_each_other(
 # --- brokers that go and come ----------------------------------------------------------------------
 
 
-@pytest.mark.nightly("three brokers, of which one is restarted; test_lock_membership.py has what they answer")
-def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
-    with connect(kafka3.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S) as guard:
-        guard()
-        admin = admin_client(kafka3.bootstrap_servers)
-        described = admin.describe_consumer_groups([NAME])[NAME].result(TIMEOUT_S)
-        replicas = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions[0].replicas
-        assert len(replicas) == 3
-        kafka3.stop_node(described.coordinator.id)
-        try:
-            for _ in range(5):
-                guard()
-        finally:
-            kafka3.start_node(described.coordinator.id)
-        guard()
-
-
 @pytest.fixture
 def long_session(
     broker: DevCluster, cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch

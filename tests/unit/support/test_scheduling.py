@@ -107,9 +107,11 @@ def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cl
         assert len({part[0] for part in parts[::2]}) == len(parts) // 2
 
 
-def test_what_is_begun_first_exists() -> None:
-    there = {SPARK, *GROUP_CLUSTERS}
-    assert [name for name in HEAVY if name not in there and not (ROOT / "tests" / name).exists()] == []
+def test_what_is_begun_first_is_a_file_that_is_a_group_of_its_own() -> None:
+    """A file that needs a shared cluster is begun with the others that do."""
+    files = [name for name in HEAVY if name not in {SPARK, *GROUP_CLUSTERS}]
+    assert [name for name in files if not (ROOT / "tests" / name).exists()] == []
+    assert [group_of(f"tests/{name}", ROOT) for name in files] == files
 
 
 def outcomes_in(pytester: pytest.Pytester, files: dict[str, str], *options: str) -> pytest.RunResult:

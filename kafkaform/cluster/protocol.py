@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import (
+        DataSize,
         Facts,
         Observation,
         Observed,
@@ -116,8 +117,8 @@ class ResourceReader(Protocol):
             inventory has none but these resources, or more.
         """
 
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
-        """The bytes of data that resources hold, one replica counted; those nobody tells of are left out."""
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
+        """Return how much data resources hold; those that this account may not see are left out."""
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Let the brokers check operations without carrying them out.

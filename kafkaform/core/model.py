@@ -265,6 +265,34 @@ class KindFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSize:
+    """How much data a resource holds, as far as brokers could be asked.
+
+    Attributes:
+        bytes: The bytes that were read, one replica of each partition counted.
+        partitions: How many partitions the resource has.
+        unread: How many of them could not be read, so that `bytes` is the least that it may be.
+        silent: The brokers that have the unread partitions and do not answer.
+    """
+
+    bytes: int
+    partitions: int = 0
+    unread: int = 0
+    silent: tuple[int, ...] = ()
+
+    @property
+    def gap(self) -> str:
+        """What is missing, in words; empty if nothing is."""
+        if not self.unread:
+            return ""
+        brokers = ", ".join(map(str, self.silent))
+        verb = "does not answer" if len(self.silent) == 1 else "do not answer"
+        noun = "broker" if len(self.silent) == 1 else "brokers"
+        why = f" ({noun} {brokers} {verb})" if self.silent else ""
+        return f"{self.unread:,} of {self.partitions:,} partitions could not be read{why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the planner knows about a cluster besides its resources.
 
@@ -274,7 +302,7 @@ class Facts:
         config_defaults: By kind, the cluster's default of every config; a kind is missing where the account
             may not read them.
         diagnostics: What is odd, such as brokers whose defaults differ.
-        sizes: Bytes of data of the resources that were asked for, one replica counted.
+        sizes: How much data the resources hold that were asked for.
         of_kinds: What only one kind needs to know, by kind.
         group_protocols: Those that brokers offer; None where that is not known.
     """
@@ -283,7 +311,7 @@ class Facts:
     brokers: tuple[Broker, ...] = ()
     config_defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
-    sizes: Mapping[ResourceRef, int] = field(default_factory=dict)
+    sizes: Mapping[ResourceRef, DataSize] = field(default_factory=dict)
     of_kinds: Mapping[str, KindFacts] = field(default_factory=dict)
     group_protocols: frozenset[str] | None = None
 
@@ -293,6 +321,10 @@ class Facts:
 
 
 # --- changes ---------------------------------------------------------------------------------------
+
+
+UNREAD_DATA = "unread-data"
+"""The hazard of a loss of data of which a part could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,12 +337,14 @@ class RiskAssessment:
         reason: What will happen, computed from the values at hand; empty for a safe change of which nobody
             measured anything.
         remedy: What to do instead, or to make it safe.
+        data_unread: Whether a part of the data at risk could not be read, so that its amount is not known.
     """
 
     risk: Risk = Risk.SAFE
     hazard: str = ""
     reason: str = ""
     remedy: str | None = None
+    data_unread: bool = False
 
 
 SAFE = RiskAssessment()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.groups import Group
-    from kafkaform.core.model import Desired, Intent, Observed, ResourceRef
+    from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
 
 SHOWN = (TopicKind.name, ConsumerGroupKind.name)
 """The kinds whose status is read."""
@@ -66,7 +66,7 @@ class TopicStatus:
         observed: What the cluster has; None if it does not exist.
         declared: Whether a manifest declares it; None if no manifests were read.
         team: Whose it is, by its labels; empty if they do not say.
-        size: Bytes of data, one replica counted; None if it is not known.
+        size: How much data it holds; None if it is not known.
         groups: The groups that read it, or have an offset in it.
     """
 
@@ -74,7 +74,7 @@ class TopicStatus:
     observed: Observed | None
     declared: bool | None = None
     team: str = ""
-    size: int | None = None
+    size: DataSize | None = None
     groups: tuple[str, ...] = ()
 
     def config(self, name: str) -> str | None:
@@ -161,7 +161,7 @@ def read_status(
     )
     unread: list[str] = []
     topics = [seen for ref, seen in observation.resources.items() if is_topic(ref)]
-    sizes: Mapping[ResourceRef, int] = {}
+    sizes: Mapping[ResourceRef, DataSize] = {}
     if topics:
         try:
             sizes = cluster.sizes(topics)
@@ -171,6 +171,7 @@ def read_status(
             untold = [topic.ref.name for topic in topics if topic.ref not in sizes]
             if untold:
                 unread.append(f"the size of {_named(untold, 'topic')}: not visible to this account")
+            unread += [f"the size of {ref.name}: {size.gap}" for ref, size in sizes.items() if size.unread]
     try:
         reading = cluster.groups(_group_names(observation, declared, selection))
     except ClusterError as error:
@@ -201,7 +202,7 @@ def _group_names(
 def assemble(
     observation: Observation,
     reading: GroupReading,
-    sizes: Mapping[ResourceRef, int],
+    sizes: Mapping[ResourceRef, DataSize],
     desired: Sequence[Desired] | None,
     selection: Selection,
     unread: Iterable[str] = (),

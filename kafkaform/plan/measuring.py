@@ -9,9 +9,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkaform.core.errors import AuditError, ClusterError
+from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
 from kafkaform.core.layout import assignment_changes, parse_assignment
-from kafkaform.core.model import Diagnostic, Severity, Status, Update
+from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
 from kafkaform.core.moves import MoveOptions
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
@@ -88,8 +88,11 @@ def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceRead
         sizes = cluster.sizes(touched)
         untold = [resource for resource in touched if resource.ref not in sizes]
         why = f"the sizes of {len(untold)} of them are not visible to this account" if untold else None
-    except ClusterError as error:
+    except (NotOffered, PermissionDenied) as error:
         sizes, why = {}, error.message
+    except ClusterError as error:  # there may be data: consent must not rest on its absence
+        counts = {resource.ref: int(resource.state.get("partitions") or 0) for resource in touched}
+        sizes, why = {ref: DataSize(0, count, count) for ref, count in counts.items()}, error.message
     if why is None:
         return replace(facts, sizes=sizes)
     note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}")

@@ -26,6 +26,7 @@ from kafkaform.core.model import (
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
 from kafkaform.plan.plan_reader import (
+    DATA_UNREAD,
     KEYED,
     SUBSET,
     parse_document,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         PlannedChange,
         Reader,
         ResourceRef,
+        RiskAssessment,
     )
 
 
@@ -231,6 +233,7 @@ def _change(planned: PlannedChange) -> _Json:
         "hazard": own.hazard or None,
         "risk_reason": own.reason or None,
         "risk_remedy": own.remedy,
+        **_data_unread(own),
         "reason": planned.reason,
         "remedy": planned.remedy,
         "source": _source(planned.location),
@@ -256,8 +259,13 @@ def _field(field: FieldChange, risk: str) -> _Json:
         "hazard": field.assessment.hazard or None,
         "reason": field.assessment.reason or None,
         "remedy": field.assessment.remedy,
+        **_data_unread(field.assessment),
         "deferred": field.deferred,
     }
+
+
+def _data_unread(assessment: RiskAssessment) -> _Json:
+    return {DATA_UNREAD: True} if assessment.data_unread else {}
 
 
 def _diagnostic(diagnostic: Diagnostic) -> _Json:

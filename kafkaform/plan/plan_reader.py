@@ -43,6 +43,7 @@ _AGAIN = "make it with `kafkaform plan --out`"
 SUBSET = "subset"
 """The member that a plan of a part of the resources has, and no other."""
 KEYED = "keyed"
+DATA_UNREAD = "data_unread"
 """The member of a change whose manifest says whether order per key matters."""
 _RISKS = {risk.label: risk for risk in Risk}
 _LONG = 300
@@ -139,7 +140,11 @@ def _plan(document: Object) -> Plan:
 def _change(item: Object, at: str) -> PlannedChange:
     ref = _ref(item, at)
     whole = RiskAssessment(
-        _RISKS[item["risk"]], item["hazard"] or "", item["risk_reason"] or "", item["risk_remedy"]
+        _RISKS[item["risk"]],
+        item["hazard"] or "",
+        item["risk_reason"] or "",
+        item["risk_remedy"],
+        item.get(DATA_UNREAD, False),
     )
     fields = tuple(map(_field, item["fields"]))
     _require_unique((field.path for field in fields), f"{at}.fields", "more than one field")
@@ -180,7 +185,11 @@ def _field(item: Object) -> FieldChange:
         effective_before=item["effective_before"],
         effective_after=item["effective_after"],
         assessment=RiskAssessment(
-            _RISKS[item["risk"]], item["hazard"] or "", item["reason"] or "", item["remedy"]
+            _RISKS[item["risk"]],
+            item["hazard"] or "",
+            item["reason"] or "",
+            item["remedy"],
+            item.get(DATA_UNREAD, False),
         ),
         deferred=item["deferred"],
     )

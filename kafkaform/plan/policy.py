@@ -138,7 +138,7 @@ def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
     needed: dict[str, list[Binding | None]] = {}
     for assessment, place in sorted(places, key=lambda place: place[0].hazard):
         if assessment.risk is Risk.DESTRUCTIVE:
-            for hazard in kind.hazards_of(assessment):
+            for hazard in kind.consents_of(assessment):
                 needed.setdefault(hazard, []).append(kind.binding(change, place))
     return needed
 
@@ -257,9 +257,12 @@ def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnosti
     needed = bindings(change) if change is not None else {}
     hazards.update(needed)
     annotated = desired.intent.allow
+    unread = {a.hazard for a in assessments(change) if a.data_unread} if change is not None else set()
     used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
     for head in sorted(set(annotated) - used):
         hazard, bound = split_head(head)
+        if hazard in unread:
+            continue  # it is for the time when the data can be read
         places = needed.get(hazard, ())
         if places:
             if any(covering(annotated, hazard, place) for place in places) and bound:

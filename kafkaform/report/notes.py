@@ -182,7 +182,7 @@ class ConsentLedger:
             due = list(assessments(planned.change))
         given = {one.hazard for one in self.given(planned)}
         kind = KINDS[planned.ref.kind]
-        needed = (h for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard for h in kind.hazards_of(j))
+        needed = (h for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard for h in kind.consents_of(j))
         return tuple(dict.fromkeys(hazard for hazard in needed if hazard not in given))
 
 

@@ -109,7 +109,9 @@ def _topic_row(topic: TopicStatus, width: int | None) -> Row:
     if topic.observed is None:
         return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, groups, team)
     state = topic.observed.state
-    size = _NOTHING if topic.size is None else rounded_size(topic.size)
+    size = _NOTHING
+    if topic.size is not None:
+        size = f"{'≥ ' if topic.size.unread else ''}{rounded_size(topic.size.bytes)}"
     counts = str(state["partitions"]), str(state["replicationFactor"])
     return (topic.name, *counts, _retention(topic), size, groups, team)
 
@@ -132,6 +134,7 @@ def _retention(topic: TopicStatus) -> str:
 
 def _topic_json(topic: TopicStatus) -> dict[str, Any]:
     state = topic.observed.state if topic.observed is not None else {}
+    unread = topic.size.unread if topic.size is not None else 0
     return {
         "name": topic.name,
         "exists": topic.observed is not None,
@@ -142,7 +145,8 @@ def _topic_json(topic: TopicStatus) -> dict[str, Any]:
         "cleanup_policy": topic.config("cleanup.policy"),
         "retention_ms": topic.number("retention.ms"),
         "retention_bytes": topic.number("retention.bytes"),
-        "size_bytes": topic.size,
+        "size_bytes": topic.size.bytes if topic.size is not None else None,
+        **({"partitions_without_size": unread} if unread else {}),
         "groups": list(topic.groups),
     }
 

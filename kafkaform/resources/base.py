@@ -17,7 +17,7 @@ from typing import (
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, Observed
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,6 +168,14 @@ class Kind(Protocol):
         """The hazard of a judgement, behind the one that it includes."""
         included = self.includes.get(assessment.hazard)
         return (assessment.hazard,) if included is None else (included, assessment.hazard)
+
+    def consents_of(self, assessment: RiskAssessment) -> tuple[str, ...]:
+        """Return the hazards to consent to.
+
+        Where a part of the data could not be read, it is this alone: a consent that was given without
+        knowing the data does not hold once the data can be read, and the other way round.
+        """
+        return (UNREAD_DATA,) if assessment.data_unread else self.hazards_of(assessment)
 
     def configs(self) -> Mapping[str, ConfigKey]:
         """Kafka's configs of the kind, by name."""

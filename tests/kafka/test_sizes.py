@@ -8,7 +8,7 @@ from collections.abc import Callable
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.core.model import ResourceRef
+from kafkaform.core.model import DataSize, ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import Account, eventually
 from tests.unit.cluster.test_sizes import create, planned
@@ -24,9 +24,11 @@ def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, p
     assert producer.flush(30) == 0
 
     topics = real_cluster.observe([full, empty]).resources.values()
-    sizes = eventually(lambda: real_cluster.sizes(topics), lambda found: found.get(full, 0) > 600_000)
-    assert sizes[full] < 620_000  # both partitions, and hardly more than the records
-    assert sizes[empty] == 0
+    sizes = eventually(
+        lambda: real_cluster.sizes(topics), lambda found: full in found and found[full].bytes > 600_000
+    )
+    assert sizes[full].bytes < 620_000  # both partitions, and hardly more than the records
+    assert sizes[empty] == DataSize(0, 2)
     reasons, _ = planned(real_cluster, full, empty)
     assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
 

@@ -16,6 +16,7 @@ from kafkaform.core.health import Health
 from kafkaform.core.layout import Layout, Replicas, TopicPartition
 from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.core.model import (
+    DataSize,
     Desired,
     Facts,
     FieldValue,
@@ -166,7 +167,7 @@ class Watched:
     def health(self) -> Health:
         return self.cluster.health()
 
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         self.weighed.append(resources)
         return self.cluster.sizes(resources)
 

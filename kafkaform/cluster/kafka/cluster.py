@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import (
+        DataSize,
         Facts,
         Observation,
         Observed,
@@ -123,7 +124,7 @@ class KafkaCluster:
 
         return read_health(self._connection)
 
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         """See `Cluster.sizes`."""
         from kafkaform.cluster.kafka.sizes import read_sizes
 

@@ -9,6 +9,8 @@ from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.messages import LOG_DIRS
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.health import LogDir
+from kafkaform.core.model import DataSize
+from kafkaform.resources.topic.live import topic_live
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,18 +24,29 @@ TIMEOUT_S = 10.0
 """The time that a broker may take to look into its folders; one that does not answer is left out."""
 
 
-def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, int]:
-    """The bytes of each topic; one of which no broker tells anything is left out."""
-    sizes: dict[str, int] = defaultdict(int)
-    asked = [
-        (topic.ref.name, partition)
-        for topic in topics
-        if isinstance(count := topic.state["partitions"], int)
-        for partition in range(count)
-    ]
-    for (name, _), size in read_partition_sizes(connection, asked).items():
-        sizes[name] += size
-    return {topic.ref: sizes[topic.ref.name] for topic in topics if topic.ref.name in sizes}
+def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, DataSize]:
+    """Return how much data each topic holds.
+
+    A topic is left out if this account may not see it: brokers that have replicas of it answer, and return
+    none of them. A partition whose brokers do not answer counts as unread.
+    """
+    counts = {topic.ref: count for topic in topics if isinstance(count := topic.state["partitions"], int)}
+    asked = [(ref.name, number) for ref, count in counts.items() for number in range(count)]
+    replicas, answered = _read_replicas(connection, asked)
+    largest = _largest(replicas)
+    sizes = {}
+    for topic in topics:
+        if topic.ref not in counts:
+            continue
+        name, count = topic.ref.name, counts[topic.ref]
+        known = [size for number in range(count) if (size := largest.get((name, number))) is not None]
+        places = dict(enumerate(topic_live(topic).replicas))
+        unread = [number for number in range(count) if (name, number) not in largest]
+        lost = [n for n in unread if n in places and answered.isdisjoint(places[n])]
+        if known or lost:
+            silent = {broker for n in lost for broker in places[n]}
+            sizes[topic.ref] = DataSize(sum(known), count, len(unread), tuple(sorted(silent)))
+    return sizes
 
 
 def read_partition_sizes(
@@ -43,8 +56,12 @@ def read_partition_sizes(
 
     One of which no broker tells anything is left out.
     """
+    return _largest(read_replica_sizes(connection, partitions))
+
+
+def _largest(replicas: Mapping[tuple[str, int, int], int]) -> dict[TopicPartition, int]:
     largest: dict[TopicPartition, int] = {}
-    for (name, partition, _), size in read_replica_sizes(connection, partitions).items():
+    for (name, partition, _), size in replicas.items():
         largest[name, partition] = max(size, largest.get((name, partition), 0))
     return largest
 
@@ -53,26 +70,34 @@ def read_replica_sizes(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> dict[tuple[str, int, int], int]:
     """See `Cluster.replica_sizes`; raises why no broker at all answers."""
+    return _read_replicas(connection, partitions)[0]
+
+
+def _read_replicas(
+    connection: Connection, partitions: Collection[TopicPartition]
+) -> tuple[dict[tuple[str, int, int], int], frozenset[int]]:
+    """Read the bytes of replicas; also returns the brokers that answered."""
     asked: dict[str, list[int]] = defaultdict(list)
     for name, partition in partitions:
         asked[name].append(partition)
     if not asked:
-        return {}
+        return {}, frozenset()
 
     topics = [{"name": name, "partitions": partitions} for name, partitions in asked.items()]
     answers = connection.ask_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
     if failures and len(failures) == len(answers):
         raise failures[0]
-    return {
+    told = {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
+    sizes = {
         (topic["name"], partition["index"], broker): partition["size"]
-        for broker, answer in answers.items()
-        if not isinstance(answer, ClusterError)
+        for broker, answer in told.items()
         for folder in answer["results"]
         for topic in folder["topics"]
         for partition in topic["partitions"]
         if not partition["future"]
     }
+    return sizes, frozenset(told)
 
 
 def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDir, ...], str]:

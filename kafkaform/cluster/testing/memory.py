@@ -22,6 +22,7 @@ from kafkaform.core.layout import Broker
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import (
     CONFIG_PREFIX,
+    DataSize,
     Facts,
     Observation,
     Observed,
@@ -122,9 +123,19 @@ class MemoryCluster(MovingReplicas):
         resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
         return replace(seen, resources=resources)
 
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         """See `Cluster.sizes`."""
-        return {one.ref: self._sizes.get(one.ref, 0) for one in resources if is_topic(one.ref)}
+        return {one.ref: self._data_size(one.ref) for one in resources if is_topic(one.ref)}
+
+    def _data_size(self, ref: ResourceRef) -> DataSize:
+        stopped = {*self._contents.stopped}
+        states = self._contents.states(ref.name) if ref.name in self._contents.topics else ()
+        lost = [state for state in states if stopped.issuperset(state.replicas)]
+        if not lost:
+            return DataSize(self._sizes.get(ref, 0), len(states))
+        silent = {broker for state in lost for broker in state.replicas}
+        known = sum(self._size((ref.name, state.partition)) for state in states if state not in lost)
+        return DataSize(known, len(states), len(lost), tuple(sorted(silent)))
 
     def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Cluster.partition_sizes`; the bytes of a topic are spread evenly over its partitions."""

@@ -12,8 +12,9 @@ from math import lcm
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment
 from kafkaform.core.units import rounded_size
+from kafkaform.core.wording import listed
 from kafkaform.resources.skew import policy_unit, predicted, worded
 from kafkaform.resources.topic import config_risk, live, placement
 from kafkaform.resources.topic import operations as topic_operations
@@ -54,6 +55,7 @@ HAZARDS = frozenset(
         "tombstone-retention-cut",
         "unclean-election",
         "unknown-config",
+        UNREAD_DATA,
     }
 )
 """The names by which a change of a Topic can be consented to or forbidden."""
@@ -99,10 +101,19 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
 
 def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
     """A judgement of what happens to data, with how much data that is where it is known."""
-    if assessment.hazard not in _OF_DATA or ref not in facts.sizes:
+    size = facts.sizes.get(ref)
+    if size is None or assessment.hazard not in _OF_DATA:
         return assessment
+    if not size.unread:
+        return replace(assessment, reason=f"{assessment.reason} (the topic holds {rounded_size(size.bytes)})")
+    held = f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
+    first = f"start {listed([f'broker {broker}' for broker in size.silent])}, then plan again"
+    remedies = [first if size.silent else "see kafkaform doctor, then plan again", assessment.remedy]
     return replace(
-        assessment, reason=f"{assessment.reason} (the topic holds {rounded_size(facts.sizes[ref])})"
+        assessment,
+        reason=f"{assessment.reason} (the topic holds {held})",
+        remedy="; or ".join(filter(None, remedies)),
+        data_unread=True,
     )
 
 

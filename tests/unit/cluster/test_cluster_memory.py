@@ -10,7 +10,7 @@ from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import OutcomeUnknown, PermissionDenied, RequestRejected
 from kafkaform.core.groups import Group, LogSpan, Member
 from kafkaform.core.layout import Broker
-from kafkaform.core.model import ResourceRef
+from kafkaform.core.model import DataSize, ResourceRef
 from kafkaform.core.moves import Rates, Throttles
 from kafkaform.core.operations import (
     AddPartitions,
@@ -289,7 +289,7 @@ def test_only_topics_have_sizes(cluster: MemoryCluster) -> None:
     cluster.commit("g", {("a", 0): 0})
     cluster.fill(A, 5)
     resources = cluster.observe([A, G]).resources
-    assert cluster.sizes(list(resources.values())) == {A: 5}
+    assert cluster.sizes(list(resources.values())) == {A: DataSize(5, 3)}
 
 
 # --- logs ------------------------------------------------------------------------------------------

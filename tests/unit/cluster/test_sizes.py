@@ -8,7 +8,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.model import Desired, Diagnostic, Observed, ResourceRef, Update
+from kafkaform.core.model import DataSize, Desired, Diagnostic, Observed, ResourceRef, Update
 from kafkaform.core.operations import CreateTopic
 from kafkaform.plan.planning import Request, build_plan
 
@@ -47,7 +47,7 @@ class Asked(MemoryCluster):
         super().__init__()
         self.asked: list[set[ResourceRef]] = []
 
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         self.asked.append({one.ref for one in resources})
         if self.denied:
             raise PermissionDenied("not for you")

@@ -10,7 +10,16 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.groups import Group, GroupReading, Position
-from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
+from kafkaform.core.model import (
+    DataSize,
+    Desired,
+    Diagnostic,
+    Intent,
+    Observation,
+    Observed,
+    ResourceRef,
+    Severity,
+)
 from kafkaform.inspect.resource_status import Selection, assemble, members_of, read_status
 from tests.support.scenes import topic
 
@@ -70,10 +79,10 @@ class Answers(MemoryCluster):
             raise self.answer
         return self.answer
 
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         if isinstance(self.size, Exception):
             raise self.size
-        return {} if self.size is None else {one.ref: self.size for one in resources}
+        return {} if self.size is None else {one.ref: DataSize(self.size, 1) for one in resources}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +192,9 @@ def test_sizes_that_nobody_tells_are_said_and_do_not_stop_the_reading() -> None:
     assert [one.size for one in made.topics] == [None, None]
     made = read_status(Answers(seen, reading(), None), None, Selection())
     assert made.unread == ("the size of 2 topics (a, b): not visible to this account",)
-    assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [7, 7]
+    assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [
+        DataSize(7, 1)
+    ] * 2
 
 
 def test_groups_that_cannot_be_read_are_said_unless_they_were_all_that_was_asked_for() -> None:

@@ -21,6 +21,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.model import (
+    DataSize,
     Desired,
     Facts,
     Intent,
@@ -85,7 +86,7 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
     assert statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
     assert [topic_facts(facts).placements.keys() for facts in diffs] == [{topic("moved")}]
     (facts,) = judged
-    assert facts.sizes == {topic("cut"): 0, topic("moved"): 0}
+    assert facts.sizes == {topic("cut"): DataSize(0, 3), topic("moved"): DataSize(0, 2)}
     assert topic_facts(facts).partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
 
 
@@ -273,7 +274,7 @@ def test_a_plan_stands_without_sizes(memory: MemoryCluster) -> None:
     made(memory, "cut", retention_ms=WEEK)
 
     class Blind(Watched):
-        def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, int]:
+        def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
             raise PermissionDenied(f"not for {len(resources)} of yours")
 
     plan = plan_for(Blind(memory), declared("cut", retention_ms=DAY))

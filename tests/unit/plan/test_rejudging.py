@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import pytest
 
 from kafkaform.apply.executor import apply
 from kafkaform.cluster.testing.memory import MemoryCluster
-from kafkaform.config.settings import Settings
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
+from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import (
     SAFE,
     Change,
+    DataSize,
     Delete,
+    Desired,
     Facts,
     Intent,
     Observation,
+    Observed,
     Plan,
     PlannedChange,
     ResourceRef,
@@ -79,7 +85,7 @@ def test_it_is_judged_once_with_all_that_is_known_of_it(
     taken(saved(plan_for(memory, declared("safe", retention_ms="1209600000"))), memory)
     cut = saved(plan_for(memory, declared("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
     taken(cut, memory)
-    assert [facts.sizes for facts in judged] == [{}, {topic("cut"): 0}]
+    assert [facts.sizes for facts in judged] == [{}, {topic("cut"): DataSize(0, 3)}]
 
 
 def said_safe(plan: Plan) -> Plan:
@@ -353,3 +359,72 @@ def test_the_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memo
     change = one(taken(plan, memory, "Topic/t:delete")[0]).change
     assert isinstance(change, Delete)
     assert "in the 4 partitions" in change.assessment.reason
+
+
+# --- data that cannot be read ----------------------------------------------------------------------
+
+
+CONSENTED = "retention-cut from 7d"
+UNREAD = "unread-data from 7d"
+
+
+def cut(*allow: str) -> Desired:
+    desired = declared("a", 3, retention_ms=DAY)
+    return replace(desired, intent=Intent(allow=dict.fromkeys(allow, "T-1")))
+
+
+def consents(plan: Plan) -> tuple[Status, str | None]:
+    change = one(plan)
+    return change.status, change.reason
+
+
+def test_consent_to_data_that_cannot_be_read_does_not_hold_once_it_can() -> None:
+    memory = MemoryCluster()
+    made(memory, "a", retention_ms=WEEK)
+    memory.fill(topic("a"), 3_000)
+    whole = plan_for(memory, cut(CONSENTED))
+    assert consents(whole) == (Status.PLANNED, None)
+    memory.stop_broker(2)
+    waiting = (Status.NEEDS_CONSENT, "needs consent to unread-data")
+    assert consents(plan_for(memory, cut(CONSENTED))) == waiting
+    assert consents(plan_for(memory, cut(), allow="Topic/a:retention-cut")) == waiting
+    part = plan_for(memory, cut(CONSENTED, UNREAD))
+    assert consents(part) == (Status.PLANNED, None)
+    assert {found.code for found in part.diagnostics} & {"KF417"} == set()
+    (field,) = cast("Update", one(part).change).fields
+    assert field.assessment.reason.endswith(
+        "(the topic holds at least 2.0 KiB; 1 of 3 partitions could not be read (broker 2 does not answer))"
+    )
+    assert field.assessment.remedy is not None
+    assert field.assessment.remedy.startswith("start broker 2, then plan again; or ")
+    assert consents(taken(saved(whole), memory)[0]) == waiting
+    assert consents(taken(saved(part), memory)[0]) == (Status.PLANNED, None)
+    memory.start_broker(2)
+    assert consents(taken(saved(part), memory)[0]) == (
+        Status.NEEDS_CONSENT,
+        "needs consent to retention-cut",
+    )
+    assert consents(plan_for(memory, cut(UNREAD))) == (
+        Status.NEEDS_CONSENT,
+        "needs consent to retention-cut",
+    )
+
+
+def test_what_a_cluster_forbids_is_refused_although_the_data_cannot_be_read() -> None:
+    memory = MemoryCluster()
+    made(memory, "a", retention_ms=WEEK)
+    memory.stop_broker(2)
+    target = ClusterSettings("c", ClientProperties(), forbid=("retention-cut",))
+    plan = build_plan(Request((cut(UNREAD),)), memory, Settings(rules=QUIET), target)
+    assert one(plan).status is Status.REFUSED
+
+
+def test_brokers_that_do_not_return_sizes_are_no_proof_of_an_empty_topic(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=WEEK)
+
+    class Silent(Watched):
+        def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
+            raise Unreachable(f"no answer for {len(resources)}")
+
+    plan = plan_for(Silent(memory), cut(CONSENTED))
+    assert consents(plan) == (Status.NEEDS_CONSENT, "needs consent to unread-data")

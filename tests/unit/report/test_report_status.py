@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.groups import Group, Member, Position
-from kafkaform.core.model import FieldValue, Observed
+from kafkaform.core.model import DataSize, FieldValue, Observed
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
@@ -59,7 +59,7 @@ def row(one: TopicStatus | GroupStatus) -> str:
 
 
 def test_a_topic() -> None:
-    report = TopicStatus("orders.v1", observed(), True, "checkout", 1395864371, ("a", "b"))
+    report = TopicStatus("orders.v1", observed(), True, "checkout", DataSize(1395864371, 6), ("a", "b"))
     assert text(report).split("\n") == [
         "TOPIC      PARTITIONS  RF  RETENTION     SIZE  GROUPS  TEAM",
         "orders.v1          12   3  7d         1.3 GiB  a, b    checkout",
@@ -86,7 +86,7 @@ def test_retention_is_what_is_in_force(configs: dict[str, str], shown: str) -> N
 
 def test_a_topic_whose_configs_nobody_tells_has_no_retention() -> None:
     bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
-    assert row(TopicStatus("t", bare, size=0)) == "t 1 1-3 - no data -"
+    assert row(TopicStatus("t", bare, size=DataSize(0, 2))) == "t 1 1-3 - no data -"
 
 
 def test_a_topic_that_is_declared_and_not_there() -> None:
@@ -139,7 +139,7 @@ def test_a_group_without_any_partition() -> None:
 
 def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
     readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
-    report = TopicStatus(LONG, observed(LONG), True, "", 1, readers)
+    report = TopicStatus(LONG, observed(LONG), True, "", DataSize(1, 6), readers)
     assert f"{LONG}  " in text(report)
     assert ", ".join(readers) in text(report)
     narrow = text(report, width=80).split("\n")
@@ -152,7 +152,13 @@ def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
 def test_eighty_columns_are_enough_for_every_table() -> None:
     group = GroupStatus("shop." + LONG, GROUP, declared=False, expected=12_000)
     missing = GroupStatus("none", None, declared=True, team="customer-care")
-    shown = text(TopicStatus(LONG, observed(), False, "", 1), group, missing, width=80, globs=(group.name,))
+    shown = text(
+        TopicStatus(LONG, observed(), False, "", DataSize(1, 6)),
+        group,
+        missing,
+        width=80,
+        globs=(group.name,),
+    )
     assert max(map(len, shown.split("\n"))) <= 80
 
 
@@ -166,7 +172,7 @@ def test_what_is_hidden_is_counted_and_nothing_is_said_to_be_nothing() -> None:
 def test_json_has_everything_and_null_for_what_is_not_known() -> None:
     report = StatusReport(
         (
-            TopicStatus("orders.v1", observed(), True, "checkout", 12, ("shop",)),
+            TopicStatus("orders.v1", observed(), True, "checkout", DataSize(12, 6), ("shop",)),
             TopicStatus("gone", None, True),
         ),
         (
@@ -244,7 +250,7 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
     group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
     held = (Position(name, 0, 1, 0, 2),)
     shown = text(
-        TopicStatus(name, observed(), True, client, 1, (name,)),
+        TopicStatus(name, observed(), True, client, DataSize(1, 6), (name,)),
         GroupStatus(name, Group(name, "classic", name, members=group.members, positions=held)),
         GroupStatus(name, group, team=client),
         width=width,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
-from kafkaform.core.wording import setting
+from kafkaform.core.wording import listed, setting
+from kafkaform.resources.topic.live import topic_live
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import count, in_force, live_count, topics
 
@@ -20,12 +21,26 @@ _MIN_ISR = "config.min.insync.replicas"
 _UNCLEAN = "config.unclean.leader.election.enable"
 
 
+def _find_down_brokers(context: RuleContext) -> list[int]:
+    """Return the brokers that stand in the replica lists of live topics, and are not there."""
+    if context.facts is None:
+        return []
+    placed = {
+        broker
+        for observed in context.live.values()
+        for replicas in topic_live(observed).replicas
+        for broker in replicas
+    }
+    return sorted(placed - {broker.id for broker in context.facts.brokers})
+
+
 @rule("KF108", Severity.WARNING)
 def replication_factor(context: RuleContext) -> Iterator[Finding]:
     """The replication factor loses data, costs more than it gives, or is impossible.
 
-    Above the broker count (error), a topic cannot be created. A live topic that already has as many
-    replicas is not reported, as a broker may just be down. With 1 (warning), the loss of one disk loses
+    Above the broker count (error), a topic cannot be created; a broker that is in the replica lists of
+    the cluster's topics, and is down, is named. A live topic that already has as many replicas is not
+    reported. With 1 (warning), the loss of one disk loses
     data, and the restart of one broker stops the topic. This is not reported in an environment called
     dev, development, local or test; without an environment, it is reported only if more than one broker
     is known. An even number (info) tolerates no more failures than one replica less, if a majority has to
@@ -41,9 +56,12 @@ def replication_factor(context: RuleContext) -> Iterator[Finding]:
         if 0 < brokers < replicas:
             if live_count(topic, _REPLICAS, context) != replicas:
                 text = f"replicationFactor is {replicas}, but there {_are(brokers)}"
-                yield Finding(
-                    topic, text, f"write {setting(_REPLICAS, brokers)} or less", Severity.ERROR, _REPLICAS
-                )
+                remedy = f"write {setting(_REPLICAS, brokers)} or less"
+                if down := _find_down_brokers(context):
+                    names = listed([f"broker {broker}" for broker in down])
+                    text = f"{text}: {names} {'is' if len(down) == 1 else 'are'} down"
+                    remedy = f"start {names}, then plan again"
+                yield Finding(topic, text, remedy, Severity.ERROR, _REPLICAS)
         elif replicas == 1:
             if not _is_development(context):
                 text = "replicationFactor is 1: the loss of one disk loses data"

@@ -9,10 +9,11 @@ from kafkaform.cluster.kafka import admin_groups, coordinators
 from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
 from kafkaform.cluster.kafka.group_description import describe_groups
 from kafkaform.cluster.kafka.group_listing import Listed, Listing, list_groups
-from kafkaform.cluster.kafka.log_spans import read_log_spans
+from kafkaform.cluster.kafka.log_spans import ask_leaders, require_spans
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.groups import Group, GroupReading, Position
+from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -39,6 +40,7 @@ def committed_offsets(
     return answers
 
 
+_FEW_REASONS = 2
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -47,7 +49,8 @@ def read_groups(connection: Connection, names: Collection[str] | None) -> GroupR
     listing = list_groups(connection)
     reading = read_committed(connection, listing, listing.groups if names is None else names)
     partitions = {(p.topic, p.partition) for group in reading.groups.values() for p in group.positions}
-    spans = read_log_spans(connection, partitions, None)
+    logs = ask_leaders(connection, partitions, None)
+    spans = require_spans(logs)
 
     def measured(position: Position) -> Position:
         span = spans.get((position.topic, position.partition))
@@ -56,10 +59,12 @@ def read_groups(connection: Connection, names: Collection[str] | None) -> GroupR
     groups = {}
     for name, group in reading.groups.items():
         positions = tuple(map(measured, group.positions))
-        hidden = sorted({position.topic for position in positions if position.end is None})
+        failures = [logs.failed[p.topic, p.partition].error.message for p in positions if p.end is None]
         unread = [group.unread] if group.unread else []
-        if hidden:
-            unread.append(f"no log offsets of {', '.join(hidden)}: no leader, or hidden from this account")
+        if failures:
+            unread.append(
+                f"no log offsets: {listed([*dict.fromkeys(failures)], _FEW_REASONS, noun='partition')}"
+            )
         groups[name] = replace(group, positions=positions, unread="; ".join(unread))
     return GroupReading(groups, reading.denied, listing.unread)
 

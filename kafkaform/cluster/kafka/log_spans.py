@@ -29,11 +29,13 @@ from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.cluster.wire.messages import LIST_OFFSETS
 from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
 from kafkaform.core.groups import LogSpan
+from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.large_answers import PartitionMetadata
     from kafkaform.core.layout import TopicPartition as Partition
 
 
@@ -41,6 +43,7 @@ LEADER_TIMEOUT_S = 3.0
 """The time in which leaders that have just moved are looked for; a dead one is named for up to 9 s more."""
 
 _PAUSE_S = 0.1
+_UNKNOWN: int = KafkaError.UNKNOWN_TOPIC_OR_PART
 _LATEST, _EARLIEST = -1, -2
 """What is asked for in the place of a timestamp (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP of ListOffsets)."""
 _TOPICS_A_REQUEST = 2_000
@@ -79,7 +82,11 @@ def read_log_spans(
     connection: Connection, partitions: Collection[Partition], at_ms: int | None, *, committed: bool = False
 ) -> Mapping[Partition, LogSpan]:
     """See `Cluster.log_spans`."""
-    reading = ask_leaders(connection, partitions, at_ms, committed=committed)
+    return require_spans(ask_leaders(connection, partitions, at_ms, committed=committed))
+
+
+def require_spans(reading: LogReading) -> Mapping[Partition, LogSpan]:
+    """Return the offsets that were read; raises why others were not, if it is no leader and no right."""
     for failure in reading.failed.values():
         if failure.code not in _LEFT_OUT:
             raise failure.error
@@ -133,20 +140,23 @@ def _read_leaders(
         topics[start : start + _TOPICS_A_REQUEST] for start in range(0, len(topics), _TOPICS_A_REQUEST)
     ]
     codes: dict[str, int] = {}
-    found: dict[Partition, int] = {}
+    found: dict[Partition, PartitionMetadata] = {}
+    alive: set[int] = set()
     for metadata in connection.ask(METADATA, requests):
+        alive.update(metadata.brokers)
         for topic in metadata.topics:
             codes[topic.name] = topic.error_code
-            found.update({(topic.name, partition.number): partition.leader for partition in topic.partitions})
+            found.update({(topic.name, partition.number): partition for partition in topic.partitions})
     leaders: dict[int, list[Partition]] = defaultdict(list)
     for partition in partitions:
-        code = codes.get(partition[0], int(KafkaError.UNKNOWN_TOPIC_OR_PART))
-        if code in THERE:
-            code = KafkaError.LEADER_NOT_AVAILABLE if partition in found else KafkaError.UNKNOWN_TOPIC_OR_PART
-        if (leader := found.get(partition, -1)) >= 0:
-            leaders[leader].append(partition)
+        code, known = codes.get(partition[0], _UNKNOWN), found.get(partition)
+        if known is not None and known.leader >= 0:
+            leaders[known.leader].append(partition)
+        elif known is not None and code in THERE:
+            reading.failed[partition] = _without_leader(partition, sorted({*known.replicas} - alive))
         else:
-            reading.failed[partition] = _failure(partition, code)
+            code = _UNKNOWN if code in THERE else code
+            reading.failed[partition] = LogFailure(code, translate_code(code, ""))
     return leaders
 
 
@@ -199,7 +209,7 @@ def _take(
     if len(told) < len(answers):
         raise ClusterError(f"broker {node} answered ListOffsets without {partition[0]}:{partition[1]}")
     if code := next((code for code, _ in told if code), 0):
-        reading.failed[partition] = _failure(partition, code)
+        reading.failed[partition] = LogFailure(code, translate_code(code, ""))
         return
     start, end, *rest = [offset for _, offset in told]
     # No record is as young as that: -1. One may have been written since the end was read.
@@ -208,10 +218,13 @@ def _take(
     reading.failed.pop(partition, None)
 
 
-def _failure(partition: Partition, code: int) -> LogFailure:
-    if code == KafkaError.LEADER_NOT_AVAILABLE:
-        return LogFailure(code, ClusterError(f"{partition[0]}:{partition[1]} has no leader"))
-    return LogFailure(code, translate_code(code, ""))
+def _without_leader(partition: Partition, down: Sequence[int]) -> LogFailure:
+    brokers = listed([f"broker {broker}" for broker in down])
+    why = f": {brokers} {'is' if len(down) == 1 else 'are'} down" if down else ""
+    error = ClusterError(
+        f"{partition[0]}:{partition[1]} has no leader{why}", hint=f"start {brokers}" if down else None
+    )
+    return LogFailure(KafkaError.LEADER_NOT_AVAILABLE, error)
 
 
 def read_partition_counts(connection: Connection, topics: Collection[str]) -> Mapping[str, int]:

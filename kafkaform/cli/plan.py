@@ -51,6 +51,15 @@ if TYPE_CHECKING:
     from spark_validation.results import SkewReport
 
 
+strict_option = click.option(
+    "--strict/--no-strict",
+    default=True,
+    show_default=True,
+    help="Exit 1 if applying this plan would: a change is refused, needs consent or cannot be completed, "
+    "or a rule reports an error.",
+)
+
+
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
@@ -91,13 +100,7 @@ if TYPE_CHECKING:
 @plan_format_option
 @verbose_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
-@click.option(
-    "--strict/--no-strict",
-    default=True,
-    show_default=True,
-    help="Exit 1 if applying this plan would: a change is refused, needs consent or cannot be completed, "
-    "or a rule reports an error.",
-)
+@strict_option
 def plan(
     paths: tuple[Path, ...],
     where: Where,
@@ -156,7 +159,7 @@ def plan(
     policies = {policy.code: policy for policy in session.settings.policies}
     show("plan", output_format, made, header=about, verbose=verbose, policies=policies)
     if out is not None:
-        saving.tell(session.where)
+        saving.tell(made, session.where)
     return judge(made)
 
 

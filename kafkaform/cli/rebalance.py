@@ -92,7 +92,7 @@ def rebalance(
         click.echo()
     show("plan", output_format, made.plan, header=about, verbose=verbose)
     if out is not None and made.plan.changes:
-        saving.tell(session.where)
+        saving.tell(made.plan, session.where)
     if made.not_emptied:
         return 1
     return 2 if detailed_exitcode and made.plan.changes else 0

@@ -10,6 +10,7 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
+from kafkaform.cli.plan import exit_code, strict_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import Saving, sign_key_option
 from kafkaform.core.errors import KafkaformError, UsageError
@@ -61,6 +62,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the resulting offsets as CSV.")
 @plan_format_option
 @verbose_option
+@strict_option
 def reset(
     group: str,
     where: Where,
@@ -74,6 +76,7 @@ def reset(
     export: Path | None,
     output_format: str,
     verbose: bool,
+    strict: bool,
 ) -> int:
     """Plan an offset reset of a group, to be applied with `apply RESET.json`.
 
@@ -98,7 +101,7 @@ def reset(
     show("plan", output_format, made.plan, header=about, verbose=verbose)
     if out is not None:
         _say_what_next(saving, made.plan, session.where)
-    return 0
+    return exit_code(made.plan, detailed=False, strict=strict)
 
 
 def _request(
@@ -144,4 +147,4 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
 def _say_what_next(saving: Saving, made: Plan, where: Where) -> None:
     waiting = made.with_status(Status.NEEDS_CONSENT)
     consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
-    saving.tell(where, *consent)
+    saving.tell(made, where, *consent)

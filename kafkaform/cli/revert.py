@@ -131,9 +131,7 @@ def _new_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tupl
 def _manifest(deleted: Observed, context: Context) -> LiveManifest:
     """The manifest of a resource that was deleted."""
     under = merge([{"undeclared": context.undeclared.value}, *context.defaults.get(deleted.ref.kind, ())])
-    manifest = live_manifest(deleted, under)
-    spec = {name: value for name, value in manifest.data["spec"].items() if (name, value) != ("protocol", "")}
-    return LiveManifest({**manifest.data, "spec": spec}, manifest.left_out)
+    return live_manifest(deleted, under)
 
 
 def _write_new(file: EditedFile) -> None:

@@ -19,9 +19,11 @@ from kafkaform.cli.output import (
 )
 from kafkaform.core.errors import PlanFileError, UsageError
 from kafkaform.core.files import write_file
+from kafkaform.core.model import Status
 from kafkaform.core.printable import printable
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command, counted
 from kafkaform.plan.plan_signature import Purpose, SignedFor
+from kafkaform.plan.summary import count_held_back
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -141,12 +143,13 @@ class Saving:
             text = sign(text, self.key, about.signed_for or SignedFor(self.purpose))
         write_file(file, text)
 
-    def tell(self, where: Where, *more: str) -> None:
-        """Say on stderr which command applies the plan, with what it takes to reach the same cluster.
+    def tell(self, plan: Plan, where: Where, *consent: str) -> None:
+        """Print on stderr which command applies the plan, with what it takes to reach the same cluster.
 
         Args:
+            plan: The plan that was saved.
             where: What the command line says of the cluster, by options and by variables.
-            more: Further options.
+            consent: Options that give the consent that the changes of the plan need.
         """
         given: dict[str, object] = {
             "--config": where.config_file,
@@ -157,11 +160,19 @@ class Saving:
             given["--cluster"] = where.cluster_name
         there = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         if self.signed_for is Purpose.REVIEW:
-            apply = command("apply", options=["--reviewed", str(self.out), *there, *more])
+            apply = command("apply", options=["--reviewed", str(self.out), *there, *consent])
             does = "compares with this plan"
         else:
-            apply, does = (
-                command("apply", str(self.out), options=[*there, *more]),
-                "applies exactly this plan",
-            )
+            applied = {Status.PLANNED, Status.NEEDS_CONSENT} if consent else {Status.PLANNED}
+            ready = [change for change in plan.changes if change.status in applied]
+            held = ", ".join(count_held_back(plan))
+            if plan.changes and not ready:
+                text = f"saved to {self.out}, but an apply of it changes nothing: {held}"
+                click.echo(printable(text), err=True)
+                return
+            apply = command("apply", str(self.out), options=[*there, *consent])
+            does = "applies exactly this plan"
+            if len(ready) < len(plan.changes):
+                total = counted(len(plan.changes), "change")
+                does = f"applies {len(ready):,} of {total}: {held}"
         click.echo(f"saved: {printable(apply)} {does}", err=True)

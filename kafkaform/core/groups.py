@@ -11,10 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.layout import TopicPartition
+    from kafkaform.core.model import State
 
 
 PROTOCOLS = ("classic", "consumer", "share", "streams")
 """The group protocols that Kafka has; `consumer` is KIP-848, `share` KIP-932, `streams` KIP-1071."""
+
+CONFIG_PREFIXES = {"consumer": "consumer.", "share": "share.", "streams": "streams."}
+"""The prefix of the GROUP configs of a protocol; a classic group has none."""
+
+
+def protocol_of_configs(state: State) -> str:
+    """Return the protocol that a group's own configs are for; empty if they are for none, or for several."""
+    found = [
+        protocol
+        for protocol, prefix in CONFIG_PREFIXES.items()
+        if any(path.startswith(f"{CONFIG_PREFIX}{prefix}") for path in state)
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,16 @@ class Group(Live):
     def active(self) -> bool:
         """Whether it has members, so that offsets cannot be committed for it from outside."""
         return bool(self.members) or self.state not in {"Empty", "Dead", ""}
+
+    def intended_protocol(self, state: State) -> str:
+        """Return the protocol of the group; empty if it is not known.
+
+        Brokers list a group that no member has joined as classic, whatever it is meant for.
+
+        Args:
+            state: Its own values.
+        """
+        return protocol_of_configs(state) if self.never_joined else self.protocol
 
     @property
     def idle_members(self) -> tuple[Member, ...]:

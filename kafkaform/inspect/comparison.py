@@ -149,8 +149,8 @@ def _thing(observed: Observed) -> Thing:
         path: value for path, value in observed.state.items() if _is_compared(kind, path)
     }
     group = group_of(observed)
-    if group is not None:
-        state[PROTOCOL] = group.protocol
+    if group is not None and (protocol := group.intended_protocol(observed.state)):
+        state[PROTOCOL] = protocol
     return Thing(state, observed.effective)
 
 
@@ -217,7 +217,7 @@ def _fields(ref: ResourceRef, a: Thing, b: Thing, sides: tuple[Side, Side]) -> I
     kind = KINDS[ref.kind]
     paths = {*a.state, *b.state}
     if not (PROTOCOL in a.state and PROTOCOL in b.state):
-        paths.discard(PROTOCOL)  # nobody knows the protocol of a group that has nothing but configs
+        paths.discard(PROTOCOL)  # not known of a group that no member has joined
     for path in sorted(paths, key=kind.field_order):
         one, other = a.state.get(path), b.state.get(path)
         if kind.equal(path, one, other):

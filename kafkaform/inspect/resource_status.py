@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -174,6 +174,7 @@ def read_status(
             unread += [f"the size of {ref.name}: {size.gap}" for ref, size in sizes.items() if size.unread]
     try:
         reading = cluster.groups(_group_names(observation, declared, selection))
+        reading = _with_protocols(reading, cluster)
     except ClusterError as error:
         if not selection.includes(TopicKind.name):
             raise
@@ -183,6 +184,24 @@ def read_status(
         if reading.unread:
             unread.append(f"groups: {reading.unread}")
     return assemble(observation, reading, sizes, desired, selection, unread)
+
+
+def _with_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReading:
+    """Return the reading with the protocols that groups without any member so far are meant for.
+
+    Their own configs name it; where they name none, it is not known.
+    """
+    unjoined = {group_ref(name): group for name, group in reading.groups.items() if group.never_joined}
+    if not unjoined:
+        return reading
+    configured = cluster.observe(unjoined, kinds=()).resources
+    groups = {
+        ref.name: replace(
+            group, protocol=group.intended_protocol(configured[ref].state if ref in configured else {})
+        )
+        for ref, group in unjoined.items()
+    }
+    return replace(reading, groups={**reading.groups, **groups})
 
 
 def _group_names(

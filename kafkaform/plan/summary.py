@@ -120,14 +120,21 @@ def _open_ends(plan: Plan, s: Summary) -> list[str]:
     return ends
 
 
-def headline(plan: Plan) -> str:
-    """The verdict in a few words: what a reader must know if they read nothing else."""
+def count_held_back(plan: Plan) -> list[str]:
+    """Return how many changes are refused, and how many need consent, as far as there are any."""
     s = summarise(plan)
     held = []
     if s.refused:
         held.append(f"{s.refused:,} refused")
     if s.needs_consent:
         held.append(f"{s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent")
+    return held
+
+
+def headline(plan: Plan) -> str:
+    """The verdict in a few words: what a reader must know if they read nothing else."""
+    s = summarise(plan)
+    held = count_held_back(plan)
     if plan.open_errors:
         held.append(counted(len(plan.open_errors), "error"))
     due = len(plan.with_status(Status.PLANNED))

@@ -166,7 +166,7 @@ def _group_row(one: GroupStatus) -> Row:
     state = Cell(group.state, _state_style(one, group))
     return (
         one.name,
-        group.protocol,
+        group.protocol or _NOTHING,
         state,
         _members(one, group),
         str(len(group.positions)),
@@ -243,7 +243,7 @@ def _group_json(one: GroupStatus) -> dict[str, Any]:
         "declared": one.declared,
         "team": one.team or None,
         "state": group.state if group else None,
-        "protocol": group.protocol if group else None,
+        "protocol": (group.protocol or None) if group else None,
         "assignor": group.assignor or None if group else None,
         "coordinator": group.coordinator if group else None,
         "only_configs": one.only_configs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
+from kafkaform.core.groups import CONFIG_PREFIXES
 from kafkaform.core.model import Severity
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import setting
@@ -32,9 +33,6 @@ _COOPERATIVE = "cooperative-sticky"
 _EAGER = ("range", "roundrobin")
 _BEATS = 3
 """How many heartbeats should fit into a session."""
-
-_PREFIXES = {CONSUMER: "consumer.", SHARE: "share.", STREAMS: "streams."}
-"""What the GROUP configs of a protocol start with; a classic group has none."""
 
 _REMOTE = "group.remote.assignor"
 
@@ -112,7 +110,7 @@ def short_session(context: RuleContext) -> Iterator[Finding]:
     such as consumer.session.timeout.ms. Values that are not declared have their defaults.
     """
     for group in groups(context):
-        classic, prefix = group.protocol == CLASSIC, _PREFIXES.get(group.protocol, "")
+        classic, prefix = group.protocol == CLASSIC, CONFIG_PREFIXES.get(group.protocol, "")
         names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
         session, beat = (int(group.client(name) if classic else group.config(name)) for name in names)
         if session >= _BEATS * beat:
@@ -197,12 +195,12 @@ def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
     this is planned, waive the rule.
     """
     for group in groups(context):
-        own = _PREFIXES.get(group.protocol)
+        own = CONFIG_PREFIXES.get(group.protocol)
         for name in group.declared_configs:
-            protocol = next((p for p, prefix in _PREFIXES.items() if name.startswith(prefix)), None)
+            protocol = next((p for p, prefix in CONFIG_PREFIXES.items() if name.startswith(prefix)), None)
             if protocol is None or protocol == group.protocol:
                 continue
-            bare = name.removeprefix(_PREFIXES[protocol])
+            bare = name.removeprefix(CONFIG_PREFIXES[protocol])
             if own is None:
                 moved = f"client.{bare}" if bare in kafka_configs.consumer_configs() else None
             else:
@@ -230,7 +228,7 @@ def _instead(group: DeclaredGroup, name: str) -> str:
             return "remove it: the brokers assign partitions"
         case (protocol, _) if protocol == CLASSIC and name == _REMOTE:
             return f"remove it, or write {setting('protocol', CONSUMER)}"
-    moved = _PREFIXES.get(group.protocol, "") + name
+    moved = CONFIG_PREFIXES.get(group.protocol, "") + name
     if moved not in kafka_configs.group_configs() or value == "none":
         return "remove it"
     return f"write {setting(f'config.{moved}', human(name, value))} instead"

@@ -91,7 +91,7 @@ def test_a_group_with_its_topics_and_configs(
         "metadata": {"name": group},
         "spec": {
             "topics": [name],
-            "protocol": "classic",
+            "protocol": "consumer",
             "config": {"consumer.session.timeout.ms": "50s"},
         },
     }
@@ -105,7 +105,10 @@ def test_a_group_that_has_only_configs_says_what_is_missing(
     ref = ResourceRef("ConsumerGroup", f"{prefix}configs")
     assert real_cluster.execute([AlterConfigs(ref, {"consumer.session.timeout.ms": "50000"})]) == [None]
     call = eventually(lambda: project.run("get", "group", ref.name), lambda call: call.code == 0)
-    assert yaml.safe_load(call.out)["spec"] == {"config": {"consumer.session.timeout.ms": "50s"}}
+    assert yaml.safe_load(call.out)["spec"] == {
+        "protocol": "consumer",
+        "config": {"consumer.session.timeout.ms": "50s"},
+    }
     assert call.said.startswith("left out: topics: the group has no offset or member in any")
     assert real_cluster.execute([AlterConfigs(ref, {}, ("consumer.session.timeout.ms",))]) == [None]
 

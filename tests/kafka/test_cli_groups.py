@@ -153,6 +153,44 @@ def test_a_tombstone(project: Project) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("protocol", "config", "value"),
+    [("consumer", "consumer.session.timeout.ms", "50s"), ("streams", "streams.num.standby.replicas", 1)],
+)
+def test_a_group_that_no_member_joined_has_the_protocol_of_its_configs(
+    project: Project, protocol: str, config: str, value: object
+) -> None:
+    """Brokers list such a group as classic."""
+    name = declare(project, protocol=protocol, config={config: value}, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    call = eventually(lambda: project.run("get", "group", name), lambda call: config in call.out).needs(0)
+    got = yaml.safe_load(call.out)["spec"]
+    assert (got["protocol"], got["config"]) == (protocol, {config: value})
+    assert status(project)["protocol"] == protocol
+    project.write("topics/g.yaml", call.out)
+    plan = project.run("plan", "topics", "--format", "json").needs(0).json
+    assert not {"KF213", "KF214"} & {found["code"] for found in plan["diagnostics"]}
+
+
+def test_a_protocol_that_nothing_names_is_left_out_with_a_note(project: Project) -> None:
+    name = declare(project, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    got = project.run("get", "group", name).needs(0)
+    assert "protocol" not in yaml.safe_load(got.out)["spec"]
+    assert "left out: protocol: not known, as no member has joined" in got.err
+    assert status(project)["protocol"] is None
+    with joined(project, "consumer"):
+        pass
+    assert "protocol: consumer" in project.run("get", "group", name).needs(0).out
+    assert status(project)["protocol"] == "consumer"
+
+
+def status(project: Project) -> dict[str, Any]:
+    """The status of the group."""
+    (shown,) = project.run("status", project.prefix + "g", "--format", "json").needs(0).json["groups"]
+    return dict(shown)
+
+
 def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> None:
     declare(project, offsets={"initial": "earliest"}, client={"auto.offset.reset": "earliest"})
     project.apply("topics").needs(0)
@@ -177,7 +215,7 @@ def test_a_stopped_group_reads_every_record_of_partitions_that_were_added(projec
     planned = " ".join(project.apply("topics").needs(0).out.split())
     reset = re.search(rf"kafkaform (reset {name} --to earliest --topic {topic}:3-5)", planned)
     assert reset is not None, planned
-    project.run(*shlex.split(reset[1]), "--out", "reset.json").needs(0)
+    project.run(*shlex.split(reset[1]), "--out", "reset.json").needs(1)
     project.apply("reset.json", RESET).needs(0)
     produce(project.servers, topic, dict.fromkeys(range(6), 20))
     with running(project.servers, name, [topic], auto_offset_reset="latest") as (member,):
@@ -191,9 +229,16 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
     name = declare(project, offsets={"initial": "latest"})
     project.apply("topics").needs(0)
     assert offsets(project) == [10, 10, 10]
-    planned = project.run("reset", name, "--to", "3", "--out", "reset.json").needs(0)
+    planned = project.run("reset", name, "--to", "3", "--out", "reset.json").needs(1)
     assert planned.out.count("7 records read again") == 3
     assert f"reading the offsets of {name} twice" in planned.err
+    assert planned.err.endswith(
+        f"saved: kafkaform apply reset.json --bootstrap-server {project.servers} "
+        f"--allow ConsumerGroup/{name}:offset-reset applies exactly this plan\n"
+    )
+    project.run("reset", name, "--to", "3", "--no-strict").needs(0)
+    project.run("reset", name, "--to", "3", RESET).needs(0)
+    project.run("reset", name, "--to", "10").needs(0)
     assert offsets(project) == [10, 10, 10]
 
     assert "needs consent to offset-reset" in project.apply("reset.json").needs(1).out
@@ -214,13 +259,15 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
 def test_a_reset_waits_for_members_to_go(project: Project) -> None:
     name = declare(project, offsets={"initial": "latest"})
     project.apply("topics").needs(0)
-    project.run("reset", name, "--to", "earliest", "--out", "reset.json").needs(0)
+    project.run("reset", name, "--to", "earliest", "--out", "reset.json").needs(1)
     with joined(project, "classic"):
         refused = project.apply("reset.json", RESET).needs(1)
         assert "it has 1 member" in refused.out
         assert "stop its members first" in refused.out
-        again = project.run("reset", name, "--to", "earliest").needs(0)
+        again = project.run("reset", name, "--to", "earliest", RESET, "--out", "again.json").needs(1)
         assert "update refused: it has 1 member" in again.out
+        assert again.err.endswith("saved to again.json, but an apply of it changes nothing: 1 refused\n")
+        project.run("reset", name, "--to", "earliest", "--no-strict").needs(0)
     assert offsets(project) == [10, 10, 10]
 
 
@@ -236,10 +283,10 @@ def test_offsets_go_to_a_file_and_come_back(project: Project) -> None:
     ]
 
     topic = f"{project.prefix}a:1,2"
-    project.run("reset", name, "--to", "latest", "--topic", topic, "--out", "on.json").needs(0)
+    project.run("reset", name, "--to", "latest", "--topic", topic, "--out", "on.json").needs(1)
     project.apply("on.json", RESET).needs(0)
     assert offsets(project) == [0, 10, 10]
-    project.run("reset", name, "--from-file", "kept.csv", "--out", "back.json").needs(0)
+    project.run("reset", name, "--from-file", "kept.csv", "--out", "back.json").needs(1)
     project.apply("back.json", RESET).needs(0)
     assert offsets(project) == [0, 4, 0]
 
@@ -248,7 +295,7 @@ def test_offsets_go_to_a_file_and_come_back(project: Project) -> None:
 def test_a_reset_stays_within_the_log(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
-    made = project.run("reset", name, "--to", "999", "--format", "json").needs(0).json
+    made = project.run("reset", name, "--to", "999", "--format", "json").needs(1).json
     assert [field["after"] for field in made["changes"][0]["fields"]] == [10, 10, 10]
     assert [note["code"] for note in made["diagnostics"]].count("KF408") == 3
     assert made["changes"][0]["risk"] == "destructive"
@@ -265,7 +312,7 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
                 "kafkaform.plan.measuring.time.sleep",
                 lambda _: commit(project.servers, name, {(project.prefix + "a", 0): next(calls)}),
             )
-            plan = project.run("reset", name, "--to", "latest").needs(0)
+            plan = project.run("reset", name, "--to", "latest").needs(1)
     finally:
         client.close()
     assert "KF407" in plan.out

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import COMMITTED, OFFSETS_PREFIX, Group, Position, partition_of
+from kafkaform.core.groups import (
+    COMMITTED,
+    OFFSETS_PREFIX,
+    Group,
+    Position,
+    partition_of,
+    protocol_of_configs,
+)
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,
@@ -98,7 +105,7 @@ class ConsumerGroupKind(Kind):
         left_out: list[str],
     ) -> dict[str, object]:
         """See `Kind.written`."""
-        return spec.written(group_of(observed), under, left_out)
+        return spec.written(group_of(observed), observed.state, under, left_out)
 
     def idle(self, observed: Observed) -> bool:
         """A group without an offset or a member in any topic."""
@@ -138,7 +145,9 @@ class ConsumerGroupKind(Kind):
 
     def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
         """See `kafkaform.resources.consumer_group.risk`."""
-        return risk.judge_delete(observed.ref, observed.state, facts)
+        group = group_of(observed)
+        is_share = group is not None and group.protocol == "share"
+        return risk.judge_delete(observed.ref, observed.state, facts, is_share=is_share)
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """See `kafkaform.resources.consumer_group.operations`."""
@@ -222,7 +231,8 @@ class ConsumerGroupKind(Kind):
     def restored(self, ref: ResourceRef, state: State) -> Observed:
         """Without its offsets; the topics that it had some in are those that it reads."""
         partitions = [partition for path in state if (partition := partition_of(path)) is not None]
-        group = Group(ref.name, "", "", positions=tuple(Position(*partition, 0) for partition in partitions))
+        positions = tuple(Position(*partition, 0) for partition in partitions)
+        group = Group(ref.name, protocol_of_configs(state), "", positions=positions)
         own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
         return Observed(ref, None, own, own_configs(own), live=group)
 

@@ -7,6 +7,7 @@ and a config that is neither judged (`_BY_NAME`) nor listed as harmless (`HARMLE
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -145,7 +146,7 @@ def _from_the_start(starts: Collection[FieldValue]) -> str:
     return f"starting again, {' and '.join(told)}"
 
 
-def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
+def judge_delete(ref: ResourceRef, state: State, facts: Facts, *, is_share: bool = False) -> RiskAssessment:
     """Judge the deletion of a group: its committed offsets and configs are lost."""
     topics = Counter(found[0] for path in state if (found := partition_of(path)) is not None)
     configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
@@ -156,15 +157,23 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment
         gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
     if not gone:
         gone.append("the group, which has neither offsets nor configs of its own")
-    file = f"{ref.name if _FILE_NAME.fullmatch(ref.name) else 'offsets'}.csv"
-    keep = command("reset", ref.name, options=("--to", "current", "--export", file))
-    remedy = f"back up its offsets first: {keep}"
+    share = is_share or any(name.startswith("share.") for name in configs)
     return RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",
-        f"deletes {' and '.join(gone)}: {_afterwards(topics, configs, facts)}",
-        remedy if topics else None,
+        f"deletes {' and '.join(gone)}: {_afterwards(topics, facts, is_share=share)}",
+        _backup(ref.name, is_share=is_share) if topics else None,
     )
+
+
+def _backup(group: str, *, is_share: bool) -> str:
+    """Return how to keep the offsets of a group; kafkaform cannot reset those of a share group (KIP-932)."""
+    if is_share:
+        options = ("--bootstrap-server", "HOST:PORT", "--describe", "--offsets", "--group", group)
+        return f"note its start offsets first: {shlex.join(['kafka-share-groups.sh', *options])}"
+    file = f"{group if _FILE_NAME.fullmatch(group) else 'offsets'}.csv"
+    keep = command("reset", group, options=("--to", "current", "--export", file))
+    return f"back up its offsets first: {keep}"
 
 
 def _named(topics: Counter[str]) -> str:
@@ -173,9 +182,9 @@ def _named(topics: Counter[str]) -> str:
     return listed(named, noun="topic")
 
 
-def _afterwards(topics: Counter[str], configs: Collection[str], facts: Facts) -> str:
+def _afterwards(topics: Counter[str], facts: Facts, *, is_share: bool) -> str:
     """The effect on a member that uses the group's name again."""
-    if any(name.startswith("share.") for name in configs):
+    if is_share:
         reset = facts.config_default(NAME, "share.auto.offset.reset") or _UNREADABLE
         return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
     if topics:

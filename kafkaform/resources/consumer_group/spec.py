@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import topic_path
+from kafkaform.core.groups import protocol_of_configs, topic_path
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.offset_spec import parse_initial
 from kafkaform.core.units import parse_duration
@@ -182,14 +182,19 @@ def _check(spec: Layer, report: ReportProblem) -> None:
         )
 
 
-def written(group: Group | None, under: Mapping[str, object], left_out: list[str]) -> dict[str, object]:
+def written(
+    group: Group | None, state: State, under: Mapping[str, object], left_out: list[str]
+) -> dict[str, object]:
     """See `Kind.written`."""
     topics = sorted(group.topics) if group is not None else []
     spec: dict[str, object] = {"topics": topics} if topics else {}
     if not topics:
         left_out.append("topics: the group has no offset or member in any; list those that it reads")
-    if group is not None:
-        spec["protocol"] = group.protocol
-        if group.protocol == "share" and "offsets" in under:
-            spec["offsets"] = {"initial": None}  # which a share group cannot have
+    protocol = protocol_of_configs(state) if group is None else group.intended_protocol(state)
+    if protocol:
+        spec["protocol"] = protocol
+    elif group is None or group.never_joined:
+        left_out.append("protocol: not known, as no member has joined; declare it")
+    if protocol == "share" and "offsets" in under:
+        spec["offsets"] = {"initial": None}  # which a share group cannot have
     return spec

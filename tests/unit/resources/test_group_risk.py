@@ -34,6 +34,7 @@ from kafkaform.report.markdown import render_markdown
 from kafkaform.report.text import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.consumer_group.risk import (
     _BY_NAME,
     HARMLESS,
@@ -41,7 +42,6 @@ from kafkaform.resources.consumer_group.risk import (
     GroupFacts,
     judge,
     judge_create,
-    judge_delete,
 )
 
 REF = ResourceRef("ConsumerGroup", "checkout")
@@ -217,7 +217,7 @@ def observed(group: Group | None, **configs: str) -> Observed:
 
 
 def deletion(group: Group | None, facts: Facts = FACTS, **configs: str) -> RiskAssessment:
-    return judge_delete(REF, observed(group, **configs).state, facts)
+    return ConsumerGroupKind().judge_delete(observed(group, **configs), facts)
 
 
 def test_a_deletion_says_which_offsets_and_configs_go_and_where_members_start_then() -> None:
@@ -243,6 +243,12 @@ def test_a_deletion_of_configs_alone_keeps_no_offsets() -> None:
 def test_a_share_group_starts_again_by_the_clusters_default() -> None:
     found = deletion(live(protocol="share"), share_auto_offset_reset="earliest")
     assert "by share.auto.offset.reset, which is then latest" in found.reason
+    without_configs = deletion(live(protocol="share", orders=(1,)))
+    assert "by share.auto.offset.reset, which is then latest" in without_configs.reason
+    assert without_configs.remedy == (
+        "note its start offsets first: "
+        "kafka-share-groups.sh --bootstrap-server HOST:PORT --describe --offsets --group checkout"
+    )
     unread = deletion(live(protocol="share"), Facts("c"), share_auto_offset_reset="earliest")
     assert "which is then a value this account may not read" in unread.reason
 

@@ -13,6 +13,7 @@ from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_o
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import Saving, out_option, sign_key_option
+from kafkaform.core.model import Status
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.policy import idle_grants
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics
@@ -72,7 +73,7 @@ def rebalance(
 
     This command changes nothing; apply carries the plan out. It moves as few replicas as possible, and no
     partition to fewer racks. Topics with `strategy: static` are not moved. Exits 1 if a broker to be removed
-    would not be empty.
+    would not be empty, or if a move is refused.
     """
     saving = Saving.prepared(out, sign_key, Purpose.APPLY)
     session = Session.start(where)
@@ -93,7 +94,7 @@ def rebalance(
     show("plan", output_format, made.plan, header=about, verbose=verbose)
     if out is not None and made.plan.changes:
         saving.tell(made.plan, session.where)
-    if made.not_emptied:
+    if made.not_emptied or made.plan.with_status(Status.REFUSED):
         return 1
     return 2 if detailed_exitcode and made.plan.changes else 0
 

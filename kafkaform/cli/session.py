@@ -17,6 +17,7 @@ from kafkaform.config import client_properties as properties
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.config.settings import ClusterSettings, Settings, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.moves import MoveOptions
 from kafkaform.core.printable import clipped, printable
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ class Session:
             # The credentials of a configured cluster must not reach a host that it does not name; what nobody
             # may do on one of them, nobody may do by its address either.
             target: ClusterSettings | None = ClusterSettings(
-                where.bootstrap_server, properties.ClientProperties(), forbid=settings.forbidden
+                where.bootstrap_server,
+                properties.ClientProperties(),
+                forbid=settings.forbidden,
+                moves=MoveOptions(disk_reserve=settings.limits.disk_reserve),
             )
             if settings.clusters and "bootstrap_server" in where.variables:
                 name = where.source("bootstrap_server")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.core.groups import GroupReading, LogSpan
-    from kafkaform.core.health import Health
+    from kafkaform.core.health import Health, LogDir
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import (
@@ -201,6 +201,12 @@ class ReplicaReader(Protocol):
         """The bytes of every replica by topic, partition and broker, of those being filled too.
 
         Those that nobody tells of, as a broker that is down, are left out.
+        """
+
+    def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
+        """Read the log directories of the live brokers, and the errors of those that could not be read.
+
+        Brokers before Kafka 3.3 are in neither, as they do not report how full their volumes are (KIP-827).
         """
 
     def throttles(self, topics: Collection[str]) -> Throttles:

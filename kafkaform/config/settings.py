@@ -286,18 +286,20 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
     known = None if "environments" in (said or {}) and "environments" not in data else environments
     policies = _policies(document, data.get("policies", []), known, problems)
     severities = data.get("rules", {})
+    limits = read_limits(data.get("limits") or {}, document.reporter(("limits",), problems))
+    clusters = _clusters(path.parent, document, data.get("clusters", {}), known, problems)
     check_severities(severities, policies, document.reporter(("rules",), problems))
     return Settings(
         file=str(path),
         manifests=tuple(path.parent / folder for folder in data.get("manifests", DEFAULT_MANIFESTS)),
         environments=environments,
         clusters={
-            c.name: c for c in _clusters(path.parent, document, data.get("clusters", {}), known, problems)
+            c.name: replace(c, moves=replace(c.moves, disk_reserve=limits.disk_reserve)) for c in clusters
         },
         defaults=_defaults(document, data.get("defaults", {}), known, problems),
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
         rules=severities,
-        limits=read_limits(data.get("limits") or {}, document.reporter(("limits",), problems)),
+        limits=limits,
         policies=policies,
         owns=tuple(data.get("owns", ())),
         protected=tuple(data.get("protected", ())),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from kafkaform.core.disk_space import DISK_RESERVE
 from kafkaform.core.units import parse_size
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class MoveOptions:
         batch_bytes: How many bytes are copied at a time; a partition that is larger goes alone.
         timeout_s: How long all moves of an apply may take; None: as long as it takes.
         when_busy: What to do about a reassignment that somebody else has started.
+        disk_reserve: The share of each log directory's volume that moves leave free.
     """
 
     throttle: int | None = 50_000_000
@@ -47,6 +49,7 @@ class MoveOptions:
     batch_bytes: int = 50 * GIB
     timeout_s: float | None = None
     when_busy: WhenBusy = WhenBusy.REFUSE
+    disk_reserve: float = DISK_RESERVE
 
 
 def parse_rate(text: str) -> int | None:

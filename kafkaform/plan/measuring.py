@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
-from kafkaform.core.layout import assignment_changes, parse_assignment
+from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
-from kafkaform.core.moves import MoveOptions
+from kafkaform.plan.disk_planning import PlannedMove, with_disk_space
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group.risk import GroupFacts
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
         AuditReader,
         ClusterReader,
         GroupReader,
-        PartitionReader,
         ResourceReader,
     )
     from kafkaform.config.settings import AuditSettings, ClusterSettings
     from kafkaform.core.groups import Group
-    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import (
         Change,
         Facts,
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
         ResourceRef,
         Setting,
     )
+    from kafkaform.core.moves import MoveOptions
     from kafkaform.plan.planner import Proposal
 
 WATCH_S = 6.0
@@ -54,6 +53,7 @@ def measure(
     observation: Observation,
     cluster: ClusterReader,
     target: ClusterSettings | None,
+    options: MoveOptions,
 ) -> Facts:
     """The facts with all that changes are judged by.
 
@@ -62,12 +62,28 @@ def measure(
         proposals: What a plan would change.
         observation: The reading of the cluster that it is made with.
         cluster: The cluster.
-        target: What the project says of it: its throttle, and where its record is; None if nothing.
+        target: What the project says of it, such as where its record is; None if nothing.
+        options: How an apply moves replicas.
     """
     changes = [proposal.change for proposal in proposals]
     facts = _with_sizes(facts, _risky(proposals, observation, facts), cluster)
     facts = _with_recommits(facts, changes, observation, cluster, target.audit if target else None)
-    return _with_copies(facts, changes, cluster, (target.moves if target else MoveOptions()).throttle)
+    moves = [
+        PlannedMove(change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
+        for change in changes
+        if isinstance(change, Update)
+        for field in change.fields
+        if field.path == PLACEMENT and field.before is not None and field.after is not None
+    ]
+    if not moves:
+        return facts
+    facts = with_copies(facts, moves, cluster, options)
+    retained = {
+        change.ref.name
+        for change in changes
+        if isinstance(change, Update) and any("retention" in field.path for field in change.fields)
+    }
+    return with_disk_space(facts, moves, cluster, options, retained)
 
 
 def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
@@ -139,30 +155,25 @@ def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail
     return found
 
 
-def _with_copies(
-    facts: Facts, changes: Iterable[Change], cluster: PartitionReader, throttle: int | None
+def with_copies(
+    facts: Facts, moves: Sequence[PlannedMove], cluster: ClusterReader, options: MoveOptions
 ) -> Facts:
-    """The facts with how much the replicas hold that are copied, and how fast a broker may send them."""
-    moves = [
-        (change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
-        for change in changes
-        if isinstance(change, Update)
-        for field in change.fields
-        if field.path == PLACEMENT and field.before is not None and field.after is not None
-    ]
-    if not moves:
-        return facts
-    copied = [(name, n) for name, before, after in moves for n in assignment_changes(before, after).added]
-    sizes: Mapping[TopicPartition, int] = {}
-    notes = facts.diagnostics
+    """Return the facts with how much the copied replicas hold, and how fast brokers may copy them."""
+    copied = [key for move in moves for key in move.added]
+    known = replace(topic_facts(facts), throttle=options.throttle)
+    notes = list(facts.diagnostics)
     if copied:
         try:
-            sizes = cluster.partition_sizes(copied)
+            known = replace(known, partition_sizes=cluster.partition_sizes(copied))
         except ClusterError as error:
             text = f"how much the replicas to be moved hold was not read: {error.message}"
-            notes = (*notes, Diagnostic("KF416", Severity.INFO, text))
-    known = replace(topic_facts(facts), throttle=throttle, partition_sizes=sizes)
-    return known.beside(replace(facts, diagnostics=notes))
+            notes.append(Diagnostic("KF416", Severity.INFO, text))
+        try:
+            known = replace(known, throttles=cluster.throttles({name for name, _ in copied}))
+        except ClusterError as error:
+            text = f"the replication throttles that are set were not read: {error.message}"
+            notes.append(Diagnostic("KF416", Severity.INFO, text))
+    return known.beside(replace(facts, diagnostics=tuple(notes)))
 
 
 def groups_concerned(

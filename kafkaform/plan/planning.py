@@ -24,6 +24,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
+from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import AddPartitions, Phase, Reassign, batches
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
@@ -129,7 +130,7 @@ def build_plan(
     # 3. Find what differs, once.
     difference = diff(with_pruned(desired, observation, policy), observation, facts)
     # 4. Measure what the changes touch: with that, the facts are complete.
-    facts = measure(facts, difference.proposals, observation, cluster, target)
+    facts = measure(facts, difference.proposals, observation, cluster, target, move_options(settings, target))
     # 5. Judge how risky the changes are.
     proposals = judge(difference.proposals, observation, facts)
     # 6. Run rules, and gate the changes by what they and the policy refuse, and by consent.
@@ -187,7 +188,7 @@ def judged_again(
         return plan, Grounds(facts, policy, intents)
     observation = cluster.observe(_at_stake(plan), kinds=PRUNABLE)
     left = left_of(plan, observation, intents)
-    facts = measure(facts, left, observation, cluster, target)
+    facts = measure(facts, left, observation, cluster, target, move_options(settings, target))
     proposals = judge_left(left, observation, facts)
     ignored = {ref for ref in observation.inventory if is_own(ref) or matches(ref.name, settings.ignore)}
     context = RuleContext(
@@ -249,6 +250,11 @@ def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
             f"cluster {target.name} has the id {facts.cluster_id}, but {target.cluster_id} is configured",
             hint="these client properties connect to another cluster: correct them, or correct clusterId",
         )
+
+
+def move_options(settings: Settings, target: ClusterSettings | None) -> MoveOptions:
+    """Return how an apply moves replicas; a cluster that nobody configured has the project's limits."""
+    return target.moves if target is not None else MoveOptions(disk_reserve=settings.limits.disk_reserve)
 
 
 def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, Undeclared
+from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, Status, Undeclared
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import Reassign
 from kafkaform.core.wording import listed
+from kafkaform.plan.disk_planning import PlannedMove, with_disk_space
+from kafkaform.plan.measuring import with_copies
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planner import plan_from
 from kafkaform.plan.planning import check_identity
@@ -104,15 +106,18 @@ def make_rebalance(
     sizes = _sizes(cluster, [p for name in movable for p in _partitions(name, layout)])
     placed = rebalance(movable, layout, remove=request.remove, add=request.add, sizes=sizes)
     before = {name: layout.assignment(name) for name in layout.topics}
-    after = {**before, **placed.assignments}
     plan = _plan(
         request,
         cluster,
         target,
         placed.assignments,
-        replace(topic_facts(facts), layout=layout, partition_sizes=sizes).beside(facts),
+        layout,
+        replace(topic_facts(facts), layout=layout).beside(facts),
     )
     _require_moves(plan, cluster)
+    refused = {change.ref.name for change in plan.with_status(Status.REFUSED)}
+    moving = {name: places for name, places in placed.assignments.items() if name not in refused}
+    after = {**before, **moving}
     still_holding = {
         broker: held
         for broker in sorted(request.remove)
@@ -167,18 +172,23 @@ def _partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
 
 def _plan(
     request: RebalanceRequest,
-    cluster: ResourceReader,
+    cluster: ClusterReader,
     target: ClusterSettings | None,
     assignments: Mapping[str, Assignment],
+    layout: Layout,
     facts: Facts,
 ) -> Plan:
     places = {topic_ref(name): assignment for name, assignment in assignments.items()}
     options = target.moves if target is not None else MoveOptions()
-    known = replace(topic_facts(facts), placements=places, throttle=options.throttle)
+    facts = replace(topic_facts(facts), placements=places).beside(facts)
+    moves = [
+        PlannedMove(name, layout.assignment(name), assignment) for name, assignment in assignments.items()
+    ]
+    facts = with_disk_space(with_copies(facts, moves, cluster, options), moves, cluster, options)
     # Nothing is said of these topics but where they lie: nothing else of them is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
     policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)
-    return plan_from(wanted, cluster.observe(places.keys()), known.beside(facts), policy)
+    return plan_from(wanted, cluster.observe(places.keys()), facts, policy)
 
 
 def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]) -> Iterator[Diagnostic]:

@@ -22,6 +22,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kafkaform.core.disk_space import DISK_RESERVE
 from kafkaform.core.model import (
     Desired,
     Diagnostic,
@@ -53,6 +54,7 @@ class ProjectLimits:
             where nobody has said.
         blast_radius: The largest share of the live topics that one plan may put at risk (KF404).
         leader_imbalance: How many percent above the mean a broker's leaders may be (KF308).
+        disk_reserve: The share of each log directory's volume that moves of replicas leave free.
     """
 
     topic_name: str | None = None
@@ -61,6 +63,7 @@ class ProjectLimits:
     recovery_window_ms: int | None = None
     blast_radius: float = 0.3
     leader_imbalance: int = 30
+    disk_reserve: float = DISK_RESERVE
 
 
 DEFAULT_LIMITS = ProjectLimits()
@@ -100,6 +103,10 @@ def _share(value: float | str) -> float:
     return share
 
 
+def _reserve(value: float | str) -> float:
+    return 0.0 if str(value).strip() in {"0", "0%", "0.0"} else _share(value)
+
+
 def _percent(value: float | str) -> int:
     percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     number = float(percent[1]) if percent else value
@@ -119,6 +126,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], object]]] = {
     "recoveryWindow": ("recovery_window_ms", _duration),
     "blastRadius": ("blast_radius", _share),
     "leaderImbalance": ("leader_imbalance", _percent),
+    "diskReserve": ("disk_reserve", _reserve),
 }
 
 

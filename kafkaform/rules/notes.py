@@ -92,9 +92,9 @@ NOTES: dict[str, Note] = {
         Note(
             "KF416",
             Severity.INFO,
-            "The sizes of topics could not be read.\n\n"
-            "Risky changes are then shown without the amount of data that they affect. Grant Describe on\n"
-            "the cluster.",
+            "The sizes of topics, or the throttles of their copies, could not be read.\n\n"
+            "Risky changes are then shown without the amount of data that they affect, or without the time\n"
+            "that the copies take. Grant Describe and DescribeConfigs on the cluster.",
         ),
         Note(
             "KF417",

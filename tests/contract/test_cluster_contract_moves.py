@@ -65,6 +65,13 @@ def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int
     return of_topic
 
 
+def test_brokers_report_their_log_directories(cluster: Cluster) -> None:
+    log_dirs, unread = cluster.log_dirs()
+    assert not unread
+    assert {log_dir.broker for log_dir in log_dirs} == {1, 2, 3}
+    assert all(0 <= log_dir.usable <= (log_dir.total or 0) for log_dir in log_dirs)
+
+
 def clear_all(cluster: Cluster) -> None:
     """Leave no throttle behind for the next test."""
     throttles = cluster.throttles([])

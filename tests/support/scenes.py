@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafkaform.cluster.protocol import Cluster, none_besides
-from kafkaform.config.settings import Settings
+from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.groups import GroupReading, LogSpan
-from kafkaform.core.health import Health
+from kafkaform.core.health import Health, LogDir
 from kafkaform.core.layout import Layout, Replicas, TopicPartition
 from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.core.model import (
@@ -84,12 +84,18 @@ def state_of(cluster: Cluster, name: str) -> dict[str, FieldValue] | None:
     return None if observed is None else {p.removeprefix("config."): v for p, v in observed.state.items()}
 
 
-def plan_for(cluster: Cluster, *desired: Desired, allow: str | None = None, prune: str | None = None) -> Plan:
+def plan_for(
+    cluster: Cluster,
+    *desired: Desired,
+    allow: str | None = None,
+    prune: str | None = None,
+    target: ClusterSettings | None = None,
+) -> Plan:
     """The plan of a repository with these manifests."""
     grants = tuple(map(Grant.parse, (allow or "").split()))
     grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
     settings = Settings(owns=(prune,) if prune else (), rules=QUIET)
-    return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, None)
+    return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, target)
 
 
 class FakeClock:
@@ -192,6 +198,9 @@ class Watched:
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
         return self.cluster.replica_sizes(partitions)
+
+    def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
+        return self.cluster.log_dirs()
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded

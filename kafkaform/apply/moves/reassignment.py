@@ -7,6 +7,7 @@ all: what runs then goes on by itself, and the next apply finds the throttles in
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kafkaform.apply.moves.context import MoveContext, Stopped
 from kafkaform.apply.moves.throttles import ThrottleManager, described
 from kafkaform.apply.moves.waiting import POLL_S, wait_in_sync, wait_until_clear
 from kafkaform.core.apply_result import AGAIN
+from kafkaform.core.disk_space import DISK_REMEDY, Copies, DiskSpace, find_shortages
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
 from kafkaform.core.moves import MoveProgress
 from kafkaform.core.wording import counted, listed
@@ -114,7 +116,8 @@ class Reassigner:
             self._context.check()
             moves = tuple(move for move in batch if move.ref not in self._failed)
             if moves:
-                # 5. Wait again, throttle, start, wait until all is in sync, take the throttles off.
+                # 5. Wait again, look at the disks, throttle, start, wait until all is in sync, take the
+                #    throttles off.
                 self._carry_out(moves, number, len(batches))
         # 6. Let preferred replicas lead: a leader that keeps its replica keeps the lead, too.
         self._elect()
@@ -123,6 +126,10 @@ class Reassigner:
 
     def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
         layout = wait_until_clear(self._context, self._targets, self._done)
+        self._check_disks([move for move in moves if status_of(move, layout) is MoveStatus.READY])
+        moves = tuple(move for move in moves if move.ref not in self._failed)
+        if not moves:
+            return
         run = BatchRun(
             self._context,
             moves,
@@ -149,6 +156,29 @@ class Reassigner:
                     self._failed.setdefault(move.ref, run.failed[move.key])
         if self._lost is not None:
             raise self._lost  # or the next batch would be waited for, in vain
+
+    def _check_disks(self, moves: Sequence[PartitionMove]) -> None:
+        """Give up the topics that no longer fit on the disks of a broker: what is free changes by the hour.
+
+        Only what was really freed by earlier batches is free: brokers are asked again before each of them.
+        """
+        copies: dict[str, dict[int, Copies]] = defaultdict(lambda: defaultdict(Copies))
+        refs = {move.ref.name: move.ref for move in moves}
+        try:
+            sizes = self._context.cluster.replica_sizes([move.key for move in moves if move.copied])
+            for move in moves:
+                size = max((sizes.get((*move.key, broker), 0) for broker in move.holding), default=0)
+                for broker in move.adding if size else ():
+                    copies[move.ref.name][broker] += Copies(size, largest=size)
+            if not copies:
+                return
+            log_dirs, unread = self._context.cluster.log_dirs()
+        except ClusterError as error:
+            self._context.remind("disks", f"whether disks have the space is not known: {error.message}")
+            return
+        space = DiskSpace.of(log_dirs, unread, self._context.options.disk_reserve)
+        for name, why in find_shortages(copies, {}, space).items():
+            self._failed.setdefault(refs[name], MovesUnfinished(why, hint=DISK_REMEDY))
 
     def _clean_up(self, run: BatchRun) -> None:
         """Cancel what is not over, and take throttles off; notes a lost lock, and tells what cannot be done.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkaform.config.client_properties.transport import TransportSettings
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.groups import GroupReading, LogSpan
-    from kafkaform.core.health import Health
+    from kafkaform.core.health import Health, LogDir
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import (
@@ -159,6 +159,12 @@ class KafkaCluster:
         from kafkaform.cluster.kafka.sizes import read_replica_sizes
 
         return read_replica_sizes(self._connection, partitions)
+
+    def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
+        """See `Cluster.log_dirs`."""
+        from kafkaform.cluster.kafka.sizes import TIMEOUT_S, read_log_dirs
+
+        return read_log_dirs(self._connection, TIMEOUT_S)
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded

@@ -209,14 +209,15 @@ def _quorum(connection: Connection, controller: int | None, unread: dict[Part, s
 
 def _log_dirs(connection: Connection, unread: dict[Part, str], lacking: set[Part]) -> tuple[LogDir, ...]:
     try:
-        found, untold = read_log_dirs(connection, TIMEOUT_S)
+        log_dirs, failed = read_log_dirs(connection, TIMEOUT_S)
     except KafkaformError as error:
-        found, untold = (), error.message
+        unread[Part.LOG_DIRS] = error.message
         if isinstance(error, NotOffered):
             lacking.add(Part.LOG_DIRS)
-    if untold:
-        unread[Part.LOG_DIRS] = untold
-    return found
+        return ()
+    for broker in sorted(failed)[:1]:
+        unread[Part.LOG_DIRS] = f"broker {broker}: {failed[broker].message}"
+    return log_dirs
 
 
 def _reassigning(

@@ -100,39 +100,41 @@ def _read_replicas(
     return sizes, frozenset(told)
 
 
-def read_log_dirs(connection: Connection, timeout_s: float) -> tuple[tuple[LogDir, ...], str]:
-    """The log directories of the brokers that tell of them.
+def read_log_dirs(
+    connection: Connection, timeout_s: float
+) -> tuple[tuple[LogDir, ...], dict[int, ClusterError]]:
+    """Return the log directories of the brokers that report them.
 
     Args:
         connection: The cluster.
         timeout_s: How long a broker may take.
 
     Returns:
-        The directories by broker and path, none if the brokers are older than Kafka 3.3; and why some
-        broker did not tell, empty if all did.
+        The directories by broker and path, none if the brokers are older than Kafka 3.3; and the errors of
+        the brokers that could not be read.
 
     Raises:
         NotOffered: No broker has the request.
         KafkaformError: Nobody can be asked.
     """
     found: list[LogDir] = []
-    untold: list[str] = []
+    unread: dict[int, ClusterError] = {}
     answers = connection.ask_each(LOG_DIRS, {"topics": ()}, timeout_s)
     lacking = [answer for answer in answers.values() if isinstance(answer, NotOffered)]
     if lacking and len(lacking) == len(answers):
         raise lacking[0]
     for broker, answer in sorted(answers.items()):
         if isinstance(answer, ClusterError):
-            untold.append(f"broker {broker}: {answer.message}")
+            unread[broker] = answer
         elif answer["error_code"]:
-            untold.append(f"broker {broker}: {translate_code(answer['error_code'], '').message}")
+            unread[broker] = translate_code(answer["error_code"], "")
         else:
             found += [
                 _log_dir(broker, log_dir)
                 for log_dir in answer["results"]
                 if log_dir["total"] >= 0 or log_dir["error_code"]
             ]
-    return tuple(sorted(found, key=lambda log_dir: (log_dir.broker, log_dir.path))), "; ".join(untold[:1])
+    return tuple(sorted(found, key=lambda log_dir: (log_dir.broker, log_dir.path))), unread
 
 
 def _log_dir(broker: int, described: Mapping[str, Any]) -> LogDir:

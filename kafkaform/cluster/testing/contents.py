@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 _CONTROLLERS = (3001, 3002, 3003)
+"""Nodes of their own, which no broker takes along when it stops."""
 _VOLUME = 1 << 40
 """Bytes of the volume of each broker, all of them free: records in memory have no bytes."""
-"""Nodes of their own, which no broker takes along when it stops."""
 
 
 def partition_state(
@@ -72,7 +72,16 @@ def health_of(
         quorum=Quorum(_CONTROLLERS[0], tuple(Voter(controller, lag=0) for controller in _CONTROLLERS)),
         reassigning=reassigning,
         cluster_id=cluster_id,
-        log_dirs=tuple(LogDir(broker.id, "/var/lib/kafka", _VOLUME, _VOLUME) for broker in alive),
+        log_dirs=volumes_of(alive, {}),
+    )
+
+
+def volumes_of(alive: Sequence[Broker], volumes: Mapping[int, Sequence[LogDir]]) -> tuple[LogDir, ...]:
+    """The log directories of brokers, those that a test has set or a large empty one each."""
+    return tuple(
+        log_dir
+        for broker in alive
+        for log_dir in volumes.get(broker.id, (LogDir(broker.id, "/var/lib/kafka", _VOLUME, _VOLUME),))
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.groups import Member
+    from kafkaform.core.health import LogDir
     from kafkaform.core.layout import Broker, TopicPartition
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import ResourceRef
@@ -97,6 +98,7 @@ class FaultInjection:
         self._denied: Callable[[ResourceRef], bool] = none_besides
         self._failures: list[Failure] = []
         self._sizes: dict[ResourceRef, int] = {}
+        self._volumes: dict[int, Sequence[LogDir]] = {}
         self._lag = 0
         self._stale = self._contents
         self._stale_reads = 0
@@ -133,6 +135,10 @@ class FaultInjection:
     def fill(self, ref: ResourceRef, size: int) -> None:
         """Let a topic hold so many bytes."""
         self._sizes[ref] = size
+
+    def set_log_dirs(self, broker: int, *log_dirs: LogDir) -> None:
+        """Let a broker report these log directories; none: it is as one before Kafka 3.3."""
+        self._volumes[broker] = log_dirs
 
     def replicate(self, ref: ResourceRef, replicas: Sequence[int]) -> None:
         """Give the partitions of a topic so many replicas each, which are in sync at once."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.testing import controller
+from kafkaform.cluster.testing.contents import volumes_of
 from kafkaform.cluster.testing.controller import cancelled, started
 from kafkaform.cluster.testing.faults import FaultInjection, denial
 from kafkaform.core.errors import ClusterError, LockLost
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
         Collection,
         Iterable,
         Mapping,
+        Sequence,
     )
 
     from kafkaform.cluster.testing.controller import Topic
+    from kafkaform.core.health import LogDir
     from kafkaform.core.layout import Broker, Replicas, TopicPartition
     from kafkaform.core.lock import Guard
 
@@ -69,6 +72,10 @@ class MovingReplicas(FaultInjection):
             for broker in contents.state(partition).replicas
             if broker not in contents.stopped
         }
+
+    def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
+        """See `Cluster.log_dirs`."""
+        return volumes_of(self._alive, self._volumes), {}
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded

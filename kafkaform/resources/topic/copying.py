@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING
 
 from kafkaform.core.layout import assignment_changes, parse_assignment
 from kafkaform.core.model import Diagnostic, Severity, Status, Update
+from kafkaform.core.moves import ALL, Rates, ThrottledReplicas
 from kafkaform.core.units import format_size, rounded_size
 from kafkaform.core.wording import aged, counted
 from kafkaform.resources.topic.live import topic_facts
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Assignment
     from kafkaform.core.model import Facts, FieldValue, PlannedChange
     from kafkaform.resources.topic.live import TopicFacts
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A broker that sends copies of replicas, or receives them."""
+
+    broker: int
+    sends: bool
+
 
 TOGETHER = "KF429"
 """The note that adds up what several topics copy."""
@@ -44,6 +55,7 @@ class Copying:
     _unknown: int = 0
     _received: Counter[int] = field(default_factory=Counter)
     _sent: Counter[int] = field(default_factory=Counter)
+    _limited: Counter[_Side] = field(default_factory=Counter)
 
     def add(self, name: str, before: Assignment, after: Assignment) -> None:
         """Take in what a topic copies between two assignments."""
@@ -63,11 +75,23 @@ class Copying:
             for broker in brokers:
                 self._received[broker] += size
                 self._sent[leaders[number]] += size
+                for side in (_Side(leaders[number], sends=True), _Side(broker, sends=False)):
+                    if self._is_throttled(name, number, side):
+                        self._limited[side] += size
 
     @property
     def busiest(self) -> int:
         """The bytes that pass through the one broker that sends or receives the most."""
         return max((*self._received.values(), *self._sent.values()), default=0)
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds that the slowest broker needs, or None where nothing throttles any."""
+        slowest = self._slowest
+        if slowest is None:
+            return None
+        rate, _ = self._rate(slowest)
+        return self._limited[slowest] / rate if rate else inf
 
     def __str__(self) -> str:
         """How many, how much, and for how long: as long as the busiest broker needs."""
@@ -79,15 +103,50 @@ class Copying:
         if not self._known:
             return ""
         told = f"{'at least ' if self._unknown else ''}{rounded_size(self.size)}"
-        throttle = self.facts.throttle
+        slowest, seconds = self._slowest, self.seconds
         if not self.size:
             return told
-        if throttle is None:
+        if slowest is None or seconds is None:
             return f"{told}, without a throttle"
-        seconds = self.busiest / throttle
+        rate, is_live = self._rate(slowest)
+        text = format_size(rate or 0)
+        at = f"{f'{text} bytes' if text.isdecimal() else text}/s"
+        verb = "sends" if slowest.sends else "receives"
+        at += (
+            f", as broker {slowest.broker} {verb} no more by a throttle that is set"
+            if is_live
+            else " per broker"
+        )
+        if seconds == inf:
+            return f"{told}, never done at {at}"
         about = "under a second" if seconds < 1 else f"about {aged(timedelta(seconds=seconds))}"
-        rate = format_size(throttle)
-        return f"{told}, {about} at {f'{rate} bytes' if rate.isdecimal() else rate}/s per broker"
+        return f"{told}, {about} at {at}"
+
+    @property
+    def _slowest(self) -> _Side | None:
+        """The broker that needs the most time to send or to receive; None where nothing throttles any."""
+
+        def seconds(side: _Side) -> float:
+            rate, _ = self._rate(side)
+            return self._limited[side] / rate if rate else inf
+
+        return max(self._limited, key=lambda side: (seconds(side), -side.broker), default=None)
+
+    def _is_throttled(self, name: str, number: int, side: _Side) -> bool:
+        """Whether a replica is held back: an apply with a throttle lists all that it moves (KIP-73)."""
+        if self.facts.throttle is not None:
+            return True
+        held = self.facts.throttles.replicas.get(name, ThrottledReplicas())
+        replicas = held.leader if side.sends else held.follower
+        is_listed = ALL in replicas or f"{number}:{side.broker}" in replicas
+        return is_listed and self._rate(side)[0] is not None
+
+    def _rate(self, side: _Side) -> tuple[int | None, bool]:
+        """The bytes per second of a broker, and whether they are set already: an apply keeps such a rate."""
+        rates = self.facts.throttles.rates.get(side.broker, Rates())
+        live = rates.leader if side.sends else rates.follower
+        is_other = live is not None and live != self.facts.throttle
+        return (live, True) if is_other else (self.facts.throttle, False)
 
     def _leaders(self, name: str, before: Assignment) -> dict[int, int]:
         """Who leads each partition, and sends the copies of it."""

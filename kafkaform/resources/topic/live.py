@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import KindFacts, Live
+from kafkaform.core.moves import Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +63,9 @@ class TopicFacts(KindFacts):
         unplaceable: Topics whose replicas have no place, and why.
         partition_sizes: Bytes of the partitions whose replicas are to be moved, one replica counted.
         throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
+        throttles: The replication throttles that are set already, of brokers and of topics to be moved.
+        disk_shortages: Topics whose copies do not fit on the disks of a broker, and why.
+        disk_doubts: Topics of which that is not known, and why.
     """
 
     skew: Mapping[ResourceRef, TopicResult] = field(default_factory=dict)
@@ -70,6 +74,9 @@ class TopicFacts(KindFacts):
     unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
     partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     throttle: int | None = None
+    throttles: Throttles = field(default_factory=Throttles)
+    disk_shortages: Mapping[str, str] = field(default_factory=dict)
+    disk_doubts: Mapping[str, str] = field(default_factory=dict)
 
     def beside(self, facts: Facts) -> Facts:
         """These with all else that is known of the cluster."""

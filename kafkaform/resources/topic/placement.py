@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from kafkaform.core.disk_space import DISK_REMEDY
 from kafkaform.core.layout import Strategy, assignment_changes, format_assignment, parse_assignment
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.wording import counted
@@ -107,13 +108,18 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
             return SAFE
         told = counted(len(changes.reordered), "partition")
         return RiskAssessment(reason=f"a different preferred leader in {told}; nothing is copied")
+    known, name = topic_facts(context.facts), context.ref.name
+    if (shortage := known.disk_shortages.get(name)) is not None:
+        return RiskAssessment(Risk.IMPOSSIBLE, "disk-space", shortage, DISK_REMEDY)
     parts = []
     if changes.added:
-        parts.append(str(copied(context.ref.name, before, after, context.facts)))
+        parts.append(str(copied(name, before, after, context.facts)))
     if changes.dropped:
         noun = "" if parts else " replica" if changes.gone == 1 else " replicas"
         parts.append(f"{changes.gone:,}{noun} dropped")
-    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", ", ".join(parts))
+    reason = ", ".join(parts)
+    doubt = known.disk_doubts.get(name)
+    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", reason if doubt is None else f"{reason}; {doubt}")
 
 
 _REPLICAS = ("placement", "replicas")

@@ -34,6 +34,7 @@ HAZARDS = frozenset(
         "compaction-start",
         "delete",
         "delete-by-name",
+        "disk-space",
         "flush-interval",
         "local-retention-cut",
         "message-size-cut",

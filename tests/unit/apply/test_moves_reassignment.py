@@ -24,6 +24,7 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
+from kafkaform.core.health import LogDir
 from kafkaform.core.layout import Assignment, Layout, Replicas, TopicPartition
 from kafkaform.core.lock import Guard, lost, unguarded
 from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles, WhenBusy
@@ -944,6 +945,44 @@ def test_progress_looks_at_the_partitions_of_its_batch(monkeypatch: pytest.Monke
         return looks[0]
 
     assert looked(200) <= looked(50) * 4
+
+
+# --- disks -----------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None:
+    """Somebody fills the disk of broker 3 while the first batch is copied; what goes elsewhere goes on."""
+    laid_out(memory, "b", ((1,),))
+    memory.fill(B, MB)
+    memory.pace(10)
+
+    def filled(progress: MoveProgress) -> None:
+        if progress.partitions_done == 1:
+            memory.set_log_dirs(3, LogDir(3, "/data", 100 * MB, 20 * MB))
+
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
+    crew.notes.on_progress = filled
+    found = crew.move(work("a", SINGLE, TRIPLE), work("b", ((1,),), ((2,),)))
+    assert found.outcomes[B] is None
+    error = found.outcomes[A]
+    assert isinstance(error, MovesUnfinished)
+    assert error.message == (
+        "broker 3 cannot hold its largest replica: 9.5 MiB; 19.1 MiB usable, less a reserve of 14.3 MiB "
+        "(15% of 95.4 MiB); 1 of 3 partitions in place"
+    )
+    assert "enlarge its volume" in str(error.hint)
+    assert not memory.layout().reassigning
+    assert not memory.throttles(["a", "b"])
+
+
+def test_disks_that_cannot_be_read_stop_no_batch(memory: MemoryCluster) -> None:
+    class Silent(Watched):
+        def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
+            raise PermissionDenied("this account may not")
+
+    crew = Crew(Silent(memory))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert "whether disks have the space is not known: this account may not" in crew.notes.lines
 
 
 # --- replicas in sync ------------------------------------------------------------------------------

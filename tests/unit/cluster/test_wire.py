@@ -589,40 +589,38 @@ def described_volumes(*dirs: tuple[str, int, int, int], error: int = 0) -> bytes
 
 def read_volumes(
     answers: Mapping[int, bytes | ClusterError], version: int = 4
-) -> tuple[tuple[LogDir, ...], str]:
-    return read_log_dirs(cast("Connection", Volumes(answers, version)), 3.0)
+) -> tuple[tuple[LogDir, ...], dict[int, str]]:
+    log_dirs, unread = read_log_dirs(cast("Connection", Volumes(answers, version)), 3.0)
+    return log_dirs, {broker: error.message for broker, error in unread.items()}
 
 
 def test_each_log_directory_is_told_with_its_volume() -> None:
     first = described_volumes(("/b", 0, 100, 7), ("/a", 56, -1, -1))
     assert read_volumes({2: described_volumes(("/a", 0, 50, 50)), 1: first}) == (
         (LogDir(1, "/a", None), LogDir(1, "/b", 100, 7), LogDir(2, "/a", 50, 50)),
-        "",
+        {},
     )
 
 
 def test_brokers_before_volumes_were_told_name_only_what_is_offline() -> None:
     """Version 2, of Kafka 2.8: neither an error of the whole nor volumes."""
     each = b"".join(pack(">h", code) + string(path) + b"\x01\x00" for path, code in (("/a", 56), ("/b", 0)))
-    assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), "")
+    assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), {})
 
 
 def test_a_cluster_without_the_request_is_told_of_once() -> None:
     nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
     with pytest.raises(NotOffered, match="this cluster does not offer DescribeLogDirs"):
         read_volumes(nobody)
-    found, untold = read_volumes({**nobody, 3: described_volumes(("/a", 0, 9, 1))})
-    assert (found, untold) == (
+    assert read_volumes({**nobody, 3: described_volumes(("/a", 0, 9, 1))}) == (
         (LogDir(3, "/a", 9, 1),),
-        "broker 1: this cluster does not offer DescribeLogDirs",
+        dict.fromkeys((1, 2), "this cluster does not offer DescribeLogDirs"),
     )
 
 
 def test_who_does_not_tell_of_volumes_is_named() -> None:
-    found, untold = read_volumes(
+    found, unread = read_volumes(
         {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
     )
-    assert (found, untold) == ((LogDir(3, "/a", 9, 1),), "broker 1: no answer")
-    assert read_volumes({2: described_volumes(error=31)})[1].startswith(
-        "broker 2: this account is not authorised"
-    )
+    assert (found, unread[1]) == ((LogDir(3, "/a", 9, 1),), "no answer")
+    assert unread[2].startswith("this account is not authorised")

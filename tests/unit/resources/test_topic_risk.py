@@ -522,7 +522,7 @@ def test_every_hazard_has_a_case_either_way() -> None:
     hazards = {hazard[1] for _, _, hazard in CASES if hazard}
     of_partitions = {"partition-decrease", "partition-increase", "partition-increase-compacted"}
     of_others = {"delete", "delete-by-name"} | of_partitions
-    of_replicas = {"replica-move", "replication-factor", "replication-factor-cut"}
+    of_replicas = {"disk-space", "replica-move", "replication-factor", "replication-factor-cut"}
     assert hazards == HAZARDS - of_others - of_replicas
 
 

@@ -1,0 +1,237 @@
+"""Moves onto disks that cannot hold them: refused in plans, rebalances, and saved plans that are applied."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.errors import ClusterError, PermissionDenied
+from kafkaform.core.groups import LogSpan
+from kafkaform.core.health import LogDir
+from kafkaform.core.layout import Broker, Replicas, TopicPartition
+from kafkaform.core.model import Plan, Risk, Status, Update
+from kafkaform.core.moves import MoveOptions
+from kafkaform.plan.planning import judged_again
+from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
+from tests.support.move_scenes import laid_out
+from tests.support.scenes import Watched, declared, plan_for, topic
+
+MIB = 1024**2
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    """Three brokers, of which the third has a volume of 160 MiB."""
+    cluster = MemoryCluster(brokers=[Broker(number, f"rack-{number}") for number in (1, 2, 3)])
+    cluster.pace(1000)
+    volume(cluster)
+    return cluster
+
+
+def volume(cluster: MemoryCluster, usable: int = 160) -> None:
+    cluster.set_log_dirs(3, LogDir(3, "/data", 160 * MIB, usable * MIB))
+
+
+def holding(cluster: MemoryCluster, name: str, size: int, *partitions: Replicas, **configs: str) -> None:
+    laid_out(cluster, name, partitions or ((1,),), **configs)
+    cluster.fill(topic(name), size * MIB)
+
+
+def verdicts(plan: Plan) -> dict[str, Status]:
+    return {planned.ref.name: planned.status for planned in plan.changes}
+
+
+def reason_of(plan: Plan, name: str = "a") -> str:
+    (planned,) = (planned for planned in plan.changes if planned.ref.name == name)
+    return str(planned.reason)
+
+
+def move_of(plan: Plan, name: str = "a") -> str:
+    (planned,) = (planned for planned in plan.changes if planned.ref.name == name)
+    assert isinstance(planned.change, Update)
+    return {field.path: field.assessment.reason for field in planned.change.fields}["placement"]
+
+
+# --- what is refused -------------------------------------------------------------------------------
+
+
+def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> None:
+    holding(memory, "a", 212)
+    plan = plan_for(memory, declared("a", 1, 3))
+    (planned,) = plan.changes
+    assert planned.status is Status.REFUSED
+    assert planned.reason == (
+        "broker 3 cannot hold its largest replica: 212.0 MiB; 160.0 MiB usable, less a reserve of 24.0 MiB "
+        "(15% of 160.0 MiB)"
+    )
+    assert "smaller batches do not help" in str(planned.remedy)
+    assert isinstance(planned.change, Update)
+    assert {field.assessment.risk for field in planned.change.fields} >= {Risk.IMPOSSIBLE}
+
+
+def test_the_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
+    holding(memory, "a", 150, (1,), (2,))
+    plan = plan_for(memory, declared("a", 2, 3))
+    assert reason_of(plan).startswith(
+        "broker 3 cannot hold its replicas: 150.0 MiB to copy; 160.0 MiB usable"
+    )
+    volume(memory, usable=175)
+    assert verdicts(plan_for(memory, declared("a", 2, 3))) == {"a": Status.PLANNED}
+
+
+def test_topics_add_up_and_what_fits_goes_on(memory: MemoryCluster) -> None:
+    for name, size in (("a", 100), ("b", 50), ("c", 30)):
+        holding(memory, name, size)
+    plan = plan_for(memory, *(declared(name, 1, 3) for name in "abc"))
+    assert verdicts(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.PLANNED}
+    assert "100.0 MiB to copy, 80.0 MiB of other moves" in reason_of(plan)
+
+
+def test_empty_replicas_and_new_partitions_need_no_space(memory: MemoryCluster) -> None:
+    volume(memory, usable=0)
+    holding(memory, "a", 0)
+    holding(memory, "b", 500, (1, 2, 3))
+    plan = plan_for(memory, declared("a", 1, 3), declared("b", 6, 3))
+    assert verdicts(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
+
+
+def test_the_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
+    holding(memory, "a", 150)
+    assert verdicts(plan_for(memory, declared("a", 1, 3))) == {"a": Status.REFUSED}
+    generous = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(disk_reserve=0.05))
+    assert verdicts(plan_for(memory, declared("a", 1, 3), target=generous)) == {"a": Status.PLANNED}
+
+
+def test_moves_of_other_people_take_space(memory: MemoryCluster) -> None:
+    holding(memory, "a", 80)
+    holding(memory, "foreign", 100)
+    assert verdicts(plan_for(memory, declared("a", 1, 3))) == {"a": Status.PLANNED}
+    memory.reassign({("foreign", 0): (1, 3)})
+    assert "80.0 MiB to copy, " in reason_of(plan_for(memory, declared("a", 1, 3)))
+    assert " MiB of other moves" in reason_of(plan_for(memory, declared("a", 1, 3)))
+
+
+def test_a_rebalance_is_refused_and_its_broker_is_not_empty(memory: MemoryCluster) -> None:
+    holding(memory, "a", 212, (1, 2))
+    made = make_rebalance(RebalanceRequest(remove=frozenset({1})), memory, None)
+    assert verdicts(made.plan) == {"a": Status.REFUSED}
+    assert made.not_emptied == (1,)
+    assert (made.before, made.moves.replicas) == (made.after, 0)
+
+
+def test_bytes_that_a_rebalance_frees_do_not_count(memory: MemoryCluster) -> None:
+    """Broker 3 gives 120 MiB away and gets 100 MiB: in the worst order it gets them first."""
+    volume(memory, usable=40)
+    holding(memory, "a", 100, (1,))
+    holding(memory, "b", 120, (3,))
+    fixed = [declared("a", 1, 1), declared("b", 1, 1)]
+    places = {"a": "3", "b": "1"}
+    fixed = [
+        replace(
+            one,
+            state={**(one.state or {}), "placement": places[one.ref.name]},
+            intent=replace(one.intent, spec={"placement": {"strategy": "static"}}),
+        )
+        for one in fixed
+    ]
+    assert verdicts(plan_for(memory, *fixed)) == {"a": Status.REFUSED, "b": Status.PLANNED}
+
+
+def test_a_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None:
+    holding(memory, "a", 100)
+    plan = plan_for(memory, declared("a", 1, 3))
+    assert verdicts(plan) == {"a": Status.PLANNED}
+    now, _ = judged_again(plan, memory, Settings(), None, memory.facts(), intents={})
+    assert verdicts(now) == {"a": Status.PLANNED}
+    volume(memory, usable=110)
+    now, _ = judged_again(plan, memory, Settings(), None, memory.facts(), intents={})
+    assert verdicts(now) == {"a": Status.REFUSED}
+    assert "110.0 MiB usable" in reason_of(now)
+
+
+# --- what is not known -----------------------------------------------------------------------------
+
+
+class Silent(Watched):
+    """Does not let this account read log directories."""
+
+    def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
+        raise PermissionDenied("this account may not")
+
+
+def test_what_is_not_known_is_noted_on_the_change(memory: MemoryCluster) -> None:
+    holding(memory, "a", 212)
+    plan = plan_for(Silent(memory), declared("a", 1, 3))
+    assert verdicts(plan) == {"a": Status.PLANNED}
+    assert move_of(plan).endswith(
+        "; whether the brokers have the disk space is not known: this account may not"
+    )
+    memory.set_log_dirs(3)
+    assert move_of(plan_for(memory, declared("a", 1, 3))).endswith(
+        "; whether broker 3 has the disk space is not known: brokers report it since Kafka 3.3, "
+        "while they are up"
+    )
+    assert "disk space" not in move_of(plan_for(memory, declared("a", 1, 2)))
+
+
+# --- what is written meanwhile ---------------------------------------------------------------------
+
+
+class Written(Watched):
+    """Reports that half of the records of a topic are of the last minutes."""
+
+    def log_spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
+    ) -> Mapping[TopicPartition, LogSpan]:
+        assert at_ms is not None
+        assert not committed
+        assert abs(time.time() * 1000 - at_ms - 600_000) < 300_000
+        return {key: LogSpan(0, 100, 50 if key[0] == "busy" else 100) for key in partitions}
+
+
+SLOW = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(throttle=MIB // 10))
+"""At which 60 MiB take as long as half of what `Written` reports: ten minutes."""
+
+
+def test_what_producers_write_to_the_broker_meanwhile_counts(memory: MemoryCluster) -> None:
+    holding(memory, "a", 60)
+    holding(memory, "busy", 160, (3,), retention_ms="-1", retention_bytes="-1")
+    assert verdicts(plan_for(memory, declared("a", 1, 3), target=SLOW)) == {"a": Status.PLANNED}
+    plan = plan_for(Written(memory), declared("a", 1, 3), target=SLOW)
+    # Twice 60 MiB leave broker 1, at 0.1 MiB a second; meanwhile broker 3 gets twice 80 MiB.
+    assert "60.0 MiB to copy, about 160.0 MiB written meanwhile" in reason_of(plan)
+
+
+@pytest.mark.parametrize(
+    ("configs", "status"),
+    [
+        (
+            {"retention_ms": "-1", "retention_bytes": str(160 * MIB), "segment_bytes": str(MIB)},
+            Status.PLANNED,
+        ),
+        ({"retention_ms": "600000", "retention_bytes": "-1", "segment_bytes": str(MIB)}, Status.PLANNED),
+        ({"retention_ms": "-1", "retention_bytes": str(320 * MIB)}, Status.REFUSED),
+        ({"retention_ms": "6000000", "retention_bytes": "-1"}, Status.REFUSED),
+        ({"retention_ms": "600000", "cleanup_policy": "compact"}, Status.REFUSED),
+    ],
+)
+def test_retention_that_deletes_as_much_as_is_written_adds_nothing(
+    memory: MemoryCluster, configs: dict[str, str], status: Status
+) -> None:
+    holding(memory, "a", 60)
+    holding(memory, "busy", 160, (3,), **configs)
+    assert verdicts(plan_for(Written(memory), declared("a", 1, 3), target=SLOW)) == {"a": status}
+
+
+def test_a_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:
+    holding(memory, "a", 60)
+    holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))
+    raised = declared("busy", 1, 1, retention_ms="6000000", segment_bytes=str(MIB))
+    plan = plan_for(Written(memory), declared("a", 1, 3), raised, target=SLOW)
+    assert verdicts(plan) == {"a": Status.REFUSED, "busy": Status.PLANNED}

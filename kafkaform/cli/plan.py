@@ -249,15 +249,15 @@ def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
 
 
 def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, scope: Scope) -> Plan:
-    from kafkaform.vcs.branch import against_branch, ignored_configuration
+    from kafkaform.vcs.branch import against_branch, describe_configuration
 
     if scope.changed_since is not None:
         paths = session.paths(scope.paths)
         made = against_branch(
             made, desired, scope.changed_since, paths, session.settings, session.environment
         )
-    ignored = ignored_configuration(session.settings)
-    return made if ignored is None else replace(made, diagnostics=(ignored, *made.diagnostics))
+    notes = describe_configuration(session.settings, session.require_cluster().name)
+    return replace(made, diagnostics=(*notes, *made.diagnostics))
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:

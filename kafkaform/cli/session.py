@@ -58,13 +58,14 @@ class Session:
         Raises:
             UsageError: There is no such cluster or environment, or two of the options, environment variables
                 and the configuration contradict each other.
+            InvalidInput: The configuration is not valid, or that below `manifests_from` is not.
         """
         settings = find_settings(where.config_file, untrusted=manifests_from)
         where, note = where.settled()
         if note is not None:
             _tell_once(note)
         if manifests_from is not None:
-            settings = settings.elsewhere(manifests_from)
+            settings = settings.for_branch(manifests_from)
         if where.bootstrap_server is not None and where.cluster_name is None:
             # The credentials of a configured cluster must not reach a host that it does not name; what nobody
             # may do on one of them, nobody may do by its address either.

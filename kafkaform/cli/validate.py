@@ -62,8 +62,6 @@ def validate(
             settings = _settings(config_file, paths, manifests_from)
             if output_format == "text":
                 tell_configuration(settings)
-            if manifests_from is not None:
-                settings = settings.elsewhere(manifests_from)
             plugins.load()
             unknown = _unknown_environment(settings, environment)
             subset = Session(settings, None, environment).is_subset(paths, ())
@@ -102,7 +100,8 @@ def validate(
 def _settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path | None) -> Settings:
     """The configuration; or its problems, and those of manifests beside it."""
     try:
-        return find_settings(config_file, untrusted=untrusted)
+        settings = find_settings(config_file, untrusted=untrusted)
+        return settings if untrusted is None else settings.for_branch(untrusted)
     except InvalidInput as error:
         files = [problem.location.file for problem in error.problems if problem.location is not None]
         folder = untrusted or Path(*files[:1]).parent

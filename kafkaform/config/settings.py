@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
 from kafkaform.config.manifests.files import CONFIG_FILE, read_bytes
-from kafkaform.config.manifests.loader import Context, hint_for, unknown_environment
+from kafkaform.config.manifests.loader import Context, hint_for, located_below, unknown_environment
 from kafkaform.config.manifests.structure import sound_part, structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
@@ -91,6 +91,19 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchConfiguration:
+    """How the configuration file of a branch that is not trusted differs from the trusted one.
+
+    Attributes:
+        sections: The sections that differ, and take effect: all but `clusters`.
+        clusters: The clusters that differ; the trusted ones are in use.
+    """
+
+    sections: frozenset[str]
+    clusters: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What a repository says; without a configuration file, the defaults of this class.
 
@@ -108,6 +121,7 @@ class Settings:
         limits: What rules take for normal.
         policies: The project's own rules.
         root: The folder that the paths of manifests are told from; None: as they were given.
+        branch: How the configuration of a branch that is not trusted differs; None if it does not.
     """
 
     file: str | None = None
@@ -123,13 +137,35 @@ class Settings:
     limits: ProjectLimits = DEFAULT_LIMITS
     policies: tuple[Rule, ...] = ()
     root: Path | None = None
+    branch: BranchConfiguration | None = None
 
-    def elsewhere(self, folder: Path) -> Settings:
-        """The same for manifests that lie below another folder, as they lie below this file's own."""
-        home = Path(self.file).parent if self.file is not None else Path()
-        return replace(
+    def for_branch(self, folder: Path) -> Settings:
+        """Return the settings for the manifests of a branch that is not trusted.
+
+        If the branch has a configuration file, all of it takes effect except `clusters`: a branch must not
+        choose addresses, credentials or what is forbidden on a cluster.
+
+        Args:
+            folder: Where the branch is checked out, as this file's folder would be.
+
+        Raises:
+            InvalidInput: The configuration file of the branch is not valid, or leads out of the folder.
+        """
+        file = Path(self.file) if self.file is not None else None
+        home = file.parent if file is not None else Path()
+        trusted = replace(
             self, manifests=tuple(folder / p.relative_to(home) for p in self.manifests), root=folder
         )
+        if file is None or not os.path.lexists(proposed := folder / file.name):
+            return trusted
+        if not proposed.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput([Problem(f"leads out of {folder}: not read", Location(file.name))])
+        try:
+            settings = read_settings(proposed)
+        except InvalidInput as error:
+            raise InvalidInput([located_below(folder, problem) for problem in error.problems]) from error
+        difference = _compare_configurations(file, proposed)
+        return replace(settings, file=self.file, clusters=self.clusters, root=folder, branch=difference)
 
     @property
     def forbidden(self) -> tuple[str, ...]:
@@ -263,6 +299,14 @@ def _refuse_misnamed(folder: Path, here: Path) -> None:
 def read_settings(path: Path) -> Settings:
     """Read a configuration file; raises InvalidInput with every problem in it."""
     problems: list[Problem] = []
+    settings = _settings(path, _read_document(path), problems)
+    if problems:
+        raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
+    return settings
+
+
+def _read_document(path: Path) -> Document:
+    problems: list[Problem] = []
     raw = read_bytes(path, problems)
     documents = read_documents(raw, str(path), problems.append, verbatim=VERBATIM) if raw is not None else []
     if not problems and len(documents) != 1:
@@ -270,10 +314,19 @@ def read_settings(path: Path) -> Settings:
         problems.append(Problem(message, Location(str(path))))
     if problems:
         raise InvalidInput(problems)
-    settings = _settings(path, documents[0], problems)
-    if problems:
-        raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
-    return settings
+    return documents[0]
+
+
+def _compare_configurations(trusted: Path, proposed: Path) -> BranchConfiguration | None:
+    """Return what differs between two valid files as data, not as text; None if nothing does."""
+    before, after = (cast("dict[str, Any]", _read_document(file).data) for file in (trusted, proposed))
+    sections = _differing_keys(before, after)
+    clusters = _differing_keys(before.get("clusters", {}), after.get("clusters", {}))
+    return BranchConfiguration(sections - {"clusters"}, clusters) if sections else None
+
+
+def _differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(key for key in {**one, **other} if one.get(key) != other.get(key))
 
 
 def _settings(path: Path, document: Document, problems: list[Problem]) -> Settings:

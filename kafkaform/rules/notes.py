@@ -161,9 +161,11 @@ NOTES: dict[str, Note] = {
         Note(
             "KF425",
             Severity.WARNING,
-            "A branch has a different configuration file than the one in use.\n\n"
-            "With `--manifests-from`, a branch is data: it cannot choose addresses or credentials. Its\n"
-            "kafkaform.yaml takes effect once it is merged.",
+            "A branch changes the configuration file.\n\n"
+            "With `--manifests-from`, a branch is data: it cannot choose addresses or credentials. The plan\n"
+            "uses the branch's defaults, limits, policies and all other sections of its kafkaform.yaml, and\n"
+            "the `clusters` of the configuration in use. It is an error if the branch changes the cluster\n"
+            "that is planned, because an apply of the merged branch can then differ from the plan.",
         ),
         Note(
             "KF426",

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
 from kafkaform.core.errors import InvalidInput
@@ -26,13 +25,14 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
+from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic.live import REPLICATION_FACTOR
 from kafkaform.resources.topic.operations import PLACEMENT
 from kafkaform.vcs.repository import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import (
@@ -194,26 +194,38 @@ def declared_at(
 
 
 def _own_configuration(settings: Settings, repository: Repository) -> list[Path]:
-    """The configuration file, where it is a part of the branch."""
-    if settings.file is None or settings.root is not None:
+    """Return the configuration file, where it is a part of the branch."""
+    if settings.file is None:
         return []
-    path = Path(settings.file)
+    path = Path(settings.file) if settings.root is None else settings.root / Path(settings.file).name
     return [path] if path.resolve().is_relative_to(repository.root) else []
 
 
-def ignored_configuration(settings: Settings) -> Diagnostic | None:
-    """What is said where the manifests' folder has a configuration of its own that is not the one in use."""
-    if settings.root is None or not (theirs := settings.root / CONFIG_FILE).is_file():
-        return None
-    if settings.file is not None and theirs.read_bytes() == Path(settings.file).read_bytes():
-        return None
-    return Diagnostic(
-        "KF425",
-        Severity.WARNING,
-        f"the branch has a different {CONFIG_FILE}, which is not used; {settings.file or 'none'} is",
-        None,
-        "merge the configuration first, in a pull request of its own",
-    )
+def describe_configuration(settings: Settings, cluster: str) -> Iterator[Diagnostic]:
+    """Describe how the configuration of a branch that is not trusted differs, for a plan of one cluster."""
+    difference = settings.branch
+    if difference is None:
+        return
+    file = Path(str(settings.file)).name
+    if difference.sections:
+        yield Diagnostic(
+            "KF425",
+            Severity.WARNING,
+            f"the branch changes {', '.join(sorted(difference.sections))} in {file}: "
+            "this plan uses the branch's values",
+            suggestion="review these lines, too: what they permit is not reported by this plan",
+        )
+    if difference.clusters:
+        planned = cluster in difference.clusters
+        names = listed([f"clusters.{name}" for name in sorted(difference.clusters)])
+        yield Diagnostic(
+            "KF425",
+            Severity.ERROR if planned else Severity.WARNING,
+            f"the branch changes {names} in {file}: "
+            f"this plan uses the values of {settings.file}"
+            + (", so an apply of the merged branch can differ from it" if planned else ""),
+            suggestion="merge the change of clusters first, in a pull request of its own",
+        )
 
 
 def _folder(paths: Sequence[Path]) -> Path:

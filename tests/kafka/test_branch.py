@@ -127,24 +127,91 @@ def test_outside_of_a_repository(kafka: DevCluster, prefix: str, tmp_path: Path)
 # --- manifests of a branch that is not trusted -----------------------------------------------------
 
 
-def test_manifests_are_read_from_elsewhere_and_told_from_there(project: Project, tmp_path: Path) -> None:
-    theirs = tmp_path / "pr"
+FROM_BRANCH = ("--config", "repo/kafkaform.yaml", "--manifests-from", "pr")
+
+
+@pytest.fixture
+def branch(project: Project, tmp_path: Path) -> Project:
+    """A clone of the repository, on a branch of its own."""
     git(tmp_path, "clone", "-q", str(project.folder), "pr")
-    branch = Project(theirs, project.servers, project.prefix)
-    git(theirs, "switch", "-q", "-c", "work")
-    write(branch, "b")
-    (theirs / "kafkaform.yaml").write_text(configuration("127.0.0.1:1"))
+    git(tmp_path / "pr", "switch", "-q", "-c", "work")
+    return Project(tmp_path / "pr", project.servers, project.prefix)
+
+
+def plan_branch(branch: Project, *arguments: str) -> Call:
     commit(branch, "mine")
-    call = called(
-        *("plan", "--config", "repo/kafkaform.yaml", "--manifests-from", "pr"),
-        *("--changed-since", "HEAD^1", "--format", "json"),
-        cwd=tmp_path,
-    )
-    assert origins(call, project) == {"b": "branch"}
+    arguments = ("plan", *FROM_BRANCH, "--changed-since", "HEAD^1", *arguments)
+    return called(*arguments, cwd=branch.folder.parent)
+
+
+def notes(call: Call, code: str) -> list[dict[str, str]]:
+    return [note for note in call.json["diagnostics"] if note["code"] == code]
+
+
+def test_manifests_are_read_from_elsewhere_and_told_from_there(branch: Project) -> None:
+    write(branch, "b")
+    call = plan_branch(branch, "--format", "json")
+    assert origins(call, branch) == {"b": "branch"}
     assert call.json["changes"][0]["source"]["file"] == "topics/b.yaml"
     assert call.json["unmanaged"] is not None
-    assert call.json["commit"] == git(theirs, "rev-parse", "HEAD")
-    assert "KF425" in {found["code"] for found in call.json["diagnostics"]}
+    assert call.json["commit"] == git(branch.folder, "rev-parse", "HEAD")
+    assert notes(call, "KF425") == []
+
+
+def test_a_branch_that_edits_defaults_and_limits_is_planned_with_them(branch: Project) -> None:
+    config = branch.folder / "kafkaform.yaml"
+    config.write_text(
+        config.read_text()
+        + "defaults: {Topic: {config: {max.message.bytes: 1000}}}\nlimits: {topicName: zzz}\n"
+    )
+    call = plan_branch(branch, "--format", "json", "--no-strict")
+    assert origins(call, branch) == {"a": "branch"}
+    (change,) = call.json["changes"]
+    assert [field["path"] for field in change["fields"]] == ["config.max.message.bytes"]
+    (note,) = notes(call, "KF425")
+    assert note["severity"] == "warning"
+    assert "changes defaults, limits in kafkaform.yaml: this plan uses the branch's values" in note["message"]
+    assert notes(call, "KF103") != []
+
+
+def test_a_branch_that_breaks_the_configuration_is_not_green(branch: Project) -> None:
+    config = branch.folder / "kafkaform.yaml"
+    config.write_text(config.read_text() + "defualts: {}\n")
+    assert "kafkaform.yaml:7:1" in plan_branch(branch).needs(1).err
+    invalid = called("validate", *FROM_BRANCH, cwd=branch.folder.parent).needs(1)
+    assert "kafkaform.yaml:7:1" in invalid.err
+    assert "did you mean 'defaults'" in " ".join(invalid.err.split())
+    assert "pr/kafkaform.yaml" not in invalid.err
+
+
+def test_a_branch_that_edits_the_planned_cluster_is_not_green(branch: Project) -> None:
+    (branch.folder / "kafkaform.yaml").write_text(configuration("127.0.0.1:1"))
+    call = plan_branch(branch, "--format", "json").needs(1)
+    (note,) = notes(call, "KF425")
+    assert note["severity"] == "error"
+    assert "changes clusters.one in kafkaform.yaml: this plan uses the values of repo/" in note["message"]
+    plan_branch(branch, "--no-strict", "--out", "plan.json")
+
+
+def test_a_branch_that_adds_a_cluster_is_planned(branch: Project) -> None:
+    config = branch.folder / "kafkaform.yaml"
+    text = config.read_text().replace(
+        "rules:", "  two:\n    client: {bootstrap.servers: '127.0.0.1:1'}\nrules:"
+    )
+    config.write_text(text)
+    call = plan_branch(branch, "--cluster", "one", "--format", "json").needs(0)
+    (note,) = notes(call, "KF425")
+    assert note["severity"] == "warning"
+    assert "clusters.two" in note["message"]
+
+
+def test_a_configuration_that_leads_out_of_the_branch_is_not_read(branch: Project, tmp_path: Path) -> None:
+    (tmp_path / "secret.yaml").write_text("password: hunter2\n")
+    (branch.folder / "kafkaform.yaml").unlink()
+    (branch.folder / "kafkaform.yaml").symlink_to(tmp_path / "secret.yaml")
+    call = called("validate", *FROM_BRANCH, cwd=tmp_path).needs(1)
+    assert "leads out of pr" in call.err
+    assert "password" not in call.both
 
 
 @pytest.mark.usefixtures("project")
@@ -152,12 +219,11 @@ def test_problems_are_told_from_there_too(tmp_path: Path) -> None:
     theirs = tmp_path / "pr" / "topics"
     theirs.mkdir(parents=True)
     (theirs / "bad.yaml").write_text("kind: Nonsense\n")
-    arguments = ("--config", "repo/kafkaform.yaml", "--manifests-from", "pr")
     for command in ("plan", "validate"):
-        err = called(command, *arguments, cwd=tmp_path).needs(1).err
+        err = called(command, *FROM_BRANCH, cwd=tmp_path).needs(1).err
         assert "topics/bad.yaml:1:" in err
         assert "pr/topics" not in err
-    annotated = called("validate", *arguments, "--format", "github", cwd=tmp_path).needs(1)
+    annotated = called("validate", *FROM_BRANCH, "--format", "github", cwd=tmp_path).needs(1)
     assert "file=topics/bad.yaml" in annotated.out
 
 
@@ -167,8 +233,6 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "x.yaml").write_text("password: hunter2\n")
     (tmp_path / "pr" / "topics").symlink_to(tmp_path / "secret")
-    call = called(
-        "validate", "--config", "repo/kafkaform.yaml", "--manifests-from", "pr", cwd=tmp_path
-    ).needs(1)
+    call = called("validate", *FROM_BRANCH, cwd=tmp_path).needs(1)
     assert "leads out of pr" in call.err
     assert "password" not in call.both

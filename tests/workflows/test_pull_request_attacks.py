@@ -82,7 +82,7 @@ def writing(files: dict[str, str]) -> Callable[[Path], None]:
     return write
 
 
-def test_a_configuration_of_its_own_is_not_read(team: RuleContext) -> None:
+def test_a_configuration_of_its_own_reaches_no_address(team: RuleContext) -> None:
     with listening() as (address, callers):
         client = {
             "bootstrap.servers": address,
@@ -108,10 +108,30 @@ def test_a_configuration_of_its_own_is_not_read(team: RuleContext) -> None:
         pull = team.push(both, "mine")
         run = team.plan(pull)
         assert callers == []
-    assert run.results == {"validate": "success", "plan": "success", "comment": "success"}, run.log
+    assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}, run.log
+    [comment] = team.comments(pull)
+    assert "kafkaform.yaml:5:" in comment
+    assert "plugin.library.paths" in comment
+
+
+def test_another_address_of_the_cluster_is_not_used_and_not_green(team: RuleContext) -> None:
+    with listening() as (address, callers):
+
+        def edit(folder: Path) -> None:
+            config = folder / "kafkaform.yaml"
+            settings = yaml.safe_load(config.read_text("utf-8"))
+            settings["clusters"]["prod"]["client"]["bootstrap.servers"] = address
+            config.write_text(yaml.safe_dump(settings), "utf-8")
+            team.project.topic("second")
+
+        pull = team.push(edit, "mine")
+        run = team.plan(pull)
+        assert callers == []
+    assert run.results == {"validate": "success", "plan": "failure", "comment": "success"}, run.log
     [comment] = team.comments(pull)
     assert "1 to create" in comment
     assert "KF425" in comment
+    assert "the branch changes clusters.prod" in comment
 
 
 def test_a_manifest_has_no_way_to_a_secret(team: RuleContext) -> None:

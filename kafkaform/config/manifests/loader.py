@@ -129,7 +129,7 @@ def load_all(
     root = contexts[0].root
     files = manifest_files(paths if root is None else _inside(root, paths, problems), problems)
     if root is not None:
-        problems = [_told_from(root, problem) for problem in problems]
+        problems = [located_below(root, problem) for problem in problems]
     manifests = []
     values = 0
     for file in files:
@@ -199,7 +199,8 @@ def _shown(root: Path | None, path: str) -> str:
     return str(PurePath(path).relative_to(cast("Path", root))) if inside else path
 
 
-def _told_from(root: Path, problem: Problem) -> Problem:
+def located_below(root: Path, problem: Problem) -> Problem:
+    """Return the problem with its file named from the root."""
     place = problem.location
     return replace(problem, location=place._replace(file=_shown(root, place.file))) if place else problem
 
@@ -208,7 +209,7 @@ def _read(path: Path, root: Path | None, problems: list[Problem]) -> list[Docume
     """The documents of a file that say something."""
     found: list[Problem] = []
     raw = read_bytes(path, found)
-    problems.extend(found if root is None else [_told_from(root, problem) for problem in found])
+    problems.extend(found if root is None else [located_below(root, problem) for problem in found])
     if raw is None:
         return []
     before = len(problems)

@@ -176,8 +176,7 @@ manifests_option = click.option(
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     metavar="DIR",
     help="Read the manifests from this folder, not from that of the configuration file. For branches that "
-    "are "
-    "not trusted: their own configuration is not read.",
+    "are not trusted: of their own configuration, clusters are not used.",
 )
 environment_option = click.option(
     "-e",

@@ -31,7 +31,7 @@ from kafkaform.cli.output import (
     tell,
     verbose_option,
 )
-from kafkaform.cli.session import Session
+from kafkaform.cli.session import Session, is_target
 from kafkaform.cli.show import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.model import Plan, Status
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired
     from kafkaform.plan.plan_header import PlanHeader
+    from kafkaform.vcs.branch import BranchComparison
     from spark_validation.results import SkewReport
 
 
@@ -225,12 +226,19 @@ def plan_now(session: Session, cluster: KafkaCluster, scope: Scope) -> tuple[Pla
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
     desired = session.manifests(scope.paths, scope.targets, found=cluster.prefetch())
+    comparison = _compare_branch(desired, session, scope)
+    desired = [*comparison.desired] if comparison is not None else desired
     request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
     made = build_plan(request, cluster, session.settings, session.target, tell=tell)
     for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):
         tell(idle)
-    if scope.changed_since is not None or session.settings.root is not None:
-        made = _seen_from_branch(made, desired, session, scope)
+    if comparison is not None:
+        made = comparison.attribute(made)
+    if session.settings.branch is not None:
+        from kafkaform.vcs.branch import describe_configuration
+
+        notes = describe_configuration(session.settings, session.require_cluster().name)
+        made = replace(made, diagnostics=(*notes, *made.diagnostics))
     return made, desired
 
 
@@ -248,16 +256,16 @@ def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
         )
 
 
-def _seen_from_branch(made: Plan, desired: Sequence[Desired], session: Session, scope: Scope) -> Plan:
-    from kafkaform.vcs.branch import against_branch, describe_configuration
+def _compare_branch(desired: Sequence[Desired], session: Session, scope: Scope) -> BranchComparison | None:
+    if scope.changed_since is None:
+        return None
+    from kafkaform.vcs.branch import compare_branch
 
-    if scope.changed_since is not None:
-        paths = session.paths(scope.paths)
-        made = against_branch(
-            made, desired, scope.changed_since, paths, session.settings, session.environment
-        )
-    notes = describe_configuration(session.settings, session.require_cluster().name)
-    return replace(made, diagnostics=(*notes, *made.diagnostics))
+    paths = session.paths(scope.paths)
+    select = partial(is_target, targets=scope.targets)
+    return compare_branch(
+        scope.changed_since, desired, paths, session.settings, session.environment, select=select
+    )
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:

@@ -112,7 +112,7 @@ class Session:
                     f"--target {target!r} matches no declared resource",
                     hint="write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'",
                 )
-        return [d for d in desired if any(fnmatchcase(str(d.ref), target) for target in targets)]
+        return [d for d in desired if is_target(d.ref, targets)]
 
     def paths(self, paths: Sequence[Path]) -> Sequence[Path]:
         """The given paths, or those of the configuration file."""
@@ -186,6 +186,11 @@ class Session:
         if context is not None and (complaints := context.find_object(Complaints)) is not None:
             complaints.hide(resolved)
         return resolved
+
+
+def is_target(ref: ResourceRef, targets: Sequence[str]) -> bool:
+    """Tell whether one of the globs of `KIND/NAME` matches a resource; no globs match all."""
+    return not targets or any(fnmatchcase(str(ref), target) for target in targets)
 
 
 def _tell_once(note: str) -> None:

@@ -227,6 +227,23 @@ NOTES: dict[str, Note] = {
             "(`placement: {strategy: static}`), the change is refused instead.",
         ),
         Note(
+            "KF450",
+            Severity.WARNING,
+            "A branch is behind the branch that it is to be merged into.\n\n"
+            "`plan --changed-since REF` compares with where the branch started and with REF as it is now.\n"
+            "What the branch does not change is planned as REF declares it, field by field, as a merge\n"
+            "would: otherwise the plan would undo what was merged since. Where both change a field, the\n"
+            "plan uses the value of the branch, and the message names the resource. Rebase the branch.",
+        ),
+        Note(
+            "KF451",
+            Severity.WARNING,
+            "A branch changes a field that was changed on the cluster, too.\n\n"
+            "`plan --changed-since` shows the change from the live value to that of the branch. The value\n"
+            "that was declared before the branch is another one: somebody changed it on the cluster. The\n"
+            "plan would replace that value. Find out why it was set before you approve.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not predict a planned partition increase.\n\n"

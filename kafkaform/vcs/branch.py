@@ -8,8 +8,9 @@ somebody else's, and must not be waved through with it.
 
 from __future__ import annotations
 
+import shlex
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,19 +26,21 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
-from kafkaform.core.wording import listed
+from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic.live import REPLICATION_FACTOR
 from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.values import label, single
 from kafkaform.vcs.repository import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import (
         Desired,
         FieldChange,
+        FieldValue,
         Plan,
         PlannedChange,
         ResourceRef,
@@ -62,7 +65,36 @@ def attributed(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired
         for ref in sorted(before.keys() & now.keys())
         if "" not in (teams := {before[ref].intent.team, now[ref].intent.team}) and len(teams) > 1
     ]
+    notes += [note for planned in plan.changes for note in _changed_by_hand(planned, before, now)]
     return replace(plan, changes=changes, diagnostics=(*notes, *plan.diagnostics))
+
+
+def _changed_by_hand(
+    planned: PlannedChange, before: Mapping[ResourceRef, Desired], now: Mapping[ResourceRef, Desired]
+) -> Iterator[Diagnostic]:
+    """Find the fields that the branch changes, and whose live value is not what was declared before it."""
+    earlier, desired = before.get(planned.ref), now.get(planned.ref)
+    if not isinstance(planned.change, Update) or earlier is None or earlier.state is None:
+        return
+    kind = KINDS[planned.ref.kind]
+    for field in planned.change.fields:
+        if field.path == PLACEMENT or field.path not in earlier.state or _stood(field, earlier, desired):
+            continue
+        declared = earlier.state[field.path]
+        if not kind.equal(field.path, declared, field.before):
+            live, old, new = (
+                single(planned.ref.kind, field.path, value).short
+                for value in (field.before, declared, field.after)
+            )
+            yield Diagnostic(
+                "KF451",
+                Severity.WARNING,
+                f"{label(field.path)} is {live} on the cluster, and {old} was declared before this branch: "
+                f"somebody changed it on the cluster; this plan sets {new}",
+                desired.place(field.path) if desired is not None else None,
+                f"find out why it was changed: kafkaform history {shlex.quote(str(planned.ref))}",
+                ref=planned.ref,
+            )
 
 
 def _attributed(
@@ -133,31 +165,56 @@ def _handed_over(before: Desired, now: Desired) -> Diagnostic:
     )
 
 
-def against_branch(
-    plan: Plan,
-    desired: Iterable[Desired],
+@dataclass(frozen=True, slots=True)
+class BranchComparison:
+    """What manifests declare with and without the changes of a branch.
+
+    Attributes:
+        without: What is declared without the branch; None if it could not be read.
+        desired: What is declared once the branch is merged.
+        notes: What a plan of `desired` says of the branch itself.
+    """
+
+    without: Sequence[Desired] | None
+    desired: Sequence[Desired]
+    notes: tuple[Diagnostic, ...] = ()
+
+    def attribute(self, plan: Plan) -> Plan:
+        """Return the plan of `desired` with the origin of each change; with none where it is not known."""
+        known = plan if self.without is None else attributed(plan, self.without, self.desired)
+        return replace(known, diagnostics=(*self.notes, *known.diagnostics))
+
+
+def compare_branch(
     ref: str,
+    desired: Sequence[Desired],
     paths: Sequence[Path],
     settings: Settings,
     environment: str | None,
-) -> Plan:
-    """The plan, with the origin of each change.
+    *,
+    select: Callable[[ResourceRef], bool],
+) -> BranchComparison:
+    """Compare what the checked out branch declares with what it started from, and with what `ref` has since.
 
-    Where what was declared before cannot be read, nothing is attributed, and the plan says so.
+    A branch that is behind would undo what was merged since, if its manifests were planned as they are.
+    Therefore what it does not change is taken from `ref`, as a merge would do.
 
     Args:
-        plan: The plan.
+        ref: The commit or branch that this branch is to be merged into.
         desired: What the manifests declare now.
-        ref: A commit or branch; what counts is where the checked out branch left it.
-        paths: Where the manifests are now.
+        paths: Where the manifests are.
         settings: What the project says now.
         environment: The chosen environment.
+        select: Which resources the plan is about.
 
     Raises:
         RepositoryError: The manifests are in no Git repository, or there is no such commit.
     """
+    repository = Repository.at(_folder(paths))
+    start, tip = repository.merge_base(ref), repository.resolve(ref)
     try:
-        earlier = declared_at(ref, paths, settings, environment)
+        before = _declared_at(repository, start, paths, settings, environment)
+        since = before if start == tip else _declared_at(repository, tip, paths, settings, environment)
     except InvalidInput as error:
         first = error.problems[0]
         note = Diagnostic(
@@ -167,21 +224,90 @@ def against_branch(
             None,
             "treat every change of this plan as caused by the branch",
         )
-        return replace(plan, diagnostics=(note, *plan.diagnostics))
-    return attributed(plan, earlier, desired)
+        return BranchComparison(None, desired, (note,))
+    if start == tip:
+        return BranchComparison(before, desired)
+    start_selected, tip_selected = ([d for d in side if select(d.ref)] for side in (before, since))
+    merged, taken, conflicts = merge_declarations(start_selected, tip_selected, desired)
+    if not taken and not conflicts:
+        return BranchComparison(since, merged)
+    ahead = counted(repository.count_commits(start, tip), "commit")
+    used = f"this plan uses the manifests of {ref} for {listed(taken)}" if taken else ""
+    both = f"both change {listed(conflicts)}: this plan uses the values of the branch" if conflicts else ""
+    note = Diagnostic(
+        "KF450",
+        Severity.WARNING,
+        f"{ref} is {ahead} ahead of this branch; {'; '.join(filter(None, (used, both)))}",
+        None,
+        f"rebase the branch: git rebase {shlex.quote(ref)}",
+    )
+    return BranchComparison(since, merged, (note,))
 
 
-def declared_at(
-    ref: str, paths: Sequence[Path], settings: Settings, environment: str | None
-) -> list[Desired]:
-    """What the manifests at or below the paths declared where this branch left `ref`.
+def merge_declarations(
+    before: Iterable[Desired], since: Iterable[Desired], desired: Iterable[Desired]
+) -> tuple[list[Desired], list[str], list[str]]:
+    """Merge what a branch declares with what was declared elsewhere since it started, field by field.
 
-    Raises:
-        InvalidInput: They were not valid.
-        RepositoryError: The manifests are in no Git repository, or there is no such commit.
+    Args:
+        before: What was declared where the branch started.
+        since: What is declared by now without the branch.
+        desired: What the branch declares.
+
+    Returns:
+        What is declared by both; the resources of which something is taken from `since`, and those of
+        which both changed the same field to different values, where the branch's value is kept.
     """
-    repository = Repository.at(_folder(paths))
-    commit = repository.merge_base(ref)
+    start, tip, ours = ({d.ref: d for d in side} for side in (before, since, desired))
+    merged, taken, conflicts = [], [], []
+    for ref in sorted({*tip, *ours}):
+        old, theirs, mine = start.get(ref), tip.get(ref), ours.get(ref)
+        if mine is not None and theirs is not None and not (_declares_same(old, mine)):
+            both, conflicting = _merge_fields(old, theirs, mine)
+            merged.append(both)
+            if conflicting:
+                conflicts.append(str(ref))
+            elif not _declares_same(both, mine):
+                taken.append(str(ref))
+        elif _declares_same(old, mine):
+            if theirs is not None:
+                merged.append(theirs)
+            if not _declares_same(old, theirs):
+                taken.append(str(ref))
+        elif mine is not None:
+            merged.append(mine)
+    return merged, taken, conflicts
+
+
+def _declares_same(one: Desired | None, other: Desired | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.state == other.state and one.intent == other.intent
+
+
+def _merge_fields(old: Desired | None, theirs: Desired, mine: Desired) -> tuple[Desired, bool]:
+    """Merge two changes of one resource; whether both gave some field different values."""
+    intent = theirs.intent if old is not None and mine.intent == old.intent else mine.intent
+    if mine.state is None or theirs.state is None:
+        return replace(mine, intent=intent), not _declares_same(theirs, mine) and not _declares_same(
+            old, theirs
+        )
+    before = (old.state if old is not None else None) or {}
+    state: dict[str, FieldValue] = {}
+    conflicting = False
+    for path in {**theirs.state, **mine.state}:
+        here, there, then = ((path in side, side.get(path)) for side in (mine.state, theirs.state, before))
+        present, value = there if here == then else here
+        conflicting |= here != then != there != here
+        if present:
+            state[path] = value
+    return replace(mine, state=state, intent=intent), conflicting
+
+
+def _declared_at(
+    repository: Repository, commit: str, paths: Sequence[Path], settings: Settings, environment: str | None
+) -> list[Desired]:
+    """Return what the manifests at or below the paths declared at a commit; raises InvalidInput."""
     config = _own_configuration(settings, repository)
     with tempfile.TemporaryDirectory(prefix="kafkaform-") as folder:
         then = Path(folder).resolve()

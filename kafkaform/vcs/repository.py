@@ -182,6 +182,17 @@ class Repository:
             )
         return answer.stdout.decode().strip()
 
+    def count_commits(self, start: str, end: str) -> int:
+        """Count the commits on the way from one commit to another, those of merged branches not included.
+
+        Raises:
+            RepositoryError: The history cannot be read.
+        """
+        answer = git(self.root, "rev-list", "--count", "--first-parent", f"{start}..{end}", "--")
+        if answer.returncode != 0:
+            raise unreadable(self.root, answer)
+        return int(answer.stdout)
+
     def inside(self, path: Path) -> PurePosixPath:
         """A path relative to the top folder; links are followed.
 

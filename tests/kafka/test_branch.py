@@ -51,6 +51,10 @@ def commit(project: Project, message: str) -> None:
     git(project.folder, "commit", "-q", "-m", message)
 
 
+def notes(call: Call, code: str) -> list[dict[str, str]]:
+    return [note for note in call.json["diagnostics"] if note["code"] == code]
+
+
 def origins(call: Call, project: Project) -> dict[str, str]:
     return {
         change["name"].removeprefix(project.prefix): change["origin"]["from"]
@@ -70,18 +74,65 @@ def test_a_reviewer_sees_what_was_there_before(project: Project) -> None:
     assert "1 of them is not caused, or only partly caused, by this branch" in text
 
 
-def test_what_main_got_meanwhile_is_not_the_branchs(project: Project) -> None:
+def test_what_main_got_meanwhile_is_not_undone_by_a_branch_that_is_behind(project: Project) -> None:
     git(project.folder, "switch", "-q", "-c", "work")
+    write(project, "b")
+    commit(project, "on the branch")
+    git(project.folder, "switch", "-q", "main")
+    write(project, "a", retention="9d")
+    commit(project, "on main")
+    write(project, "c")
+    commit(project, "on main, too")
+    project.apply().needs(0)
+    git(project.folder, "switch", "-q", "work")
+    as_it_is = project.run("plan", "--format", "json").needs(1).json["changes"]
+    assert [change["name"].removeprefix(project.prefix) for change in as_it_is] == ["a", "b"]
+    call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
+    assert origins(call, project) == {"b": "branch"}
+    (note,) = notes(call, "KF450")
+    names = f"Topic/{project.prefix}a, Topic/{project.prefix}c"
+    assert note["message"] == (
+        f"main is 2 commits ahead of this branch; this plan uses the manifests of main for {names}"
+    )
+    assert note["suggestion"] == "rebase the branch: git rebase main"
+    only = ("--target", f"Topic/{project.prefix}b")
+    targeted = project.run("plan", "--changed-since", "main", *only, "--format", "json").needs(0)
+    assert (origins(targeted, project), notes(targeted, "KF450")) == ({"b": "branch"}, [])
+
+
+def test_drift_is_shown_to_a_branch_that_is_behind(project: Project) -> None:
+    git(project.folder, "switch", "-q", "-c", "work")
+    write(project, "a", retention="7d", config={"segment.ms": "1d"})
+    commit(project, "on the branch")
     git(project.folder, "switch", "-q", "main")
     write(project, "a", retention="9d")
     commit(project, "on main")
     project.apply().needs(0)
+    project.set_config("a", "retention.ms", "86400000")
     git(project.folder, "switch", "-q", "work")
-    write(project, "b")
-    call = project.run(
-        "plan", "--changed-since", "main", "--format", "json", "--no-strict"
-    )  # b is not committed
-    assert origins(call, project) == {"a": "drift", "b": "branch"}
+    call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
+    (change,) = call.json["changes"]
+    assert [(field["path"], field["after"]) for field in change["fields"]] == [
+        ("config.retention.ms", "777600000"),
+        ("config.segment.ms", "86400000"),
+    ]
+    assert change["origin"]["from"] == "mixed"
+
+
+def test_a_field_that_the_branch_and_somebody_else_changed_is_named(project: Project) -> None:
+    project.set_config("a", "retention.ms", "3600000")
+    git(project.folder, "switch", "-q", "-c", "work")
+    write(project, "a", retention="12d")
+    commit(project, "on the branch")
+    call = project.run("plan", "--changed-since", "main", "--format", "json")
+    assert origins(call, project) == {"a": "branch"}
+    (note,) = notes(call, "KF451")
+    assert note["message"] == (
+        "retention.ms is 1h on the cluster, and 7d was declared before this branch: "
+        "somebody changed it on the cluster; this plan sets 12d"
+    )
+    text = " ".join(project.run("plan", "--changed-since", "main").needs(0).out.split())
+    assert "7d was declared before this branch" in text
 
 
 def test_an_edit_of_the_defaults_is_the_branchs(project: Project) -> None:
@@ -142,10 +193,6 @@ def plan_branch(branch: Project, *arguments: str) -> Call:
     commit(branch, "mine")
     arguments = ("plan", *FROM_BRANCH, "--changed-since", "HEAD^1", *arguments)
     return called(*arguments, cwd=branch.folder.parent)
-
-
-def notes(call: Call, code: str) -> list[dict[str, str]]:
-    return [note for note in call.json["diagnostics"] if note["code"] == code]
 
 
 def test_manifests_are_read_from_elsewhere_and_told_from_there(branch: Project) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import ChangeOrigin, Desired, Plan, Undeclared
-from kafkaform.vcs.branch import attributed
+from kafkaform.vcs.branch import attributed, merge_declarations
 from tests.support.scenes import DAY, WEEK, absent, declared, made, plan_for
 
 NAMES = st.sampled_from("abc")
@@ -107,6 +107,39 @@ def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
     memory = _living(before)
     told = attributed(plan_for(memory, *declared_), before, declared_)  # type: ignore[arg-type]
     assert all(change.origin is ChangeOrigin.BRANCH for change in told.changes)
+
+
+def merged(
+    before: list[Desired], since: list[Desired], mine: list[Desired]
+) -> tuple[dict[str, object], list[str], list[str]]:
+    desired, taken, conflicts = merge_declarations(before, since, mine)
+    return {one.ref.name: one.state for one in desired}, taken, conflicts
+
+
+def test_what_only_one_side_changed_is_taken_from_it() -> None:
+    before = [declared("a", 3, retention_ms=DAY), declared("b"), declared("c"), absent("d")]
+    since = [declared("a", 3, retention_ms=WEEK), declared("b", 6), declared("new"), declared("d")]
+    mine = [declared("a", 6, retention_ms=DAY), declared("b"), declared("mine"), absent("d"), declared("c")]
+    states, taken, conflicts = merged(before, since, mine)
+    expected = [declared("a", 6, retention_ms=WEEK), declared("b", 6), declared("new"), declared("mine")]
+    assert states == {one.ref.name: one.state for one in [*expected, declared("d")]}
+    assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
+
+
+def test_where_both_sides_changed_a_field_the_branch_is_kept_and_named() -> None:
+    before = [declared("a", 3), declared("gone"), declared("kept")]
+    since = [declared("a", 6), declared("gone", 6), declared("kept", 6)]
+    states, taken, conflicts = merged(before, since, [declared("a", 9), absent("gone")])
+    assert states == {"a": declared("a", 9).state, "gone": None}
+    assert (taken, conflicts) == ([], ["Topic/a", "Topic/gone"])
+
+
+@given(SETS, SETS)
+def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
+    desired = {one.ref: one for one in mine}
+    assert {d.ref: d for d in merge_declarations(before, before, mine)[0]} == desired
+    assert {d.ref: d for d in merge_declarations(before, mine, before)[0]} == desired
+    assert {d.ref: d for d in merge_declarations(before, mine, mine)[0]} == desired
 
 
 def _living(wanted: list[object]) -> MemoryCluster:

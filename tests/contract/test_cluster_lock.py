@@ -96,7 +96,7 @@ def test_who_waits_is_told_who_holds_it_and_gets_it(cluster: Cluster) -> None:
             guard()
     (line,) = said
     assert line.startswith("the lock of the cluster is held by alice@ci-3 (apply of plan 12ab, process 4711)")
-    assert line.endswith("; waiting up to 30s")
+    assert line.endswith(f"; waiting up to {TIMEOUT_S:.0f}s")
 
 
 def test_it_is_free_again_afterwards(cluster: Cluster) -> None:

@@ -66,10 +66,12 @@ UNREACHABLE = """
 import sys
 from kafkaform.cluster.transport import connection
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import ResourceRef
 connection.CONNECT_TIMEOUT_S = 1.0
-cluster = KafkaCluster({"bootstrap.servers": sys.argv[1]}, lambda: {"bootstrap_servers": sys.argv[1]})
+given = {"bootstrap.servers": sys.argv[1]}
+cluster = KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
 for ask in (cluster.facts, lambda: cluster.observe([ResourceRef("Topic", "a")])):
     try:
         ask()

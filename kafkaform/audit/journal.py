@@ -76,7 +76,7 @@ class TopicSink:
                 hint = (
                     f"grant Write on the topic {TOPIC.name} (and Create, until it is there), keep the record "
                     f"in a file instead (`audit: {{topic: false, file: PATH}}`), {_OTHERWISE}"
-                )
+                ) + (f"; {error.hint}" if error.hint else "")
             raise AuditError(
                 f"the record in the topic {TOPIC.name} cannot be written: {error.message}", hint=hint
             ) from error

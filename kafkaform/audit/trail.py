@@ -131,7 +131,8 @@ def _read_topic(cluster: AuditReader) -> AuditRecord:
     except PermissionDenied as error:
         raise AuditError(
             f"the record in the topic {TOPIC.name} cannot be read: {error.message}",
-            hint=f"grant Read on the topic {TOPIC.name}; if no record is kept: `audit: {{topic: false}}`",
+            hint=f"grant Read on the topic {TOPIC.name}; if no record is kept: `audit: {{topic: false}}`"
+            + (f"; {error.hint}" if error.hint else ""),
         ) from error
     except ClusterError as error:
         raise AuditError(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkaform.core.model import Location
+    from kafkaform.core.rights import Right
 
 
 class KafkaformError(Exception):
@@ -137,7 +138,21 @@ class AuthenticationFailed(ClusterError):  # noqa: N818
 
 
 class PermissionDenied(ClusterError):  # noqa: N818
-    """The account has no right to do this."""
+    """The account has no right to do this.
+
+    Args:
+        message: What it may not do, in one line.
+        hint: What the user can do, in one line.
+        resource: The type of the resource, as in `Right`; empty if the broker did not say.
+        right: The right that is missing; None where it is not known.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, resource: str = "", right: Right | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.resource = resource if right is None else right.resource
+        self.right = right
 
 
 class OutcomeUnknown(ClusterError):  # noqa: N818

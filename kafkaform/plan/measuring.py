@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
 from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
+from kafkaform.core.rights import CLUSTER, UNKNOWN, Right
 from kafkaform.plan.disk_planning import PlannedMove, with_disk_space
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
@@ -97,21 +98,27 @@ def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts
     ]
 
 
+_MEASURING = Right("Describe", CLUSTER)
+"""The right to read sizes: without it, brokers return none, and no error."""
+
+
 def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
     if not touched:
         return facts
+    hint: str | None = f"if it lacks Describe on the cluster, grant it: {UNKNOWN.grant(_MEASURING)}"
     try:
         sizes = cluster.sizes(touched)
         untold = [resource for resource in touched if resource.ref not in sizes]
         why = f"the sizes of {len(untold)} of them are not visible to this account" if untold else None
     except (NotOffered, PermissionDenied) as error:
-        sizes, why = {}, error.message
+        sizes, why, hint = {}, error.message, error.hint
     except ClusterError as error:  # there may be data: consent must not rest on its absence
         counts = {resource.ref: int(resource.state.get("partitions") or 0) for resource in touched}
-        sizes, why = {ref: DataSize(0, count, count) for ref, count in counts.items()}, error.message
+        sizes = {ref: DataSize(0, count, count) for ref, count in counts.items()}
+        why, hint = error.message, error.hint
     if why is None:
         return replace(facts, sizes=sizes)
-    note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}")
+    note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}", suggestion=hint)
     return replace(facts, sizes=sizes, diagnostics=(*facts.diagnostics, note))
 
 
@@ -167,12 +174,12 @@ def with_copies(
             known = replace(known, partition_sizes=cluster.partition_sizes(copied))
         except ClusterError as error:
             text = f"how much the replicas to be moved hold was not read: {error.message}"
-            notes.append(Diagnostic("KF416", Severity.INFO, text))
+            notes.append(Diagnostic("KF416", Severity.INFO, text, suggestion=error.hint))
         try:
             known = replace(known, throttles=cluster.throttles({name for name, _ in copied}))
         except ClusterError as error:
             text = f"the replication throttles that are set were not read: {error.message}"
-            notes.append(Diagnostic("KF416", Severity.INFO, text))
+            notes.append(Diagnostic("KF416", Severity.INFO, text, suggestion=error.hint))
     return known.beside(replace(facts, diagnostics=tuple(notes)))
 
 
@@ -213,6 +220,6 @@ def groups_concerned(
         reading = cluster.groups(None if readers else watched)
     except ClusterError as error:
         message = f"the groups that read the topics were not read: {error.message}"
-        return {}, (Diagnostic("KF419", Severity.INFO, message),)
+        return {}, (Diagnostic("KF419", Severity.INFO, message, suggestion=error.hint),)
     message = f"not every group may be known: {reading.unread}"
     return reading.groups, (Diagnostic("KF421", Severity.INFO, message),) if reading.unread else ()

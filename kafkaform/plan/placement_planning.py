@@ -108,7 +108,8 @@ def with_placements(
     try:
         layout = cluster.layout()
     except ClusterError as error:
-        note = Diagnostic("KF423", Severity.INFO, f"where replicas are was not read: {error.message}")
+        text = f"where replicas are was not read: {error.message}"
+        note = Diagnostic("KF423", Severity.INFO, text, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     return _placed(replace(topic_facts(facts), layout=layout).beside(facts), candidates, layout)
 

@@ -39,6 +39,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
+from kafkaform.core.rights import UNKNOWN, Right
 from kafkaform.plan.policy import (
     Policy,
     consented,
@@ -277,12 +278,14 @@ def _unmanaged(refs: Iterable[ResourceRef], policy: Policy) -> list[ResourceRef]
 
 
 def _not_visible(desired: Desired, why: str) -> Diagnostic:
+    noun, name = KINDS[desired.ref.kind].noun, desired.ref.name
+    rights = [Right(operation, noun, name) for operation in ("Describe", "DescribeConfigs")]
     return Diagnostic(
         "KF410",
         Severity.ERROR,
         f"{desired.ref} is not visible to this account: {why}",
         desired.location,
-        "grant Describe and DescribeConfigs on it; until then it is neither created nor changed",
+        f"until then it is neither created nor changed; grant it: {UNKNOWN.grant(*rights)}",
         ref=desired.ref,
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
-from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, RequestRejected
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, PermissionDenied, RequestRejected
 from kafkaform.core.layout import Strategy
 from kafkaform.core.model import (
     Desired,
@@ -26,6 +26,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import AddPartitions, Phase, Reassign, batches
+from kafkaform.core.wording import counted, listed
 from kafkaform.plan.measuring import groups_concerned, measure
 from kafkaform.plan.placement_planning import with_placements
 from kafkaform.plan.planner import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.model import Intent
     from kafkaform.core.operations import Operation
+    from kafkaform.core.rights import Right
     from kafkaform.resources.consent import Grant
     from spark_validation.results import SkewReport
 
@@ -423,10 +425,29 @@ def validated(plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef
         else:
             changes.append(_refused(change, objection))
     if unanswered:
-        count = f"{len(unanswered)} of {len(asked)} operations"
-        message = f"the brokers did not validate {count}: {unanswered[0].message}"
-        notes = (*notes, Diagnostic("KF414", Severity.INFO, message))
+        notes = (*notes, *_unvalidated(unanswered, len(asked)))
     return replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
+
+
+def _unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Iterator[Diagnostic]:
+    """Why operations were not validated, a note for each reason: every right that is missing is one."""
+    reasons: dict[str, list[ClusterError]] = {}
+    for error in unanswered:
+        right = _missing_right(error)
+        sort = f"{right.operation} {right.resource}" if right is not None else error.message
+        reasons.setdefault(sort, []).append(error)
+    for errors in reasons.values():
+        count = f"{len(errors):,} of {counted(asked, 'operation')}"
+        message = f"the brokers did not validate {count}: {errors[0].message}"
+        if names := [
+            error.right.name for error in errors[1:] if isinstance(error, PermissionDenied) and error.right
+        ]:
+            message += f", and on {listed(names)}"
+        yield Diagnostic("KF414", Severity.INFO, message, suggestion=errors[0].hint)
+
+
+def _missing_right(error: ClusterError) -> Right | None:
+    return error.right if isinstance(error, PermissionDenied) else None
 
 
 def _requests(asked: Sequence[Operation]) -> Iterator[Sequence[Operation]]:

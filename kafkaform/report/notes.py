@@ -106,8 +106,13 @@ def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
     _hidden(page, len(found.shown) - len(shown) + found.notes)
 
 
+_UNVALIDATED = "KF414"
+"""The note that says why the last line of a plan is "Not validated by the brokers."."""
+
+
 def _is_shown(diagnostic: Diagnostic) -> bool:
-    return diagnostic.severity is not Severity.INFO or diagnostic.waived is not None
+    informs = diagnostic.severity is Severity.INFO and diagnostic.code != _UNVALIDATED
+    return not informs or diagnostic.waived is not None
 
 
 def _begin(page: Page) -> None:

@@ -80,7 +80,7 @@ NOTES: dict[str, Note] = {
             "A part of the plan was not validated by the brokers.\n\n"
             "An account without the right to alter a resource cannot have a change of it validated, and a\n"
             "busy controller may not answer in time. The plan is still valid, but the brokers may refuse\n"
-            "changes when it is applied.",
+            "changes when it is applied. The note names the right that is missing and how to grant it.",
         ),
         Note(
             "KF415",

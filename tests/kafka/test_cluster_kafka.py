@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, Reques
 from kafkaform.core.model import Desired, Observation, ResourceRef
 from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.core.rights import Right
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planner import plan_from
 from tests.support.kafka_fixtures import (
@@ -259,15 +261,22 @@ def test_moving_replicas_needs_rights_which_are_named(
         with pytest.raises(PermissionDenied) as denied:
             ask()
         outcomes.append(denied.value)
-    assert [(type(outcome), outcome and outcome.hint) for outcome in outcomes] == [
-        (PermissionDenied, "grant Alter on the cluster"),
-        (PermissionDenied, "grant Alter on the cluster"),
-        (PermissionDenied, "grant DescribeConfigs on the cluster"),
-        (PermissionDenied, "grant DescribeConfigs on the topics whose replicas are throttled"),
-        (PermissionDenied, "grant AlterConfigs on the cluster"),
-        (PermissionDenied, "grant AlterConfigs on the topics whose replicas are throttled"),
-        (PermissionDenied, "grant AlterConfigs on the topics whose replicas are throttled"),
+    assert [getattr(outcome, "right", None) for outcome in outcomes] == [
+        Right("Alter", "cluster"),
+        Right("Alter", "cluster"),
+        Right("DescribeConfigs", "cluster"),
+        Right("DescribeConfigs", "topic", a.name),
+        Right("AlterConfigs", "cluster"),
+        Right("AlterConfigs", "topic", a.name),
+        Right("AlterConfigs", "topic", a.name),
     ]
+    hints = [outcome.hint for outcome in outcomes if outcome is not None]
+    assert re.fullmatch(
+        r"grant it: kafka-acls --bootstrap-server 127\.0\.0\.1:\d+ --add --allow-principal User:account-\d+ "
+        r"--operation Alter --cluster",
+        str(hints[0]),
+    )
+    assert str(hints[-1]).endswith(f" --operation AlterConfigs --topic {a.name}")
 
 
 def test_these_rights_are_enough_to_move_replicas(

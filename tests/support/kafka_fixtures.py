@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 _ROOT = Path(__file__).parents[2]
 _PASSWORD = "an-open-secret-4711"  # no word of it stands in what is printed by itself
-_ACCOUNTS = [f"account-{number}" for number in range(1, 91)]
+_ACCOUNTS = [f"account-{number}" for number in range(1, 131)]
 
 
 @contextmanager

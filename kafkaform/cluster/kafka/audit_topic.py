@@ -20,8 +20,9 @@ from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.protocol import TOPIC, creation, key_of
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import signals_kept, translate
-from kafkaform.core.errors import RequestRejected
+from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.lock import unguarded
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ class AuditTopic:
         except KafkaException as error:
             del self._producer  # what it still holds is not to arrive later
             producer.purge()
-            raise translate(error) from error
+            failure = translate(error)
+            if isinstance(failure, PermissionDenied):
+                # Idempotence is refused, on the cluster, to who may write to no topic at all (KIP-679).
+                failure.resource = "topic"
+            raise name_right(self._connection, failure, "Produce", TOPIC.name) from error
 
     @signals_kept()
     def read(self) -> list[str]:
@@ -104,7 +109,7 @@ class AuditTopic:
         try:
             return list(_records(consumer))
         except KafkaException as error:
-            raise translate(error) from error
+            raise name_right(self._connection, translate(error), "Fetch", TOPIC.name) from error
         finally:
             consumer.close()
 
@@ -125,7 +130,7 @@ class AuditTopic:
     def _exists(self) -> bool:
         answers = describe_topics(self._connection, [TOPIC.name])
         if TOPIC.name in answers.denied:
-            raise answers.denied[TOPIC.name]
+            raise name_right(self._connection, answers.denied[TOPIC.name], "Metadata", TOPIC.name)
         return TOPIC.name in answers.found
 
     def _create(self) -> None:

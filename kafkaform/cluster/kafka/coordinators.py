@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkaform.cluster.kafka.answers import GroupAnswers
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import refusal, translate_code
 from kafkaform.cluster.wire.group_messages import (
     DELETE_GROUPS,
@@ -23,7 +24,7 @@ from kafkaform.cluster.wire.group_messages import (
     OFFSET_FETCHES,
     SHARE_OFFSETS,
 )
-from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, PermissionDenied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -84,7 +85,7 @@ def ask_coordinators(
                     raise refusal(group)
                 answers.found[name] = convert(group, node)
             except ClusterError as error:
-                answers.failed[name] = error
+                answers.failed[name] = _explained(connection, error, request_type, name)
 
     try:
         chunks = {
@@ -104,6 +105,20 @@ def ask_coordinators(
     unanswered = set(names) - answers.found.keys() - answers.failed.keys()
     answers.failed.update(dict.fromkeys(unanswered, failure))
     return answers
+
+
+def _explained(
+    connection: Connection, error: ClusterError, request_type: RequestType[Any], name: str
+) -> ClusterError:
+    """Return an error about a group; one of a missing right names it."""
+    if isinstance(error, PermissionDenied) and error.resource == "topic" and error.right is None:
+        # A description of a group is refused whole where a topic of it is hidden, which is not named.
+        return PermissionDenied(
+            f"this account is not authorised: it lacks Describe on a topic that group {name} reads",
+            hint="grant Describe on the topics of its members",
+            resource=error.resource,
+        )
+    return name_right(connection, error, request_type.name, name)
 
 
 def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
@@ -168,7 +183,14 @@ def commit(
     if failure := answers.failed.get(name):
         return dict.fromkeys(offsets, failure)
     told = answers.found[name]
-    failures = {p: translate_code(code, "") for p, code in told.items() if code and p in offsets}
+
+    def explain(topic: str, code: int) -> ClusterError:
+        error = translate_code(code, "")
+        # Without a right on the group, each partition carries the error.
+        of_group = isinstance(error, PermissionDenied) and error.resource == "group"
+        return name_right(connection, error, OFFSET_COMMIT.name, name if of_group else topic)
+
+    failures = {p: explain(p[0], code) for p, code in told.items() if code and p in offsets}
     silence = ClusterError(f"the coordinator of group {name} did not say whether it was committed")
     return failures | dict.fromkeys(offsets.keys() - told.keys(), silence)
 
@@ -195,7 +217,7 @@ def _offsets(group: Mapping[str, Any], field: str) -> dict[TopicPartition, int]:
     for topic in group["topics"]:
         for partition in topic["partitions"]:
             if partition["error_code"]:
-                raise refusal(partition)
+                raise name_right(None, refusal(partition), OFFSET_FETCH.name, topic["name"])
             if partition[field] >= 0:
                 offsets[topic["name"], partition["index"]] = partition[field]
     return offsets
@@ -210,7 +232,8 @@ def _coordinators(
         if coordinator["key"] not in requested:
             raise ClusterError("the brokers returned the coordinator of a group that was not requested")
         if coordinator["error_code"]:
-            answers.failed[coordinator["key"]] = refusal(coordinator)
+            error = name_right(connection, refusal(coordinator), FIND_COORDINATOR.name, coordinator["key"])
+            answers.failed[coordinator["key"]] = error
         else:
             found.setdefault(coordinator["node_id"], []).append(coordinator["key"])
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate
 from kafkaform.core.errors import (
     ClusterError,
@@ -63,7 +64,7 @@ def read_facts(connection: Connection) -> Facts:
         try:
             entries = future.result()
         except KafkaException as exception:
-            failures[broker_id] = translate(exception)
+            failures[broker_id] = name_right(connection, translate(exception), "DescribeConfigs")
             continue
         configs[broker_id] = {name: entry.value for name, entry in entries.items()}
     diagnostics = _missing(failures, answered=bool(configs))
@@ -106,11 +107,11 @@ def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[D
     for broker_id, error in failures.items():
         match error:
             case PermissionDenied():
-                return (_defaults_hidden("this account may not read", grant=True),)
+                return (_defaults_hidden(error.message, error.hint),)
             case NotOffered():
-                return (_defaults_hidden("this cluster does not offer to read"),)
+                return (_defaults_hidden("this cluster does not offer it"),)
             case RequestRejected(code=code) if code in _REFUSED:
-                return (_defaults_hidden("this cluster does not let clients read"),)
+                return (_defaults_hidden("this cluster does not let clients read them"),)
             case Unreachable() | OutcomeUnknown() if answered:
                 diagnostics.append(
                     Diagnostic(
@@ -126,12 +127,12 @@ def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[D
     return tuple(diagnostics)
 
 
-def _defaults_hidden(why: str, *, grant: bool = False) -> Diagnostic:
+def _defaults_hidden(why: str, suggestion: str | None = None) -> Diagnostic:
     return Diagnostic(
         "KF412",
         Severity.INFO,
-        f"{why} the brokers' configs: resetting a config is judged as if it lost data",
-        suggestion="grant DescribeConfigs on the cluster" if grant else None,
+        f"the brokers' configs were not read ({why}): resetting a config is judged as if it lost data",
+        suggestion=suggestion,
     )
 
 

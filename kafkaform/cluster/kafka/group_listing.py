@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_transient
 from kafkaform.cluster.kafka.facts import group_protocols
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import refusal, translate
 from kafkaform.cluster.wire.group_messages import LIST_GROUPS
 from kafkaform.cluster.wire.messages import CONFIG_RESOURCES
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import RequestType
 
 
 _GROUPS = 32
@@ -64,7 +66,7 @@ def groups_with_configs(connection: Connection) -> tuple[Sequence[str], str]:
             if "consumer" not in group_protocols(connection.offered()):
                 return (), ""  # no group has configs
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        answer = _checked(*connection.ask(CONFIG_RESOURCES, [{"types": [_GROUPS]}]))
+        answer = _checked(CONFIG_RESOURCES, *connection.ask(CONFIG_RESOURCES, [{"types": [_GROUPS]}]))
         return [resource["name"] for resource in answer["resources"]], ""
     except KafkaformError as error:
         return (), f"groups that have only configs are not listed ({error.message})"
@@ -95,13 +97,13 @@ def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
     for answer in answers.values():
         if isinstance(answer, ClusterError):
             raise answer
-        listed += _checked(answer)["groups"]
+        listed += _checked(LIST_GROUPS, answer)["groups"]
     return listed
 
 
-def _checked(answer: Any) -> Any:
+def _checked(request_type: RequestType[Any], answer: Any) -> Any:
     if answer["error_code"]:
-        raise refusal(answer)
+        raise name_right(None, refusal(answer), request_type.name)
     return answer
 
 

@@ -15,8 +15,9 @@ from kafkaform.cluster.kafka.replicas import admin_placement, wire_placement
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK, WireReader
 from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, one_line, translate_code
-from kafkaform.cluster.wire.large_answers import TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
 from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import (
     ClusterError,
@@ -88,7 +89,7 @@ def _answer(connection: Connection, timeout_s: float) -> Mapping[str, Any]:
     partitions = [partition for topic in answer["topics"] for partition in topic["partitions"]]
     for part in (answer, *partitions):
         if part["error_code"]:
-            raise translate_code(part["error_code"], "")
+            raise name_right(None, translate_code(part["error_code"], ""), QUORUM.name)
     if len(partitions) != 1:
         raise ClusterError(
             f"the answer to {QUORUM.name} contains {len(partitions)} partitions instead of one"
@@ -179,7 +180,7 @@ def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
         unread[Part.MIN_ISR] = f"{len(configs.denied):,} topics do not tell, such as {name}: {error.message}"
     failed = {name: code for name, code in placement.failed.items() if code not in MISSING}
     for name, code in [*failed.items()][:1]:
-        reason = translate_code(code, "").message
+        reason = name_right(None, translate_code(code, ""), METADATA.name, name).message
         unread[Part.PARTITIONS] = f"{len(failed):,} topics do not tell, such as {name}: {reason}"
     return unread
 
@@ -195,7 +196,8 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
             if topic.error_code == 0:
                 answers.found[topic.name] = topic.configs
             elif topic.error_code not in MISSING:  # one that is missing has just been made, or deleted
-                answers.deny(topic.name, translate_code(topic.error_code, one_line(topic.message)))
+                error = translate_code(topic.error_code, one_line(topic.message))
+                answers.deny(topic.name, name_right(None, error, TOPIC_CONFIGS.name, topic.name))
     return answers
 
 

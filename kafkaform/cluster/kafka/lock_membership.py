@@ -36,6 +36,7 @@ from kafkaform.cluster.transport.translation import (
 from kafkaform.core import lock
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.lock import NAME, WITHOUT
+from kafkaform.core.rights import Right
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -319,9 +320,11 @@ def silence(why: str) -> Unreachable:
 def refusal(error: KafkaError) -> ClusterError:
     """Return why this account, or anybody, cannot have the lock."""
     if any(_is(error, code) for code in _DENIED):
+        resource = "group" if _is(error, KafkaError.GROUP_AUTHORIZATION_FAILED) else "topic"
         return PermissionDenied(
-            f"this account may not use the lock of the cluster: {one_line(error.str())}",
+            f"this account may not use the lock of the cluster: it lacks Read on {resource} {NAME}",
             hint=f"grant Read on the topic and on the group {NAME}, {WITHOUT}",
+            right=Right("Read", resource, NAME),
         )
     return translate_error(error)
 

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafkaform.cluster.kafka.topic_sources import THERE, describe_topics
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import (
     MISSING,
     UNSETTLED,
@@ -76,6 +77,10 @@ class LogReading:
 
     spans: dict[Partition, LogSpan] = field(default_factory=dict)
     failed: dict[Partition, LogFailure] = field(default_factory=dict)
+
+
+def _failure(partition: Partition, code: int) -> ClusterError:
+    return name_right(None, translate_code(code, ""), "ListOffsets", partition[0])
 
 
 def read_log_spans(
@@ -156,7 +161,7 @@ def _read_leaders(
             reading.failed[partition] = _without_leader(partition, sorted({*known.replicas} - alive))
         else:
             code = _UNKNOWN if code in THERE else code
-            reading.failed[partition] = LogFailure(code, translate_code(code, ""))
+            reading.failed[partition] = LogFailure(code, _failure(partition, code))
     return leaders
 
 
@@ -209,7 +214,7 @@ def _take(
     if len(told) < len(answers):
         raise ClusterError(f"broker {node} answered ListOffsets without {partition[0]}:{partition[1]}")
     if code := next((code for code, _ in told if code), 0):
-        reading.failed[partition] = LogFailure(code, translate_code(code, ""))
+        reading.failed[partition] = LogFailure(code, _failure(partition, code))
         return
     start, end, *rest = [offset for _, offset in told]
     # No record is as young as that: -1. One may have been written since the end was read.

@@ -12,6 +12,7 @@ from kafkaform.cluster.kafka.groups import read_committed
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.groups import observed_state
 from kafkaform.core.model import (
@@ -173,6 +174,7 @@ def _configs(connection: Connection, names: Sequence[str]) -> GroupAnswers[Confi
         futures = connection.reached.describe_configs(asked, request_timeout=READ_TIMEOUT_S)
         answers.update(gathered({resource.name: future for resource, future in futures.items()}, _told))
     for name, error in list(answers.failed.items()):
+        answers.failed[name] = name_right(connection, error, "DescribeConfigs", name)
         if isinstance(error, RequestRejected) and error.code in _WITHOUT_GROUP_CONFIGS:
             del answers.failed[name]
             answers.found[name] = Configs({}, {})

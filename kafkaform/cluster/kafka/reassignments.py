@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import refusal, with_hint
+from kafkaform.cluster.transport.rights import name_right
+from kafkaform.cluster.transport.translation import refusal
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.layout import Reassignment
@@ -32,7 +34,7 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
     request = {"timeout_ms": int(timeout_s * 1000), "topics": None}
     answer = connection.ask_controller(LIST_REASSIGNMENTS, request, timeout_s)
     if answer["error_code"]:
-        raise refusal(answer)
+        raise name_right(connection, refusal(answer), LIST_REASSIGNMENTS.name)
     return {
         (topic["name"], partition["index"]): Reassignment(
             tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
@@ -51,10 +53,12 @@ class Reassignments:
     Attributes:
         targets: By topic, the replicas that each moving partition will have.
         unread: Why running reassignments could not be read, or None.
+        remedy: What to do so that they can be, or None.
     """
 
     targets: Mapping[str, Mapping[int, Replicas]]
     unread: str | None = None
+    remedy: str | None = None
 
     def moving(self, topic: str) -> Mapping[int, Replicas]:
         """The same for one topic."""
@@ -69,6 +73,7 @@ class Reassignments:
                     Severity.INFO,
                     f"running reassignments were not read ({self.unread}): a replication factor that differs "
                     "may be one that is being changed right now",
+                    suggestion=self.remedy,
                 ),
             )
         moving = sorted(topic for topic in self.targets if topic_ref(topic) in refs)
@@ -88,7 +93,7 @@ def read_reassignments(connection: Connection) -> Reassignments:
     try:
         running = read_running(connection, timeout_s=READ_TIMEOUT_S)
     except KafkaformError as error:
-        return Reassignments({}, error.message)
+        return Reassignments({}, error.message, error.hint)
     targets: dict[str, dict[int, Replicas]] = defaultdict(dict)
     for (topic, partition), reassignment in running.items():
         targets[topic][partition] = reassignment.target
@@ -102,7 +107,6 @@ BATCH = 1_000
 
 _PREFERRED = 0
 """The type of an election that makes the preferred replica the leader (ElectionType)."""
-_RIGHT = "grant Alter on the cluster"
 
 
 def reassign(
@@ -128,7 +132,7 @@ def reassign(
             for partition in topic["partitions"]
         )
 
-    return _outcomes(targets, ask, guard)
+    return _outcomes(targets, ask, guard, partial(name_right, connection, request=ALTER_REASSIGNMENTS.name))
 
 
 def elect_leaders(
@@ -151,7 +155,7 @@ def elect_leaders(
             for partition in topic["partitions"]
         )
 
-    return _outcomes(partitions, ask, guard)
+    return _outcomes(partitions, ask, guard, partial(name_right, connection, request=ELECT_LEADERS.name))
 
 
 def _elected(partition: Mapping[str, Any]) -> ClusterError | None:
@@ -164,6 +168,7 @@ def _outcomes(
     partitions: Collection[TopicPartition],
     ask: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, ClusterError | None]]],
     guard: Guard,
+    explain: Callable[[ClusterError], ClusterError],
 ) -> dict[TopicPartition, ClusterError | None]:
     """Ask for one thing of all partitions, a batch at a time; returns what was answered."""
     remaining = list(partitions)
@@ -177,11 +182,14 @@ def _outcomes(
         outcomes.update(dict.fromkeys(batch, OutcomeUnknown("the controller said nothing of this partition")))
         try:
             outcomes.update(
-                (partition, with_hint(error, _RIGHT) if error is not None else None)
+                (partition, explain(error) if error is not None else None)
                 for partition, error in ask(_by_topic(batch))
             )
         except KafkaformError as error:
-            outcomes.update(dict.fromkeys(batch, with_hint(error, _RIGHT)))
+            failure = (
+                error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
+            )
+            outcomes.update(dict.fromkeys(batch, explain(failure)))
     return outcomes
 
 

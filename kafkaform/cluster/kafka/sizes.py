@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.messages import LOG_DIRS
 from kafkaform.core.errors import ClusterError, NotOffered
@@ -127,7 +128,8 @@ def read_log_dirs(
         if isinstance(answer, ClusterError):
             unread[broker] = answer
         elif answer["error_code"]:
-            unread[broker] = translate_code(answer["error_code"], "")
+            error = translate_code(answer["error_code"], "")
+            unread[broker] = name_right(None, error, LOG_DIRS.name)
         else:
             found += [
                 _log_dir(broker, log_dir)

@@ -17,8 +17,9 @@ from confluent_kafka.admin import AlterConfigOpType
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import broker_down
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import one_line, refusal, translate_code, with_hint
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
+from kafkaform.cluster.transport.rights import name_right
+from kafkaform.cluster.transport.translation import one_line, refusal, translate_code
+from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.moves import (
@@ -72,6 +73,10 @@ def read_rates(
     # One request for all brokers, sent to each: a broker answers for itself, and refuses the rest one by one.
     # One that has come up meanwhile was not asked about itself.
     rates = {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in live}
+    rates = {
+        broker: name_right(connection, rate, BROKER_CONFIGS.name) if isinstance(rate, ClusterError) else rate
+        for broker, rate in rates.items()
+    }
     return {broker: rate for broker, rate in rates.items() if brokers is None or broker in brokers}
 
 
@@ -83,8 +88,7 @@ def _own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -
     if result is None:
         return ClusterError(f"broker {broker} returned the configs of other brokers instead of its own")
     if result.error_code:
-        error = translate_code(result.error_code, one_line(result.message))
-        return with_hint(error, "grant DescribeConfigs on the cluster")
+        return translate_code(result.error_code, one_line(result.message))
     try:
         own = {name: int(value) for name, value in result.configs.own.items() if value is not None}
     except ValueError as error:
@@ -97,8 +101,8 @@ def read_lists(connection: Connection, topics: Collection[str]) -> dict[str, dic
     if not topics:
         return {}
     answers = topic_source(connection).configs(sorted(topics))
-    for error in answers.denied.values():
-        raise with_hint(error, "grant DescribeConfigs on the topics whose replicas are throttled")
+    for name, error in answers.denied.items():
+        raise name_right(connection, error, TOPIC_CONFIGS.name, name)
     lists = {
         name: {
             key: configs.own[key] or "" for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS) if key in configs.own
@@ -274,7 +278,7 @@ def _alter_brokers(
         broker_down(broker) for broker in sorted(changed.keys() - requests.keys())
     ]
     for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
-        failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer[0], "the cluster")
+        failures += [answer] if isinstance(answer, ClusterError) else _refusals(connection, answer[0])
     return failures
 
 
@@ -314,7 +318,7 @@ def _alter_topics(
         except ClusterError as error:
             failures.append(error)
         else:
-            failures += _refusals(answer, "the topics whose replicas are throttled")
+            failures += _refusals(connection, answer)
     return failures
 
 
@@ -333,9 +337,9 @@ def _request(kind: int, alterations: Mapping[str, Sequence[_Alteration]]) -> Map
     return {"resources": resources, "validate_only": False}
 
 
-def _refusals(answer: Mapping[str, Any], of: str) -> list[ClusterError]:
+def _refusals(connection: Connection, answer: Mapping[str, Any]) -> list[ClusterError]:
     return [
-        with_hint(refusal(resource), f"grant AlterConfigs on {of}")
+        name_right(connection, refusal(resource), ALTER_CONFIGS.name, resource["name"])
         for resource in answer["resources"]
         if resource["error_code"]
     ]

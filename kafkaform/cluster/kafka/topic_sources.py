@@ -13,6 +13,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, kafka_error, one_line, translate, translate_code
 from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
 from kafkaform.core.errors import ClusterError, KafkaformError
@@ -52,7 +53,7 @@ class AdminReader:
             asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names[start : start + CHUNK]]
             answers = self._connection.reached.describe_configs(asked, request_timeout=READ_TIMEOUT_S)
             futures.update({resource.name: future for resource, future in answers.items()})
-        return _sorted_out(futures, _configs)
+        return _sorted_out(futures, _configs, "DescribeConfigs")
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
         """See `TopicSource.descriptions`."""
@@ -60,10 +61,10 @@ class AdminReader:
         for start in range(0, len(names), CHUNK):
             asked = TopicCollection(list(names[start : start + CHUNK]))
             futures.update(self._connection.reached.describe_topics(asked, request_timeout=READ_TIMEOUT_S))
-        return _sorted_out(futures, _description)
+        return _sorted_out(futures, _description, METADATA.name)
 
 
-def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> Answers[T]:
+def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T], request: str) -> Answers[T]:
     answers: Answers[T] = Answers()
     for name, future in futures.items():
         try:
@@ -73,7 +74,7 @@ def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T])
             if reason is not None and reason.code() in MISSING:
                 answers.missing.append(name)
             else:
-                answers.deny(name, translate(exception))
+                answers.deny(name, name_right(None, translate(exception), request, name))
     return answers
 
 
@@ -128,7 +129,7 @@ class WireReader:
         answers: Answers[Configs] = Answers()
         for answer in self._connection.ask(TOPIC_CONFIGS, requests):
             for topic in answer:
-                if is_found(topic.name, topic.error_code, topic.message, answers):
+                if is_found(topic.name, topic.error_code, topic.message, answers, TOPIC_CONFIGS.name):
                     answers.found[topic.name] = topic.configs
         check_answered(names, answers)
         return answers
@@ -195,11 +196,15 @@ def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
 
 
 def is_found(
-    name: str, error_code: int, message: str, answers: Answers[Configs] | Answers[Description]
+    name: str,
+    error_code: int,
+    message: str,
+    answers: Answers[Configs] | Answers[Description],
+    request: str = METADATA.name,
 ) -> bool:
-    """Return whether an answer about a topic is no error; if it is one, the answers say so."""
+    """Return whether an answer to a request about a topic is no error; if it is one, the answers say so."""
     if error_code in MISSING:
         answers.missing.append(name)
     elif error_code:
-        answers.deny(name, translate_code(error_code, one_line(message)))
+        answers.deny(name, name_right(None, translate_code(error_code, one_line(message)), request, name))
     return not error_code

@@ -23,6 +23,7 @@ from kafkaform.cluster.kafka import admin_groups, coordinators
 from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
 from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import refuse_moves, repeated
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import one_line, refusal, translate
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, DELETE_TOPICS
 from kafkaform.core.errors import (
@@ -81,7 +82,7 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
     for sent in under_way:
         outcomes.update(sent.outcomes())
     outcomes.update(_not_movable(connection, [o for o in operations if isinstance(o, Reassign)]))
-    return [outcomes.get(id(operation)) for operation in operations]
+    return [_explained(connection, operation, outcomes.get(id(operation))) for operation in operations]
 
 
 def _not_movable(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
@@ -110,8 +111,25 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
             else:
                 outcomes.update(writer.carry_out(connection, request, guard))
     except LockLost as lost:
-        return [outcomes.get(id(operation), lost) for operation in operations]
-    return [outcomes.get(id(operation)) for operation in operations]
+        return [_explained(connection, o, outcomes.get(id(o), lost)) for o in operations]
+    return [_explained(connection, operation, outcomes.get(id(operation))) for operation in operations]
+
+
+_REQUESTS: Mapping[type[Operation], str] = {
+    CreateTopic: "CreateTopics",
+    AlterConfigs: "IncrementalAlterConfigs",
+    AddPartitions: "CreatePartitions",
+    DeleteGroup: "DeleteGroups",
+    DeleteTopic: "DeleteTopics",
+}
+"""The requests that need a right on the resource of the operation."""
+
+
+def _explained(connection: Connection, operation: Operation, outcome: Outcome) -> Outcome:
+    """An outcome that names the right that is missing, if it is one of rights."""
+    if outcome is None or type(operation) not in _REQUESTS:
+        return outcome
+    return name_right(connection, outcome, _REQUESTS[type(operation)], operation.ref.name)
 
 
 def _fit(

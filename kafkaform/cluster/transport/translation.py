@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
-    KafkaformError,
     NotOffered,
     OutcomeUnknown,
     PermissionDenied,
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-_DENIED = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-    }
-)
+_log = logging.getLogger(__name__)
+
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional-id",
+}
+"""By error code, the type of the resource that an account has no right on."""
 _AUTHENTICATION = frozenset(
     {
         KafkaError._AUTHENTICATION,
@@ -114,8 +116,13 @@ def translate(exception: BaseException) -> ClusterError:
 def translate_error(error: KafkaError) -> ClusterError:
     """The kafkaform error for a librdkafka error."""
     code, text = error.code(), one_line(error.str())
-    if code in _DENIED:
-        return PermissionDenied(f"this account is not authorised: {text}")
+    if (resource := _DENIED.get(code)) is not None:
+        # A broker may quote the request as Java prints it, 600 characters long: `name_right` says more.
+        _log.debug("%s, in the broker's words: %s", error.name(), text)
+        return PermissionDenied(
+            f"this account is not authorised: {KafkaError(code).str().removeprefix('Broker: ')}",
+            resource=resource,
+        )
     if code in _AUTHENTICATION:
         return AuthenticationFailed(
             text, hint="check the credentials and the TLS settings of the client properties"
@@ -142,13 +149,6 @@ def one_line(text: str) -> str:
 def refusal(answer: Mapping[str, Any]) -> ClusterError:
     """The error that an answer, or a part of it, has the code of."""
     return translate_code(answer["error_code"], one_line(answer.get("error_message") or ""))
-
-
-def with_hint(error: KafkaformError, right: str) -> ClusterError:
-    """The same error, which names the right that is missing if it is one of rights."""
-    if isinstance(error, PermissionDenied):
-        return PermissionDenied(error.message, hint=right)
-    return error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
 
 
 @contextmanager

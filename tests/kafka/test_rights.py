@@ -1,0 +1,251 @@
+"""Every right that docs/permissions.md lists is enough, is needed, and is named where it is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli_helpers import ROOT, Call, Project
+from tests.support.kafka_fixtures import Account
+
+PAGE = (ROOT / "docs" / "permissions.md").read_text("utf-8")
+CLUSTER = "CLUSTER:kafka-cluster"
+LOCK, RECORD = "__kafkaform_lock", "__kafkaform_audit"
+
+
+def documented(user: str, prefix: str) -> list[str]:
+    """The grants of the lines of the page for an account, as the fixture `account` takes them."""
+    grants = []
+    for line in re.findall(rf"^kafka-acls .*User:{user} .*$", PAGE, re.MULTILINE):
+        words = iter(shlex.split(line)[1:])
+        operations, resources, prefixed = [], [], False
+        for word in words:
+            match word:
+                case "--add":
+                    pass
+                case "--bootstrap-server" | "--allow-principal":
+                    next(words)
+                case "--operation":
+                    operations.append(re.sub(r"(?<!^)(?=[A-Z])", "_", next(words)).upper())
+                case "--resource-pattern-type":
+                    prefixed = next(words) == "prefixed"
+                case "--cluster":
+                    resources.append(CLUSTER)
+                case "--topic" | "--group":
+                    resources.append(f"{word[2:].upper()}:{next(words)}")
+                case _:
+                    raise AssertionError(word)
+        names = [name.replace("orders.", f"{prefix}*") if prefixed else name for name in resources]
+        grants += [f"{name}:{operation}" for name in names for operation in operations]
+    assert grants
+    return grants
+
+
+@dataclass
+class Owned:
+    """What an account is tried on: a project of it, and one of whoever may do everything.
+
+    Attributes:
+        owner: The project that logs in nowhere.
+        account: Makes an account with some grants.
+        prefix: What all names start with.
+    """
+
+    owner: Project
+    account: Callable[..., Account]
+    prefix: str
+    folder: Path
+    servers: str
+
+    def with_rights(self, *grants: str) -> Project:
+        """A project over the same manifests of an account that has these rights."""
+        login = self.account(*grants).properties
+        project = Project(self.folder, self.servers, self.prefix)
+        project.config(
+            clusters={"it": {"client": {"bootstrap.servers": self.servers, **login}}}, manifests=["topics"]
+        )
+        return project
+
+
+def declare_group(project: Project, name: str, **spec: object) -> None:
+    """Write (or rewrite) the manifest of one group."""
+    metadata = {"name": project.prefix + name}
+    document = {"apiVersion": "kafkaform/v1", "kind": "ConsumerGroup", "metadata": metadata, "spec": spec}
+    project.write(f"topics/group-{name}.yaml", yaml.safe_dump(document))
+
+
+KEPT = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
+
+
+@pytest.fixture
+def owned(kafka_acl: DevCluster, prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Owned:
+    owner = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+    owner.topic("live", partitions=1, retention="7d", keyed=False)
+    declare_group(owner, "reader", topics=[f"{prefix}live"], config={"consumer.session.timeout.ms": "50s"})
+    owner.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
+    return Owned(owner, account, prefix, tmp_path, kafka_acl.sasl_bootstrap_servers)
+
+
+def plan(project: Project) -> Call:
+    return project.run("plan", "--no-strict", "--verbose")
+
+
+def history(project: Project) -> Call:
+    return project.run("history", env=KEPT)
+
+
+def apply(project: Project) -> Call:
+    return project.run("apply", "--auto-approve", "--allow", "destructive", env=KEPT)
+
+
+def create(project: Project) -> Call:
+    project.topic("new")
+    return apply(project)
+
+
+def add_partitions(project: Project) -> Call:
+    project.topic("live", partitions=2, retention="7d", keyed=False)
+    return apply(project)
+
+
+def change(project: Project) -> Call:
+    project.topic("live", partitions=1, retention="8d", keyed=False)
+    return apply(project)
+
+
+def delete(project: Project) -> Call:
+    project.topic("live", state="absent")
+    return apply(project)
+
+
+def change_group(project: Project) -> Call:
+    declare_group(
+        project, "reader", topics=[f"{project.prefix}live"], config={"consumer.session.timeout.ms": "55s"}
+    )
+    return apply(project)
+
+
+def commit(project: Project) -> Call:
+    declare_group(project, "starter", topics=[f"{project.prefix}live"], offsets={"initial": "earliest"})
+    return apply(project)
+
+
+def delete_group(project: Project) -> Call:
+    commit(project)
+    declare_group(project, "starter", state="absent")
+    return apply(project)
+
+
+READING = {
+    "TOPIC:*:DESCRIBE": (plan, "Describe on topic {prefix}live"),
+    "TOPIC:*:DESCRIBE_CONFIGS": (plan, "DescribeConfigs on topic {prefix}live"),
+    "GROUP:*:DESCRIBE": (plan, "Describe on group {prefix}reader"),
+    "GROUP:*:DESCRIBE_CONFIGS": (plan, "DescribeConfigs on group {prefix}reader"),
+    f"{CLUSTER}:DESCRIBE": (plan, "Describe on the cluster"),
+    f"{CLUSTER}:DESCRIBE_CONFIGS": (plan, "DescribeConfigs on the cluster"),
+    f"TOPIC:{RECORD}:READ": (history, f"Read on topic {RECORD}"),
+}
+APPLYING = {
+    "TOPIC:{prefix}*:CREATE": (create, "Create on topic {prefix}new"),
+    "TOPIC:{prefix}*:ALTER": (add_partitions, "Alter on topic {prefix}live"),
+    "TOPIC:{prefix}*:ALTER_CONFIGS": (change, "AlterConfigs on topic {prefix}live"),
+    "TOPIC:{prefix}*:DELETE": (delete, "Delete on topic {prefix}live"),
+    "TOPIC:{prefix}*:READ": (commit, "Read on topic {prefix}live"),
+    "GROUP:{prefix}*:READ": (commit, "Read on group {prefix}starter"),
+    "GROUP:{prefix}*:ALTER_CONFIGS": (change_group, "AlterConfigs on group {prefix}reader"),
+    f"TOPIC:{LOCK}:READ": (change, f"Read on topic {LOCK}"),
+    f"GROUP:{LOCK}:READ": (change, f"Read on group {LOCK}"),
+    f"TOPIC:{RECORD}:WRITE": (change, f"Write on topic {RECORD}"),
+}
+
+
+def granted(line: str) -> str:
+    """The right that a line of `kafka-acls` grants, in the words of a message."""
+    words = shlex.split(line)
+    resource = words.index("--cluster") if "--cluster" in words else words.index("--operation") + 2
+    name = "the cluster" if words[resource] == "--cluster" else f"{words[resource][2:]} {words[resource + 1]}"
+    return f"{words[words.index('--operation') + 1]} on {name}"
+
+
+@pytest.mark.parametrize("right", READING)
+def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
+    command, said = READING[right]
+    grants = documented("kafkaform-plan", owned.prefix)
+    assert right in grants
+    call = command(owned.with_rights(*(grant for grant in grants if grant != right)))
+    text = " ".join(call.both.split())
+    named = said.format(prefix=owned.prefix)
+    assert f"it lacks {named}" in text
+    assert {named} == set(re.findall(r"it lacks (\w+ on (?:the cluster|\w+ [\w.]*\w))", text))
+    assert "processor=" not in text
+    assert "authorization failed" not in text
+
+
+@pytest.mark.parametrize("right", APPLYING)
+def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
+    command, said = APPLYING[right]
+    grants = documented("kafkaform-apply", owned.prefix)
+    missing = right.format(prefix=owned.prefix)
+    assert missing in grants
+    project = owned.with_rights(*(grant for grant in grants if grant != missing))
+    call = command(project)
+    call.needs(1)
+    text = " ".join(call.both.split())
+    named = said.format(prefix=owned.prefix)
+    assert f"it lacks {named}" in text
+    assert {named} == set(re.findall(r"it lacks (\w+ on (?:the cluster|\w+ [\w.]*\w))", text))
+    operation, resource = named.split(" on ")
+    assert re.search(rf"kafka-acls .* --operation {operation} .*--{re.escape(resource)}\b", text)
+    assert "authorization failed" not in text
+
+
+def test_these_lines_are_enough_to_look(owned: Owned) -> None:
+    owned.owner.topic("live", partitions=2, retention="8d", keyed=False)
+    looking = owned.with_rights(*documented("kafkaform-plan", owned.prefix))
+    for arguments in (["plan"], ["drift"], ["status"], ["doctor"], ["history"]):
+        call = looking.run(*arguments, env=KEPT)
+        assert "Error: " not in call.err, arguments
+        if arguments != ["history"]:  # which has what others were refused
+            complaints = re.findall(r"it lacks (\w+) on ", call.both)
+            assert {*complaints} <= {"Alter", "AlterConfigs"}, arguments
+    validated = looking.run("plan", "--format", "json").json["diagnostics"]
+    notes = [note for note in validated if note["code"] == "KF414"]
+    assert len(notes) == 2
+    assert {granted(note["suggestion"].removeprefix("grant it: ")) for note in notes} == {
+        f"Alter on topic {owned.prefix}live",
+        f"AlterConfigs on topic {owned.prefix}live",
+    }
+    assert looking.run("get", "topic", f"{owned.prefix}live").needs(0)
+
+
+def test_these_lines_are_enough_to_apply(owned: Owned) -> None:
+    applying = owned.with_rights(*documented("kafkaform-apply", owned.prefix))
+    for command in (create, add_partitions, change_group, commit, delete):
+        call = command(applying)
+        assert "it lacks" not in call.both
+        if command is not delete:
+            call.needs(0)
+    assert "live" not in owned.owner.live()
+    call = applying.run("plan", "--format", "json")
+    assert json.loads(call.out)["broker_validated"] is True
+
+
+def test_a_right_that_keeps_brokers_from_validating_is_named_in_the_plan(owned: Owned) -> None:
+    owned.owner.topic("live", partitions=1, retention="8d", keyed=False)
+    owned.owner.topic("new")
+    looking = owned.with_rights(*documented("kafkaform-plan", owned.prefix))
+    call = looking.run("plan").needs(0)
+    text = " ".join(call.both.split())
+    assert call.out.splitlines()[-1].endswith("Not validated by the brokers.")
+    for right in (f"AlterConfigs on topic {owned.prefix}live", f"Create on topic {owned.prefix}new"):
+        assert f"did not validate 1 of 2 operations: this account is not authorised: it lacks {right}" in text
+        operation, resource = right.split(" on ")
+        assert re.search(rf"kafka-acls .* --operation {operation} --{re.escape(resource)}", text)

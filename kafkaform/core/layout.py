@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from kafkaform.core.wording import counted
+from kafkaform.core.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,6 +108,17 @@ class Reassignment:
     adding: frozenset[int]
     removing: frozenset[int]
 
+    @property
+    def source(self) -> Replicas:
+        """The replicas that it began with; the order of those that go is not known any more."""
+        kept = tuple(broker for broker in self.target if broker not in self.adding)
+        return (*kept, *sorted(self.removing))
+
+    def __str__(self) -> str:
+        """Where it leads, such as `from 1 to 1:3`."""
+        source, target = (":".join(map(str, replicas)) for replicas in (self.source, self.target))
+        return f"from {source} to {target}"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -130,9 +141,20 @@ class Layout:
         topic, number = partition
         return running.target if running is not None else self.topics[topic][number].replicas
 
+    def running(self, topic: str) -> dict[int, Reassignment]:
+        """Return the running reassignments of a topic by partition, as far as they can be seen."""
+        running = self.reassigning or {}
+        numbers = range(len(self.topics.get(topic, ())))
+        return {number: running[topic, number] for number in numbers if (topic, number) in running}
+
     def assignment(self, topic: str) -> Assignment:
         """The same for all partitions of a topic."""
         return tuple(self.replicas((topic, number)) for number in range(len(self.topics[topic])))
+
+
+def describe_running(running: Mapping[int, Reassignment]) -> str:
+    """Return the partitions that are being reassigned, such as `partition 0 from 1 to 1:3`."""
+    return listed([f"partition {number} {move}" for number, move in sorted(running.items())])
 
 
 @dataclass(frozen=True, slots=True)

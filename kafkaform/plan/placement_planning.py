@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.layout import Strategy, parse_assignment
 from kafkaform.core.model import Diagnostic, Severity
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import placement
 from kafkaform.resources.topic.live import MIN_ISR, REPLICATION_FACTOR, topic_facts, topic_live
@@ -233,14 +233,14 @@ def _foreign(
     ]
     if not moves or not others:
         return None
-    topics = sorted({topic for topic, _ in others})
-    text = f"{counted(len(others), 'partition')} of {listed(topics)}"
+    running = layout.reassigning or {}
+    moves_text = listed([f"{topic}-{number} {running[topic, number]}" for topic, number in sorted(others)])
     return Diagnostic(
         "KF427",
         Severity.WARNING,
-        f"a reassignment that this plan does not ask for is running: {text}",
+        f"a reassignment that this plan does not ask for is running: {moves_text}",
         None,
-        "an apply moves no replica before it is over",
+        "an apply moves no replica before it is over: it ends with an error, or waits (--when-busy wait)",
     )
 
 

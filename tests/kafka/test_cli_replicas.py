@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from kafkaform.core.layout import Assignment
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project
 from tests.support.kafka_fixtures import connect, eventually
@@ -87,6 +90,48 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
 
     as_json = three.run("rebalance", *some, "--add-broker", 1, "--format", "json").needs(0).json
     assert [change["name"] for change in as_json["changes"]] == [name]
+
+
+def test_what_others_move_and_throttle_is_named(three: Project) -> None:
+    """Somebody's move crawls at a rate of theirs: drift and plans show it, and estimates go by it."""
+    moving, waiting = (three.prefix + name for name in ("moving", "waiting"))
+    listed = ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:3"}))
+    foreign = Throttles({1: Rates(leader=1_000), 3: Rates(follower=1_000)}, {moving: listed})
+    producer = Producer({"bootstrap.servers": three.servers})
+    with connect(three.servers) as cluster:
+        for name in (moving, waiting):
+            laid_out(cluster, name, ((1,),))
+            eventually(lambda name=name: now_on(cluster, name), bool)
+            for _ in range(8):
+                producer.produce(name, os.urandom(500_000), partition=0)
+        assert producer.flush(30) == 0
+        cluster.set_throttles(foreign)
+        try:
+            assert cluster.reassign({(moving, 0): (1, 3)}) == {(moving, 0): None}
+            eventually(lambda: cluster.layout().reassigning, bool)
+            three.topic("moving", replicationFactor=1)
+            three.topic("waiting", replicationFactor=3)
+            drift = three.run("drift", "topics").needs(2).out
+            words = " ".join(drift.split())
+            assert (
+                "a reassignment is running: partition 0 from 1 to 1:3; the live value is that of its target"
+                in words
+            )
+            assert "layout of the cluster" not in drift
+            plan = three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out
+            assert (
+                "is reassigning partition 0 from 1 to 1:3: wait until that has finished, or cancel it" in plan
+            )
+            assert "layout of the cluster" not in plan
+            plan = three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out
+            assert f"does not ask for is running: {moving}-0 from 1 to 1:3" in plan
+            assert "as broker 1 sends at most 1000 bytes/s: a throttle that is set already" in plan
+            call = three.apply("topics", "--target", f"Topic/{waiting}").needs(1)
+            assert f"is running: {moving}-0 from 1 to 1:3" in call.out
+            assert "--when-busy wait" in call.out
+        finally:
+            cluster.reassign({(moving, 0): None})
+            cluster.clear_throttles(foreign)
 
 
 def test_a_rebalance_leaves_what_a_manifest_places(three: Project) -> None:

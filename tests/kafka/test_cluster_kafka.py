@@ -390,6 +390,9 @@ def test_a_running_reassignment_is_read_as_what_it_leads_to(
                 eventually(lambda: set(replicas(kafka3, name)[0]), lambda shown: shown == {1, 2, 3})
                 observation = three.observe([topic(name)])
                 assert codes(observation) == ["KF309"]
+                source, goal = (":".join(map(str, brokers)) for brokers in (before, target))
+                (note,) = observation.diagnostics
+                assert note.message.endswith(f" is running: partition 0 from {source} to {goal}")
             else:
                 observation = eventually(
                     lambda: three.observe([topic(name)]),

@@ -176,7 +176,7 @@ def test_a_reassignment_of_somebody_else_is_left_alone(
     real.reassign({(theirs, 0): (1, 2)})
     running = eventually(lambda: real.layout().reassigning, bool)
     report = crew_of(real).move(work(ours, SINGLE, TRIPLE))
-    assert str(report.outcomes[topic(ours)]).endswith(f"is running: {theirs}-0")
+    assert str(report.outcomes[topic(ours)]).endswith(f"is running: {theirs}-0 from 1 to 1:2")
     assert real.layout().reassigning == running
     assert real.throttles([theirs]) == foreign
     assert now_on(real, ours) == SINGLE

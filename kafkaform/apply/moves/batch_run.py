@@ -166,7 +166,8 @@ class BatchRun:
                     live = ":".join(map(str, layout.topics[move.ref.name][move.partition].replicas))
                     self._unexpected(move, f"somebody moved it: it is on {live} now")
                 case MoveStatus.ELSEWHERE:
-                    self._fail(move, "somebody else is moving it to another place")
+                    running = (layout.reassigning or {})[move.key]
+                    self._fail(move, f"somebody else is moving it {running}")
                 case MoveStatus.GONE:
                     self._unexpected(move, "it no longer exists")
         return ready

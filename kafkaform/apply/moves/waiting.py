@@ -162,7 +162,8 @@ def _others(context: MoveContext, layout: Layout, targets: Mapping[TopicPartitio
     others = foreign(layout, targets)
     if not others:
         return None
-    running = f"a reassignment that is not of this apply is running: {listed([*map(named, others)])}"
+    moves = listed([f"{named(key)} {(layout.reassigning or {})[key]}" for key in others])
+    running = f"a reassignment that is not of this apply is running: {moves}"
     if context.options.when_busy is WhenBusy.REFUSE:
         raise MovesUnfinished(running, hint="wait until it is over, or let apply wait: --when-busy wait")
     return running

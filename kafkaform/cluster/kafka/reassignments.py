@@ -17,7 +17,7 @@ from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import refusal
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
-from kafkaform.core.layout import Reassignment
+from kafkaform.core.layout import Reassignment, describe_running
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
 from kafkaform.resources.topic import topic_ref
 
@@ -51,18 +51,18 @@ class Reassignments:
     """The replicas that running reassignments lead to.
 
     Attributes:
-        targets: By topic, the replicas that each moving partition will have.
+        running: By topic, the reassignment of each partition that has one.
         unread: Why running reassignments could not be read, or None.
         remedy: What to do so that they can be, or None.
     """
 
-    targets: Mapping[str, Mapping[int, Replicas]]
+    running: Mapping[str, Mapping[int, Reassignment]]
     unread: str | None = None
     remedy: str | None = None
 
     def moving(self, topic: str) -> Mapping[int, Replicas]:
-        """The same for one topic."""
-        return self.targets.get(topic, {})
+        """Return the replicas that each moving partition of a topic will have."""
+        return {number: move.target for number, move in self.running.get(topic, {}).items()}
 
     def diagnostics(self, refs: Collection[ResourceRef]) -> tuple[Diagnostic, ...]:
         """The notes for the reader of a plan about some resources."""
@@ -76,12 +76,12 @@ class Reassignments:
                     suggestion=self.remedy,
                 ),
             )
-        moving = sorted(topic for topic in self.targets if topic_ref(topic) in refs)
+        moving = sorted(topic for topic in self.running if topic_ref(topic) in refs)
         return tuple(
             Diagnostic(
                 "KF309",
                 Severity.INFO,
-                f"a partition reassignment of {topic} is running",
+                f"a partition reassignment of {topic} is running: {describe_running(self.running[topic])}",
                 ref=topic_ref(topic),
             )
             for topic in moving
@@ -94,10 +94,10 @@ def read_reassignments(connection: Connection) -> Reassignments:
         running = read_running(connection, timeout_s=READ_TIMEOUT_S)
     except KafkaformError as error:
         return Reassignments({}, error.message, error.hint)
-    targets: dict[str, dict[int, Replicas]] = defaultdict(dict)
+    by_topic: dict[str, dict[int, Reassignment]] = defaultdict(dict)
     for (topic, partition), reassignment in running.items():
-        targets[topic][partition] = reassignment.target
-    return Reassignments(dict(targets))
+        by_topic[topic][partition] = reassignment
+    return Reassignments(dict(by_topic))
 
 
 ALTER_TIMEOUT_S = 60.0

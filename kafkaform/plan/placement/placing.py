@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.layout import Strategy
+from kafkaform.core.layout import Strategy, describe_running
 from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Row
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 
@@ -40,10 +40,11 @@ def unsettled(topic: str, layout: Layout) -> str | None:
     """Why the present replicas of a topic may not be changed now; None if they may."""
     if layout.reassigning is None:
         return UNSEEN
-    running = [number for number in range(len(layout.topics[topic])) if (topic, number) in layout.reassigning]
-    if running:
-        which = f"partition {running[0]} is" if len(running) == 1 else f"{len(running)} partitions are"
-        return f"{which} already being reassigned: wait until that has finished, or cancel it"
+    if running := layout.running(topic):
+        return (
+            f"somebody else, or an apply that was interrupted, is reassigning {describe_running(running)}: "
+            "wait until that has finished, or cancel it, and plan again"
+        )
     return None
 
 

@@ -182,7 +182,7 @@ class TopicKind(Kind):
         if context.ref in topic_facts(context.facts).placements:
             return None
         if path in {REPLICATION_FACTOR, PLACEMENT}:
-            return "where its replicas are to be was not planned, as the layout of the cluster is not known"
+            return placement.deferred(context.ref, topic_facts(context.facts))
         return live.deferred_min_isr(context) if path == live.MIN_ISR else None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:

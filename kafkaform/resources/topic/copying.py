@@ -111,16 +111,15 @@ class Copying:
         rate, is_live = self._rate(slowest)
         text = format_size(rate or 0)
         at = f"{f'{text} bytes' if text.isdecimal() else text}/s"
+        about = "under a second" if seconds < 1 else "never done"
+        if 1 <= seconds < inf:
+            about = f"about {aged(timedelta(seconds=seconds))}"
+        if not is_live:
+            return f"{told}, {about} at {at} per broker"
         verb = "sends" if slowest.sends else "receives"
-        at += (
-            f", as broker {slowest.broker} {verb} no more by a throttle that is set"
-            if is_live
-            else " per broker"
+        return (
+            f"{told}, {about}, as broker {slowest.broker} {verb} at most {at}: a throttle that is set already"
         )
-        if seconds == inf:
-            return f"{told}, never done at {at}"
-        about = "under a second" if seconds < 1 else f"about {aged(timedelta(seconds=seconds))}"
-        return f"{told}, {about} at {at}"
 
     @property
     def _slowest(self) -> _Side | None:

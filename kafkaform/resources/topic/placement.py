@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.disk_space import DISK_REMEDY
-from kafkaform.core.layout import Strategy, assignment_changes, format_assignment, parse_assignment
+from kafkaform.core.layout import (
+    Strategy,
+    assignment_changes,
+    describe_running,
+    format_assignment,
+    parse_assignment,
+)
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import FieldOutcome
@@ -24,9 +30,11 @@ if TYPE_CHECKING:
         FieldValue,
         Intent,
         Observed,
+        ResourceRef,
         State,
     )
     from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+    from kafkaform.resources.topic.live import TopicFacts
 
 
 def live(observed: Observed, facts: Facts | None = None) -> str | None:
@@ -122,6 +130,16 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(Risk.DISRUPTIVE, "replica-move", reason if doubt is None else f"{reason}; {doubt}")
 
 
+def deferred(ref: ResourceRef, facts: TopicFacts) -> str:
+    """Return why it was not planned where the replicas of a topic are to be."""
+    running = facts.layout.running(ref.name) if facts.layout is not None else {}
+    if running:
+        return f"a reassignment is running: {describe_running(running)}; the live value is that of its target"
+    why = facts.unplaceable.get(ref)
+    return f"where its replicas are to be was not planned{f': {why}' if why else _UNREAD}"
+
+
+_UNREAD = ", as the layout of the cluster is not known"
 _REPLICAS = ("placement", "replicas")
 
 

@@ -628,7 +628,7 @@ def test_a_reassignment_of_somebody_else_is_refused_and_left_alone(memory: Memor
     before = memory.layout().reassigning
     watched = Requests(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
-    assert error.message == "a reassignment that is not of this apply is running: b-1"
+    assert error.message == "a reassignment that is not of this apply is running: b-1 from 2 to 2:1"
     assert "--when-busy wait" in (error.hint or "")
     assert (watched.reassigned, memory.layout().reassigning) == ([], before)
     assert not memory.throttles(["a"])
@@ -655,7 +655,7 @@ def test_a_reassignment_of_somebody_else_is_waited_for_if_told_to(memory: Memory
     crew = Crew(memory, MoveOptions(throttle=MB, when_busy=WhenBusy.WAIT))
     crew.notes.on_progress = lambda _: memory.pace(2)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    waiting = "waiting: a reassignment that is not of this apply is running: b-1"
+    waiting = "waiting: a reassignment that is not of this apply is running: b-1 from 2 to 2:1"
     assert crew.notes.lines == [waiting] * 3  # at first, and every 15 s
     assert now_on(memory, "b")[1] == (2, 1)
 
@@ -664,7 +664,7 @@ def test_somebody_who_takes_a_partition_elsewhere_meanwhile_is_left_alone(memory
     crew = Crew(memory)
     crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message.startswith("partition 0: somebody else is moving it to another place; 2 of 3")
+    assert error.message.startswith("partition 0: somebody else is moving it from 1:2 to 1:3; 2 of 3")
     assert now_on(memory, "a")[1:] == TRIPLE[1:]
     assert not memory.throttles(["a"])
 

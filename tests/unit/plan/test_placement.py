@@ -255,7 +255,8 @@ def test_a_topic_that_is_being_reassigned_is_left_alone_unless_nothing_of_it_mov
     running = {("t", 0): Reassignment((2, 3), frozenset({3}), frozenset({1}))}
     found = layout(THREE, {"t": [(2, 3, 1), (1, 2)], "u": [(1,)]}, reassigning=running)
     assert refused(PlacementRequest("t", 2, 3), found) == (
-        "partition 0 is already being reassigned: wait until that has finished, or cancel it"
+        "somebody else, or an apply that was interrupted, is reassigning partition 0 from 2:1 to 2:3: "
+        "wait until that has finished, or cancel it, and plan again"
     )
     assert only(place([PlacementRequest("t", 2, 2)], found)) == ((2, 3), (1, 2))
     assert only(place([PlacementRequest("t", 3, 2)], found))[:2] == ((2, 3), (1, 2))
@@ -266,7 +267,9 @@ def test_a_topic_that_is_being_reassigned_is_left_alone_unless_nothing_of_it_mov
 def test_several_partitions_that_are_being_reassigned() -> None:
     running = {("t", number): Reassignment((2,), frozenset({2}), frozenset({1})) for number in range(2)}
     found = layout(THREE, {"t": [(2, 1), (2, 1)]}, reassigning=running)
-    assert refused(PlacementRequest("t", 2, 3), found).startswith("2 partitions are already being reassigned")
+    assert "reassigning partition 0 from 1 to 2, partition 1 from 1 to 2: wait" in refused(
+        PlacementRequest("t", 2, 3), found
+    )
 
 
 def test_nothing_moves_where_running_reassignments_cannot_be_seen() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from kafkaform.core.layout import (
     parse_assignment,
 )
 from kafkaform.core.model import Facts, FieldChange, Intent, Observed, Risk, RiskAssessment, State, Update
+from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.operations import AddPartitions, AlterConfigs, Reassign
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
@@ -288,6 +291,60 @@ def test_the_reason_counts_what_is_moved(before: str, after: str, facts: Facts, 
         "replica-move",
         reason,
     )
+
+
+ALL_LISTED = {"a": ThrottledReplicas(frozenset({"*"}), frozenset({"*"}))}
+
+
+@pytest.mark.parametrize(
+    ("throttle", "rates", "replicas", "said"),
+    [
+        (50_000_000, {}, {}, "about 12 seconds at 50 MB/s per broker"),
+        (50_000_000, {1: Rates(leader=50_000_000)}, {}, "about 12 seconds at 50 MB/s per broker"),
+        (
+            50_000_000,
+            {2: Rates(follower=5_000_000)},
+            {},
+            "about 2 minutes, as broker 2 receives at most 5 MB/s: a throttle that is set already",
+        ),
+        (
+            50_000_000,
+            {1: Rates(leader=6_000_000), 2: Rates(follower=8_000_000), 3: Rates(1, 1)},
+            {},
+            "about 100 seconds, as broker 1 sends at most 6 MB/s: a throttle that is set already",
+        ),
+        # An apply keeps a rate that is set, also a higher one; the others have its own.
+        (5_000_000, {1: Rates(leader=90_000_000)}, {}, "about 2 minutes at 5 MB/s per broker"),
+        (50_000_000, {2: Rates(leader=1)}, {}, "about 12 seconds at 50 MB/s per broker"),
+        (50_000_000, {2: Rates(follower=0)}, {}, "never done, as broker 2 receives at most 0 bytes/s"),
+        # Without a throttle of its own, an apply lists no replicas.
+        (None, {2: Rates(follower=5_000_000)}, {}, "without a throttle"),
+        (None, {}, ALL_LISTED, "without a throttle"),
+        (None, {2: Rates(follower=5_000_000)}, ALL_LISTED, "about 2 minutes, as broker 2 receives at most"),
+        (
+            None,
+            {1: Rates(leader=5_000_000)},
+            {"a": ThrottledReplicas(frozenset({"0:1"}))},
+            "about 2 minutes, as broker 1 sends at most 5 MB/s",
+        ),
+        (
+            None,
+            {1: Rates(leader=5_000_000)},
+            {"a": ThrottledReplicas(frozenset({"1:1", "0:2"}))},
+            "without a throttle",
+        ),
+    ],
+)
+def test_rates_that_are_set_already_count(
+    throttle: int | None,
+    rates: Mapping[int, Rates],
+    replicas: Mapping[str, ThrottledReplicas],
+    said: str,
+) -> None:
+    known = TopicFacts(
+        partition_sizes={("a", 0): 600_000_000}, throttle=throttle, throttles=Throttles(rates, replicas)
+    )
+    assert f"572.2 MiB, {said}" in judged("1", "1:2", known.beside(Facts("c"))).reason
 
 
 def test_another_order_copies_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_what_others_move_and_throttle_is_named(three: Project) -> None:
     with connect(three.servers) as cluster:
         for name in (moving, waiting):
             laid_out(cluster, name, ((1,),))
-            eventually(lambda name=name: now_on(cluster, name), bool)
+            eventually(partial(now_on, cluster, name), bool)
             for _ in range(8):
                 producer.produce(name, os.urandom(500_000), partition=0)
         assert producer.flush(30) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.audit.entries import AuditRecord, merged, read_log
@@ -62,12 +63,14 @@ class Trail:
                 if entry.took_place:
                     return
                 continue  # what was set before it may still be so
-            set_here = [(field.after, True) for field in entry.carried_out if field.path == path]
-            set_here += [(field.after, False) for field in entry.in_doubt if field.path == path]
+            set_here = [
+                (field.before, field.after, True) for field in entry.carried_out if field.path == path
+            ]
+            set_here += [(field.before, field.after, False) for field in entry.in_doubt if field.path == path]
             if not set_here and entry.action == "create" and path.startswith(CONFIG_PREFIX):
-                set_here = [(None, entry.took_place)]  # it was made without
-            for value, certain in set_here:
-                yield _setting(entry, value, certain=certain)
+                set_here = [(None, None, entry.took_place)]  # it was made without
+            for before, value, certain in set_here:
+                yield replace(_setting(entry, value, certain=certain), before=before)
             if entry.action == "create" and entry.took_place:
                 return
 

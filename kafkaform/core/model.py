@@ -248,6 +248,7 @@ class Setting:
         commit: The Git commit of the manifests, where known.
         run: The id of the apply.
         certain: Whether it did; otherwise it was about to, and no answer came or no result was written.
+        before: The value that it found.
     """
 
     value: FieldValue
@@ -256,6 +257,7 @@ class Setting:
     commit: str | None
     run: str
     certain: bool = True
+    before: FieldValue = None
 
 
 class KindFacts:

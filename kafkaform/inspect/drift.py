@@ -53,12 +53,13 @@ class Form(StrEnum):
 
 
 class DriftCause(StrEnum):
-    """Which side changed since the last apply that is recorded."""
+    """Which side changed since the last apply that is recorded, if it was carried out as a whole."""
 
     UNRECORDED = "unrecorded"
     CLUSTER = "cluster_changed"
     MANIFEST = "manifest_changed"
     BOTH = "both_changed"
+    INTERRUPTED = "apply_interrupted"
 
 
 class DriftVerdict(StrEnum):
@@ -264,6 +265,8 @@ def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
         return KINDS[ref.kind].equal(change.path, a, b)
 
     recorded = trail.settings(ref, change.path)
+    if recorded and _stopped_half_way(ref, change, recorded[0]):
+        return Past(DriftCause.INTERRUPTED, recorded[0])
     settings = [one for one in recorded if one.certain or equal(one.value, change.before)]
     if not settings:
         return Past(DriftCause.UNRECORDED)
@@ -272,6 +275,12 @@ def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
         return Past(DriftCause.MANIFEST, last)
     source = next((one for one in settings if one.certain and equal(one.value, change.before)), None)
     return Past(DriftCause.CLUSTER if equal(last.value, change.after) else DriftCause.BOTH, last, source)
+
+
+def _stopped_half_way(ref: ResourceRef, change: FieldChange, latest: Setting) -> bool:
+    """Tell whether the latest apply can have left the live value behind, as its result is not known."""
+    recorded = FieldChange(change.path, latest.before, latest.value)
+    return not latest.certain and KINDS[ref.kind].on_the_way(recorded, change.before)
 
 
 def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:

@@ -161,6 +161,9 @@ def since_field(ref: ResourceRef, one: FieldDrift) -> str | None:
     if past.cause is DriftCause.MANIFEST:
         return f"{when} set the live value; {manifest}"
     value = _set(ref, one, past.last)
+    if past.cause is DriftCause.INTERRUPTED:
+        changed = "" if one.change.after == past.last.value else "; the manifest has also changed"
+        return f"{apply_words(past.last)} began to change it, and was interrupted{changed}"
     away = f"{_gone(one.change.path)} since, {_OTHERWISE}"
     if one.change.before is not None:
         away = f"changed since, {_OTHERWISE}"

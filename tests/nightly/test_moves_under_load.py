@@ -323,6 +323,20 @@ def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCl
     assert all(one.removed for one in announced)
 
 
+def test_drift_after_a_killed_apply_names_the_apply(project: Project, real: KafkaCluster) -> None:
+    name = topic_of(project, real)
+    first = Applying(project, "topics", "--throttle", SLOW, "--batch-partitions", "1")
+    in_the_midst(real, name)
+    first.process.kill()
+    assert first.ended().code == -signal.SIGKILL
+    drift = " ".join(project.run("drift", "topics").needs(2).out.split())
+    assert "began to change it, and was interrupted" in drift
+    assert "not by a recorded apply" not in drift
+    applied(project, "topics", "--throttle", "none").needs(0)
+    three_each(real, name)
+    calm(real, project)
+
+
 def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluster) -> None:
     """As a person sees it, who watches the bar."""
     name = topic_of(project, real)

@@ -238,6 +238,29 @@ def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source:
     assert (past.source.run if past.source else None) == source
 
 
+@pytest.mark.parametrize(
+    ("live", "result", "cause"),
+    [
+        ("1-3", None, DriftCause.INTERRUPTED),
+        ("1-3", "failed", DriftCause.INTERRUPTED),
+        ("1-3", "applied", DriftCause.CLUSTER),
+        ("2-4", None, DriftCause.BOTH),
+    ],
+)
+def test_what_an_interrupted_move_left_behind_is_put_down_to_its_apply(
+    live: str, result: str | None, cause: DriftCause
+) -> None:
+    story = Story()
+    story.add("create", "a", {"replicationFactor": (None, 1)})
+    unsure = ["replicationFactor"] if result == "failed" else []
+    story.add("update", "a", {"replicationFactor": (1, 3)}, result=result, unsure=unsure)
+    past = past_of(topic("a"), FieldChange("replicationFactor", live, 3), Trail(story.entries))
+    assert past.cause is cause
+    if cause is DriftCause.INTERRUPTED:
+        assert past.last is not None
+        assert past.last.run == "run1"
+
+
 def test_values_are_compared_as_kafka_does() -> None:
     story = Story()
     story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})

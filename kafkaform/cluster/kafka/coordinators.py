@@ -9,12 +9,15 @@ in: see `admin_groups`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import logging
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from confluent_kafka import KafkaError
 
 from kafkaform.cluster.kafka.answers import GroupAnswers
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import refusal, translate_code
+from kafkaform.cluster.transport.translation import MISSING, refusal, translate_code
 from kafkaform.cluster.wire.group_messages import (
     DELETE_GROUPS,
     FIND_COORDINATOR,
@@ -24,7 +27,9 @@ from kafkaform.cluster.wire.group_messages import (
     OFFSET_FETCHES,
     SHARE_OFFSETS,
 )
-from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, PermissionDenied
+from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
+from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, PermissionDenied, RequestRejected
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 CHUNK = 500
 """The most groups that one request asks for."""
@@ -232,6 +239,8 @@ def _coordinators(
         if coordinator["key"] not in requested:
             raise ClusterError("the brokers returned the coordinator of a group that was not requested")
         if coordinator["error_code"]:
+            if coordinator["error_code"] == KafkaError.COORDINATOR_NOT_AVAILABLE:
+                check_offsets_topic(connection)
             error = name_right(connection, refusal(coordinator), FIND_COORDINATOR.name, coordinator["key"])
             answers.failed[coordinator["key"]] = error
         else:
@@ -247,3 +256,46 @@ def _found_coordinators(connection: Connection, names: Collection[str]) -> Seque
         return [{**coordinator, "key": name} for name, coordinator in zip(names, found, strict=True)]
     coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
     return coordinators
+
+
+class Asker(Protocol):
+    """Connections to brokers, on which any of them can be asked."""
+
+    def ask(
+        self, request_type: RequestType[T], requests: Sequence[Any], *, node: int | None = None
+    ) -> list[T]:
+        """Return the answers to some requests, in order."""
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_REPLICATION_FACTOR = "offsets.topic.replication.factor"
+
+
+def check_offsets_topic(brokers: Asker) -> None:
+    """Check that the topic which groups are kept in is there, or can be created by the brokers.
+
+    A broker that cannot create it answers as one does while it creates it: that there is no coordinator yet.
+
+    Raises:
+        RequestRejected: There are fewer brokers than replicas are wanted; no coordinator will come.
+    """
+    try:
+        (metadata,) = brokers.ask(METADATA, [[OFFSETS_TOPIC]])
+        if any(topic.error_code not in MISSING for topic in metadata.topics):
+            return  # it is there, or hidden from this account
+        node = min(metadata.brokers)
+        ((described,),) = brokers.ask(BROKER_CONFIGS, [{str(node): [_REPLICATION_FACTOR]}], node=node)
+        wanted = int(described.configs.effective[_REPLICATION_FACTOR] or 0)
+    except (ClusterError, KeyError, ValueError) as error:
+        _log.debug("it is not known whether brokers can create %s: %s", OFFSETS_TOPIC, error)
+        return
+    live = len(metadata.brokers)
+    if wanted > live:
+        up = f"{counted(live, 'broker')} {'is' if live == 1 else 'are'} up"
+        raise RequestRejected(
+            f"brokers cannot create {OFFSETS_TOPIC}, which every group needs: {_REPLICATION_FACTOR} is "
+            f"{wanted}, and {up}",
+            code="INVALID_REPLICATION_FACTOR",
+            hint=f"start {counted(wanted - live, 'more broker')}, or set {_REPLICATION_FACTOR}={live} on all "
+            "brokers and restart them",
+        )

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
+from kafkaform.cluster.kafka.coordinators import check_offsets_topic
 from kafkaform.cluster.kafka.lock_membership import (
     AGAIN,
     FRESH_S,
@@ -75,7 +76,7 @@ _FOREVER_MS = 2**31 - 1
 _PAUSE_S = 0.1
 _HEARTBEATS = 5
 """The heartbeats in the time of a session."""
-_FINAL = (AuthenticationFailed, MalformedAnswer, NotOffered)
+_FINAL = (AuthenticationFailed, MalformedAnswer, NotOffered, RequestRejected)
 _FOREIGN = frozenset({KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_MAX_SIZE_REACHED})
 """The errors of a join while the group has members of another kind."""
 _REFORMED = frozenset({*TAKEN, KafkaError.REBALANCE_IN_PROGRESS})
@@ -117,6 +118,8 @@ class Coordinator:
                     FIND_COORDINATOR, [{"key": NAME, "key_type": 0}], timeout_s=timeout_s
                 )
                 if found["error_code"]:
+                    if found["error_code"] == KafkaError.COORDINATOR_NOT_AVAILABLE:
+                        check_offsets_topic(self._brokers)
                     return found
                 node = self._node = found["node_id"]
             (answer,) = self._brokers.ask(request_type, [request], node, timeout_s)

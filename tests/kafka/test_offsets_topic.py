@@ -1,0 +1,50 @@
+"""Brokers that cannot create the topic which groups are kept in: that is said, and not waited for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli_helpers import Project
+from tests.support.kafka_fixtures import group_clusters
+
+REASON = (
+    "brokers cannot create __consumer_offsets, which every group needs: "
+    "offsets.topic.replication.factor is 3, and 1 broker is up"
+)
+REMEDY = "start 2 more brokers, or set offsets.topic.replication.factor=1 on all brokers and restart them"
+
+
+@pytest.fixture(scope="module")
+def lonely() -> DevCluster:
+    """One broker that wants three replicas of the topic of groups, as is Kafka's default."""
+    return group_clusters.running("lonely", 1, properties={"offsets.topic.replication.factor": "3"})
+
+
+def test_an_apply_that_needs_the_lock_says_so_at_once(lonely: DevCluster, tmp_path: Path) -> None:
+    project = Project(tmp_path, lonely.bootstrap_servers, "locked.")
+    project.topic("a")
+    call = project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"}).needs(1)
+    text = " ".join(call.both.split())
+    assert REASON in text
+    assert REMEDY in text
+    assert "did not answer" not in text
+    assert project.live() == {}
+
+
+def test_first_offsets_fail_by_it_and_the_rest_is_applied(lonely: DevCluster, tmp_path: Path) -> None:
+    project = Project(tmp_path, lonely.bootstrap_servers, "offsets.")
+    project.topic("a")
+    spec = {"topics": ["offsets.a"], "offsets": {"initial": "earliest"}}
+    group = {"apiVersion": "kafkaform/v1", "kind": "ConsumerGroup", "metadata": {"name": "offsets.g"}}
+    project.write("topics/g.yaml", yaml.safe_dump({**group, "spec": spec}))
+    call = project.run("apply", "topics", "--auto-approve", "--format", "json").needs(1)
+    results = {result["name"]: result for result in json.loads(call.out)["results"]}
+    assert results["offsets.a"]["result"] == "applied"
+    assert results["offsets.g"]["result"] == "failed"
+    assert REASON in results["offsets.g"]["message"]
+    assert results["offsets.g"]["hint"] == REMEDY

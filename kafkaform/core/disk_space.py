@@ -47,7 +47,7 @@ class Copies:
     largest: int = 0
 
     def __add__(self, other: Copies) -> Copies:
-        """Return both together."""
+        """Return the sum of both."""
         return Copies(self.size + other.size, self.growth + other.growth, max(self.largest, other.largest))
 
 
@@ -69,7 +69,9 @@ class DiskSpace:
     reserve: float = DISK_RESERVE
 
     @classmethod
-    def of(cls, log_dirs: Iterable[LogDir], unread: Mapping[int, ClusterError], reserve: float) -> DiskSpace:
+    def from_reading(
+        cls, log_dirs: Iterable[LogDir], unread: Mapping[int, ClusterError], reserve: float
+    ) -> DiskSpace:
         """Return the space of what `Cluster.log_dirs` has read."""
         by_broker: dict[int, list[LogDir]] = defaultdict(list)
         for log_dir in log_dirs:
@@ -90,7 +92,7 @@ class DiskSpace:
 
     def available(self, log_dir: LogDir) -> int:
         """Return the bytes that may be filled without the reserve."""
-        return max(0, log_dir.usable - self._reserved(log_dir))
+        return max(0, log_dir.usable - self._reserve_of(log_dir))
 
     def shortage(self, broker: int, copies: Copies, others: Copies = NO_COPIES) -> str | None:
         """Return why copies certainly do not fit on a broker beside other ones, or None.
@@ -147,11 +149,11 @@ class DiskSpace:
                 volumes.append(log_dir)
         return volumes
 
-    def _reserved(self, log_dir: LogDir) -> int:
+    def _reserve_of(self, log_dir: LogDir) -> int:
         return int(self.reserve * (log_dir.total or 0))
 
     def _free(self, volumes: list[LogDir]) -> str:
-        reserved = sum(map(self._reserved, volumes))
+        reserved = sum(map(self._reserve_of, volumes))
         total = sum(volume.total or 0 for volume in volumes)
         return (
             f"{_size(sum(volume.usable for volume in volumes))} usable, less a reserve of "
@@ -180,13 +182,13 @@ def find_shortages(
     taken = dict(others)
     shortages = {}
     for name in sorted(copies, key=lambda name: (total_size(copies[name].values()), name)):
-        found = [
+        reasons = [
             why
             for broker, needed in sorted(copies[name].items())
             if (why := space.shortage(broker, needed, taken.get(broker, NO_COPIES))) is not None
         ]
-        if found:
-            shortages[name] = "; ".join(found)
+        if reasons:
+            shortages[name] = "; ".join(reasons)
             continue
         for broker, needed in copies[name].items():
             taken[broker] = taken.get(broker, NO_COPIES) + needed
@@ -200,11 +202,11 @@ def find_doubts(copies: Mapping[str, Mapping[int, Copies]], space: DiskSpace) ->
         for broker, needed in by_broker.items():
             together[broker] = together.get(broker, NO_COPIES) + needed
     doubts = {broker: why for broker, needed in together.items() if (why := space.doubt(broker, needed))}
-    found = {}
+    by_topic = {}
     for name, by_broker in copies.items():
         if reasons := [doubts[broker] for broker in sorted(by_broker) if broker in doubts]:
-            found[name] = "; ".join(reasons)
-    return found
+            by_topic[name] = "; ".join(reasons)
+    return by_topic
 
 
 def total_size(copies: Iterable[Copies]) -> int:

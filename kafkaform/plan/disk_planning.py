@@ -1,4 +1,4 @@
-"""Which planned copies of replicas do not fit on the disks of the brokers that they go to.
+"""Planned copies of replicas that do not fit on the disks of the brokers that they go to.
 
 What counts is what brokers report when the plan is made, and again when it is applied. All that goes to a
 broker counts together: what the plan copies, reassignments that are running already, and what producers write
@@ -39,7 +39,7 @@ _USUAL_RATE = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """What a plan does to the replicas of a topic.
+    """The planned replicas of a topic.
 
     Attributes:
         name: The topic.
@@ -58,7 +58,7 @@ class PlannedMove:
         return {(self.name, number): frozenset(brokers) for number, brokers in added.items()}
 
 
-def with_disk_space(
+def check_disk_space(
     facts: Facts,
     moves: Sequence[PlannedMove],
     cluster: ClusterReader,
@@ -86,12 +86,11 @@ def with_disk_space(
         why = f"whether the brokers have the disk space is not known: {error.message}"
         doubts = {move.name: why for move in moves if move.added}
         return replace(known, disk_doubts=doubts).beside(facts)
-    space = DiskSpace.of(log_dirs, unread, options.disk_reserve)
+    space = DiskSpace.from_reading(log_dirs, unread, options.disk_reserve)
     seconds = _duration(moves, facts)
     growth, note = _growth(reading, cluster, seconds, retained)
     copies = {move.name: reading.copies(move.added, growth) for move in moves if move.added}
-    others = reading.others(growth)
-    shortages = find_shortages(copies, others, space)
+    shortages = find_shortages(copies, reading.others(growth), space)
     doubts = find_doubts({name: copies[name] for name in copies.keys() - shortages.keys()}, space)
     for name in {name for name, _ in added.keys() - reading.whole.keys()}:
         why = "whether the brokers have the disk space is not known, as the size of some partitions is not"
@@ -104,7 +103,7 @@ def with_disk_space(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What is on brokers and what is on its way to them.
+    """The replicas on brokers, and those on their way to them.
 
     Attributes:
         receiving: The brokers that the plan copies to.
@@ -124,22 +123,22 @@ class _Reading:
         self, added: Mapping[TopicPartition, frozenset[int]], growth: Mapping[TopicPartition, int]
     ) -> dict[int, Copies]:
         """Return what partitions take on the brokers that they are added to."""
-        found: dict[int, Copies] = defaultdict(Copies)
+        by_broker: dict[int, Copies] = defaultdict(Copies)
         for key, brokers in added.items():
             size = self.whole.get(key, 0)
             for broker in brokers:
                 # An interrupted move has left something there, which is no longer counted as usable.
                 left = max(0, size - self.sizes.get((*key, broker), 0))
-                found[broker] += Copies(left, growth.get(key, 0), left)
-        return dict(found)
+                by_broker[broker] += Copies(left, growth.get(key, 0), left)
+        return dict(by_broker)
 
     def others(self, growth: Mapping[TopicPartition, int]) -> dict[int, Copies]:
         """Return what comes to the receiving brokers without the plan."""
-        found = self.copies(self.running, growth)
+        by_broker = self.copies(self.running, growth)
         for broker in self.receiving:
             written = sum(growth.get(key, 0) for key in self.held.get(broker, ()))
-            found[broker] = found.get(broker, NO_COPIES) + Copies(0, written)
-        return found
+            by_broker[broker] = by_broker.get(broker, NO_COPIES) + Copies(0, written)
+        return by_broker
 
 
 def _read(
@@ -197,7 +196,7 @@ def _growth(
     for key, span in spans.items():
         rate = _write_rate(reading.whole.get(key, 0), span)
         if rate:
-            grown = _grown(reading.whole[key], rate, seconds, live.get(topic_ref(key[0])))
+            grown = _estimate_growth(reading.whole[key], rate, seconds, live.get(topic_ref(key[0])))
             if grown:
                 growth[key] = grown
     return growth, None
@@ -211,7 +210,7 @@ def _write_rate(size: int, span: LogSpan) -> float:
     return size * recent / (span.end - span.start) / WINDOW_S
 
 
-def _grown(size: int, rate: float, seconds: float, topic: Observed | None) -> int:
+def _estimate_growth(size: int, rate: float, seconds: float, topic: Observed | None) -> int:
     """The bytes that a partition gains; one whose retention deletes as much as is written gains nothing."""
     gained = rate * seconds
     if topic is None or "delete" not in str(topic.effective.get(f"{CONFIG_PREFIX}cleanup.policy", "")):

@@ -13,7 +13,7 @@ from kafkaform.core.errors import AuditError, ClusterError, NotOffered, Permissi
 from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
 from kafkaform.core.rights import CLUSTER, UNKNOWN, Right
-from kafkaform.plan.disk_planning import PlannedMove, with_disk_space
+from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group.risk import GroupFacts
@@ -78,13 +78,13 @@ def measure(
     ]
     if not moves:
         return facts
-    facts = with_copies(facts, moves, cluster, options)
+    facts = measure_copies(facts, moves, cluster, options)
     retained = {
         change.ref.name
         for change in changes
         if isinstance(change, Update) and any("retention" in field.path for field in change.fields)
     }
-    return with_disk_space(facts, moves, cluster, options, retained)
+    return check_disk_space(facts, moves, cluster, options, retained)
 
 
 def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
@@ -162,7 +162,7 @@ def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail
     return found
 
 
-def with_copies(
+def measure_copies(
     facts: Facts, moves: Sequence[PlannedMove], cluster: ClusterReader, options: MoveOptions
 ) -> Facts:
     """Return the facts with how much the copied replicas hold, and how fast brokers may copy them."""

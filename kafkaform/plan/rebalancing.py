@@ -10,8 +10,8 @@ from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, St
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import Reassign
 from kafkaform.core.wording import listed
-from kafkaform.plan.disk_planning import PlannedMove, with_disk_space
-from kafkaform.plan.measuring import with_copies
+from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
+from kafkaform.plan.measuring import measure_copies
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planner import plan_from
 from kafkaform.plan.planning import check_identity
@@ -184,7 +184,7 @@ def _plan(
     moves = [
         PlannedMove(name, layout.assignment(name), assignment) for name, assignment in assignments.items()
     ]
-    facts = with_disk_space(with_copies(facts, moves, cluster, options), moves, cluster, options)
+    facts = check_disk_space(measure_copies(facts, moves, cluster, options), moves, cluster, options)
     # Nothing is said of these topics but where they lie: nothing else of them is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
     policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)

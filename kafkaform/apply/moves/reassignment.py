@@ -176,7 +176,7 @@ class Reassigner:
         except ClusterError as error:
             self._context.remind("disks", f"whether disks have the space is not known: {error.message}")
             return
-        space = DiskSpace.of(log_dirs, unread, self._context.options.disk_reserve)
+        space = DiskSpace.from_reading(log_dirs, unread, self._context.options.disk_reserve)
         for name, why in find_shortages(copies, {}, space).items():
             self._failed.setdefault(refs[name], MovesUnfinished(why, hint=DISK_REMEDY))
 

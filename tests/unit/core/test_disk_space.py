@@ -11,7 +11,7 @@ MIB = 1024**2
 
 def space(*log_dirs: LogDir, reserve: float = 0.15, **unread: str) -> DiskSpace:
     errors = {int(broker.removeprefix("b")): ClusterError(why) for broker, why in unread.items()}
-    return DiskSpace.of(log_dirs, errors, reserve)
+    return DiskSpace.from_reading(log_dirs, errors, reserve)
 
 
 def small(broker: int = 3, usable: int = 160, total: int = 160, path: str = "/a") -> LogDir:

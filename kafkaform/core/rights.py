@@ -59,3 +59,12 @@ class Login:
 
 UNKNOWN = Login()
 """An account of which nothing is known here."""
+
+WATCHING = Right("Describe", CLUSTER)
+"""What it takes to see running reassignments, and the sizes of replicas."""
+
+
+def lacking(*rights: Right, login: Login = UNKNOWN) -> tuple[str, str]:
+    """Return what is wrong where an account lacks rights, and what to do about it."""
+    names = " and ".join(map(str, rights))
+    return f"this account is not authorised: it lacks {names}", f"grant it: {login.grant(*rights)}"

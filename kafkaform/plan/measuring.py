@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
 from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
-from kafkaform.core.rights import CLUSTER, UNKNOWN, Right
+from kafkaform.core.rights import UNKNOWN, WATCHING
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
@@ -98,14 +98,10 @@ def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts
     ]
 
 
-_MEASURING = Right("Describe", CLUSTER)
-"""The right to read sizes: without it, brokers return none, and no error."""
-
-
 def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
     if not touched:
         return facts
-    hint: str | None = f"if it lacks Describe on the cluster, grant it: {UNKNOWN.grant(_MEASURING)}"
+    hint: str | None = f"if it lacks Describe on the cluster, grant it: {UNKNOWN.grant(WATCHING)}"
     try:
         sizes = cluster.sizes(touched)
         untold = [resource for resource in touched if resource.ref not in sizes]

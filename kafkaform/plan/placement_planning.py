@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.layout import Strategy, parse_assignment
 from kafkaform.core.model import Diagnostic, Severity
+from kafkaform.core.rights import WATCHING
 from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic import placement
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import Assignment, Layout, Replicas
     from kafkaform.core.model import Desired, Facts, Observation, Observed, ResourceRef
 
-_BLIND = "running reassignments cannot be seen: grant Describe on the cluster"
+_BLIND = f"running reassignments cannot be seen: this account lacks {WATCHING}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, Usag
 from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, Status, Undeclared
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.operations import Reassign
+from kafkaform.core.rights import WATCHING, lacking
 from kafkaform.core.wording import listed
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.measuring import measure_copies
@@ -97,7 +98,8 @@ def make_rebalance(
     check_identity(facts, target)
     layout = cluster.layout()
     if layout.reassigning is None:
-        raise ClusterError("running reassignments cannot be seen", hint="grant Describe on the cluster")
+        text, hint = lacking(WATCHING)
+        raise ClusterError(f"running reassignments cannot be seen: {text}", hint=hint)
     _check_brokers(request, layout)
     names = [name for name in layout.topics if not request.globs or matches(name, request.globs)]
     if request.globs and not names:

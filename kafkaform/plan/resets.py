@@ -37,6 +37,7 @@ from kafkaform.core.offset_spec import (
     ShiftBy,
     time_of,
 )
+from kafkaform.core.rights import Right, lacking
 from kafkaform.core.wording import command, nearest, spans
 from kafkaform.plan.planner import conclude, diff_update, judge
 from kafkaform.plan.planning import check_identity, review, silent
@@ -156,7 +157,7 @@ def _existing(ref: ResourceRef, observation: Observation) -> Group:
     if ref in observation.invisible:
         raise ClusterError(
             f"{ref} is not visible to this account: {observation.invisible[ref]}",
-            hint="grant Describe and Read on the group",
+            hint=lacking(*(Right(operation, "group", ref.name) for operation in ("Describe", "Read")))[1],
         )
     observed = observation.resources.get(ref)
     group = group_of(observed) if observed is not None else None

@@ -249,3 +249,13 @@ def test_a_right_that_keeps_brokers_from_validating_is_named_in_the_plan(owned: 
         assert f"did not validate 1 of 2 operations: this account is not authorised: it lacks {right}" in text
         operation, resource = right.split(" on ")
         assert re.search(rf"kafka-acls .* --operation {operation} --{re.escape(resource)}", text)
+
+
+@pytest.mark.parametrize("command", [["plan", "--verbose"], ["status"], ["doctor"], ["rebalance"], ["drift"]])
+def test_no_command_shows_what_java_prints_of_a_request(owned: Owned, command: list[str]) -> None:
+    grants = documented("kafkaform-plan", owned.prefix)
+    project = owned.with_rights(*(grant for grant in grants if grant != f"{CLUSTER}:DESCRIBE"))
+    call = project.run(*command)
+    assert "processor=" not in call.both
+    if command != ["drift"]:  # which has no use for it
+        assert "it lacks Describe on the cluster" in " ".join(call.both.split())

@@ -8,6 +8,7 @@ from kafkaform.apply.moves.batches import foreign, named
 from kafkaform.core.apply_result import AGAIN
 from kafkaform.core.errors import ClusterError, MovesUnfinished, PermissionDenied
 from kafkaform.core.moves import WhenBusy
+from kafkaform.core.rights import WATCHING, lacking
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ def _others(context: MoveContext, layout: Layout, targets: Mapping[TopicPartitio
     """Say what somebody else is moving, if that is to be waited for."""
     if layout.reassigning is None:
         raise PermissionDenied(
-            "running reassignments cannot be seen, and replicas are not moved blindly",
-            hint="grant Describe on the cluster",
+            f"running reassignments cannot be seen, and replicas are not moved blindly: it lacks {WATCHING}",
+            hint=lacking(WATCHING)[1],
         )
     others = foreign(layout, targets)
     if not others:

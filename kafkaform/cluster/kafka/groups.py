@@ -41,7 +41,6 @@ def committed_offsets(
 
 
 _FEW_REASONS = 2
-_OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def read_groups(connection: Connection, names: Collection[str] | None) -> GroupReading:
@@ -118,7 +117,7 @@ def read_each_committed(
 
 def _groups_can_exist(connection: Connection) -> bool:
     """Return whether there is a topic that groups could be in; asking for a coordinator would create it."""
-    return not describe_topics(connection, [_OFFSETS_TOPIC]).missing
+    return not describe_topics(connection, [coordinators.OFFSETS_TOPIC]).missing
 
 
 def _with_offsets(

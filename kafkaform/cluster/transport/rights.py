@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.rights import CLUSTER, UNKNOWN, Right
+from kafkaform.core.rights import CLUSTER, UNKNOWN, Right, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +87,5 @@ def name_right(asker: Asker | None, error: ClusterError, request: str, name: str
         if operation is None or not (name or error.resource == CLUSTER):
             return error
         right = Right(operation, error.resource, "" if error.resource == CLUSTER else name)
-    return PermissionDenied(
-        f"this account is not authorised: it lacks {right}",
-        hint=f"grant it: {(UNKNOWN if asker is None else asker.login).grant(right)}",
-        right=right,
-    )
+    text, hint = lacking(right, login=UNKNOWN if asker is None else asker.login)
+    return PermissionDenied(text, hint=hint, right=right)

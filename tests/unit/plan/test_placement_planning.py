@@ -392,7 +392,7 @@ def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -
         "grows": Status.PLANNED,
         "moves": Status.REFUSED,
     }
-    assert "grant Describe on the cluster" in str(plan.changes[1].reason)
+    assert "this account lacks Describe on the cluster" in str(plan.changes[1].reason)
     assert codes(plan) == ["KF423"]
 
 

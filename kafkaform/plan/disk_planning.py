@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 WINDOW_S = 600
 """The seconds of which the writes are taken for those that go on while replicas are copied."""
+_LONGEST_S = 7 * 86_400
+"""The most seconds for which growth is foreseen; at a rate of 0, which Kafka takes, copies are never done."""
 _USUAL_RATE = 50_000_000
 """The bytes per second that copies are taken to have where nothing throttles them."""
 
@@ -78,17 +80,17 @@ def check_disk_space(
     known = topic_facts(facts)
     if not any(known.partition_sizes.get(key, 1) for key in added):
         return facts  # which copies nothing
+    seconds = _duration(moves, facts)
     try:
         layout = known.layout or cluster.layout()
         log_dirs, unread = cluster.log_dirs()
-        reading = _read(added, known.partition_sizes, layout, cluster)
+        reading = _read(added, layout, cluster, known.partition_sizes, grows=seconds >= 1)
     except ClusterError as error:
         why = f"whether the brokers have the disk space is not known: {error.message}"
         doubts = {move.name: why for move in moves if move.added}
         return replace(known, disk_doubts=doubts).beside(facts)
     space = DiskSpace.from_reading(log_dirs, unread, options.disk_reserve)
-    seconds = _duration(moves, facts)
-    growth, note = _growth(reading, cluster, seconds, retained)
+    growth, note = _growth(reading, cluster, seconds, retained) if seconds >= 1 else ({}, None)
     copies = {move.name: reading.copies(move.added, growth) for move in moves if move.added}
     shortages = find_shortages(copies, reading.others(growth), space)
     doubts = find_doubts({name: copies[name] for name in copies.keys() - shortages.keys()}, space)
@@ -143,10 +145,13 @@ class _Reading:
 
 def _read(
     added: Mapping[TopicPartition, frozenset[int]],
-    known: Mapping[TopicPartition, int],
     layout: Layout,
     cluster: ClusterReader,
+    known: Mapping[TopicPartition, int],
+    *,
+    grows: bool,
 ) -> _Reading:
+    """Read what is on brokers; what they hold already only where its growth matters, as that may be much."""
     receiving = frozenset().union(*added.values())
     running = {
         key: brokers
@@ -154,7 +159,7 @@ def _read(
         if (brokers := (move.adding - added.get(key, frozenset())) & receiving)
     }
     held: dict[int, set[TopicPartition]] = defaultdict(set)
-    for states in layout.topics.values():
+    for states in layout.topics.values() if grows else ():
         for state in states:
             key = state.topic, state.partition
             for broker in receiving & {*state.replicas} - added.get(key, frozenset()):
@@ -176,7 +181,8 @@ def _duration(moves: Iterable[PlannedMove], facts: Facts) -> float:
     copying = Copying(topic_facts(facts))
     for move in moves:
         copying.add(move.name, move.before, move.after)
-    return copying.seconds if copying.seconds is not None else copying.busiest / _USUAL_RATE
+    seconds = copying.seconds if copying.seconds is not None else copying.busiest / _USUAL_RATE
+    return min(seconds, _LONGEST_S)
 
 
 def _growth(

@@ -16,7 +16,7 @@ from kafkaform.core.groups import LogSpan
 from kafkaform.core.health import LogDir
 from kafkaform.core.layout import Broker, Replicas, TopicPartition
 from kafkaform.core.model import Plan, Risk, Status, Update
-from kafkaform.core.moves import MoveOptions
+from kafkaform.core.moves import MoveOptions, Rates, Throttles
 from kafkaform.plan.planning import judged_again
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
 from tests.support.move_scenes import laid_out
@@ -227,6 +227,14 @@ def test_retention_that_deletes_as_much_as_is_written_adds_nothing(
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), **configs)
     assert verdicts(plan_for(Written(memory), declared("a", 1, 3), target=SLOW)) == {"a": status}
+
+
+def test_a_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
+    holding(memory, "a", 1)
+    holding(memory, "busy", 1, (3,), cleanup_policy="compact")
+    memory.set_throttles(Throttles({3: Rates(follower=0)}))
+    plan = plan_for(Written(memory), declared("a", 1, 3))
+    assert "1.0 MiB to copy, about 504.0 MiB written meanwhile" in reason_of(plan)
 
 
 def test_a_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:

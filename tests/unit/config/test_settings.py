@@ -350,6 +350,18 @@ def test_shares(given: str, share: float) -> None:
     assert settings(f"limits: {{blastRadius: {given}}}\n").limits.blast_radius == pytest.approx(share)
 
 
+@pytest.mark.parametrize(("given", "share"), [("0.3", 0.3), ("20%", 0.2), ("0", 0), ("0%", 0), ("1", 1)])
+def test_the_disk_reserve_is_that_of_the_moves_of_each_cluster(given: str, share: float) -> None:
+    found = settings(f"limits: {{diskReserve: {given}}}\nclusters: {{a: {{{CLUSTER}}}}}\n")
+    assert found.limits.disk_reserve == found.clusters["a"].moves.disk_reserve == pytest.approx(share)
+
+
+def test_the_disk_reserve_has_a_default_and_is_a_share() -> None:
+    assert settings(f"clusters: {{a: {{{CLUSTER}}}}}\n").clusters["a"].moves.disk_reserve == 0.15
+    (problem,) = problems("limits: {diskReserve: 15}\n")
+    assert "limits.diskReserve: 15 is not a share" in problem
+
+
 @pytest.mark.parametrize("given", ["0", "1.01", "0%", "101%", "x", "-0.1", ".nan", "-30%"])
 def test_what_is_no_share(given: str) -> None:
     (problem,) = problems(f"limits: {{blastRadius: {given}}}\n")

@@ -18,7 +18,7 @@ from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.groups import PROTOCOLS
-from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue
+from kafkaform.core.model import CONFIG_PREFIX, UNREAD_DATA, Desired, FieldValue
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group import risk as group_risk
@@ -306,6 +306,7 @@ def hazards() -> dict[str, str]:
                 (first, *_) = node.args
                 assert isinstance(first, ast.Constant)
                 found[str(first.value)] = lowered
+    found[UNREAD_DATA] = "destructive"  # in the place of the hazard of a destructive change
     return found
 
 

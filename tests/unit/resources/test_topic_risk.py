@@ -9,6 +9,7 @@ import pytest
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import (
     SAFE,
+    UNREAD_DATA,
     Facts,
     FieldValue,
     Intent,
@@ -521,7 +522,7 @@ def test_a_harmless_config_is_safe_whatever_is_known(name: str) -> None:
 def test_every_hazard_has_a_case_either_way() -> None:
     hazards = {hazard[1] for _, _, hazard in CASES if hazard}
     of_partitions = {"partition-decrease", "partition-increase", "partition-increase-compacted"}
-    of_others = {"delete", "delete-by-name"} | of_partitions
+    of_others = {"delete", "delete-by-name", UNREAD_DATA} | of_partitions
     of_replicas = {"disk-space", "replica-move", "replication-factor", "replication-factor-cut"}
     assert hazards == HAZARDS - of_others - of_replicas
 

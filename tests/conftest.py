@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -191,6 +192,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for folder, what in FOLDERS.items():
         called = f"{folder}(reason)" if folder == NIGHTLY else folder
         config.addinivalue_line("markers", f"{called}: {what}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the tests out of the garbage collector: it would walk eight thousand of them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kafkaform.core.moves import Throttles
     from kafkaform.core.operations import Operation
     from kafkaform.core.progress import Progress
+    from kafkaform.core.transactions import TransactionReading
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -174,6 +175,15 @@ class PartitionReader(Protocol):
             partitions: Which; one that does not exist or has no leader is left out.
             at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
             committed: End before the first transaction that is open, as a read_committed consumer does.
+        """
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
+        """Read the transactions that are open in partitions, with their producers and ages.
+
+        Two requests to each leader where none is open. Partitions without a leader are left out.
+
+        Raises:
+            KafkaformError: No leader can be asked, or librdkafka alone can log in.
         """
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.layout import Broker, PartitionState
+    from kafkaform.core.transactions import OpenTransaction
 
 
 class Part(StrEnum):
@@ -20,6 +21,7 @@ class Part(StrEnum):
     QUORUM = "the controller quorum"
     REASSIGNMENTS = "running reassignments"
     LOG_DIRS = "log directories"
+    TRANSACTIONS = "open transactions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Health:
         cluster_id: The id that the cluster gave itself; empty if it was not told.
         log_dirs: The log directories of the live brokers, by broker and path; none of brokers before
             Kafka 3.3, which do not tell how full their volumes are (KIP-827).
+        transactions: The open transactions; empty unless `Cluster.open_transactions` was asked for them.
     """
 
     controller: int | None
@@ -97,6 +100,7 @@ class Health:
     cluster_id: str = ""
     log_dirs: tuple[LogDir, ...] = ()
     not_offered: frozenset[Part] = frozenset()
+    transactions: tuple[OpenTransaction, ...] = ()
 
     @property
     def topics(self) -> list[str]:

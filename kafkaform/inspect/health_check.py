@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError
+from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.groups import Group, GroupReading
 from kafkaform.core.health import Health, Part
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
@@ -24,7 +24,13 @@ from kafkaform.rules.health import CRITICAL
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from kafkaform.cluster.protocol import ClusterReader, GroupReader, HealthReader, ResourceReader
+    from kafkaform.cluster.protocol import (
+        ClusterReader,
+        GroupReader,
+        HealthReader,
+        PartitionReader,
+        ResourceReader,
+    )
     from kafkaform.core.model import Desired, Observed
     from kafkaform.rules import Rule
 
@@ -34,7 +40,7 @@ LOUDNESS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
 
-_TOPICS, _GROUPS = "KF306", "KF307"
+_TOPICS, _GROUPS, _TRANSACTIONS = "KF306", "KF307", "KF311"
 _OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310"})
 """The rules for which `Cluster.health` is enough."""
 _ABOUT: dict[Part, tuple[str, ...]] = {
@@ -43,6 +49,7 @@ _ABOUT: dict[Part, tuple[str, ...]] = {
     Part.QUORUM: ("KF301",),
     Part.REASSIGNMENTS: ("KF309",),
     Part.LOG_DIRS: ("KF310",),
+    Part.TRANSACTIONS: (_TRANSACTIONS,),
 }
 
 
@@ -143,6 +150,8 @@ class Examination:
             check_identity(facts, self.target)
         severities = self.severities
         active = {code for code in health_rules(self.settings) if severities.get(code) != "off"}
+        if _TRANSACTIONS in active:
+            health = _add_transactions(cluster, health)
         unchecked: dict[str, list[str]] = defaultdict(list)
         lacking: set[str] = set()  # nobody can be told, so that nothing is wrong with who asks
         for part, why in health.unread.items():
@@ -155,10 +164,10 @@ class Examination:
         groups: Mapping[str, Group] = {}
         if health.quorum is not None and health.quorum.leader is None:
             # Half of what is asked then would be answered by nobody, after half a minute each.
-            for code in sorted(active - _OF_BROKERS):
+            for code in sorted(active - _OF_BROKERS - {_TRANSACTIONS}):
                 unchecked[code].append("not read while no active controller answers")
             desired = ()
-        elif active - _OF_BROKERS:
+        elif active - _OF_BROKERS - {_TRANSACTIONS}:
             live, unseen = _live_topics(cluster, desired, unchecked)
             groups, denied = _live_groups(cluster, desired, self.settings, unchecked)
             desired = tuple(one for one in desired if one.ref not in unseen | denied)
@@ -254,6 +263,20 @@ def await_health(
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+
+
+def _add_transactions(cluster: PartitionReader, health: Health) -> Health:
+    """Return the reading with the open transactions of its partitions, or why they could not be read."""
+    if health.quorum is not None and health.quorum.leader is None:
+        why = "not read while no active controller answers"
+        return replace(health, unread={**health.unread, Part.TRANSACTIONS: why})
+    led = [(p.topic, p.partition) for p in health.partitions if p.leader is not None]
+    try:
+        reading = cluster.open_transactions(led)
+    except KafkaformError as error:
+        return replace(health, unread={**health.unread, Part.TRANSACTIONS: error.message})
+    unread = {Part.TRANSACTIONS: reading.unread} if reading.unread else {}
+    return replace(health, transactions=reading.transactions, unread={**health.unread, **unread})
 
 
 def _live_topics(

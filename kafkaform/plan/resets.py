@@ -9,6 +9,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.errors import (
@@ -38,7 +39,8 @@ from kafkaform.core.offset_spec import (
     time_of,
 )
 from kafkaform.core.rights import Right, lacking
-from kafkaform.core.wording import command, nearest, spans
+from kafkaform.core.transactions import OpenTransaction, group_by_producer, list_places
+from kafkaform.core.wording import aged, command, nearest, spans
 from kafkaform.plan.planner import conclude, diff_update, judge
 from kafkaform.plan.planning import check_identity, review, silent
 from kafkaform.plan.policy import Policy
@@ -147,6 +149,7 @@ def make_reset(
     reviewed = review(proposals, observation, facts, context, policy, cluster, settings, tell=tell)
     plan = conclude(difference, reviewed.gated, facts, policy)
     notes = [note for p in partitions if (note := _clamping(p, wanted[p], clamped[p], spans[p]))]
+    notes += _skipped_transactions(cluster, clamped)
     notes += _left_out(request, partitions, counts)
     notes += _unchanged(group, clamped)
     notes = [*plan.diagnostics, *reviewed.findings, *notes]
@@ -286,6 +289,35 @@ def _clamping(partition: TopicPartition, wanted: int, offset: int, span: LogSpan
         f"{name_of(partition)}: {wanted:,} is {edge} of the log ({span.start:,} to {span.end:,}): "
         f"{offset:,} is taken",
     )
+
+
+def _skipped_transactions(
+    cluster: PartitionReader, offsets: Mapping[TopicPartition, int]
+) -> Iterator[Diagnostic]:
+    """The open transactions whose records lie before the new offsets."""
+    stable = cluster.log_spans(offsets, committed=True)
+    beyond = {p: stable[p].end for p, offset in offsets.items() if p in stable and offset > stable[p].end}
+    if not beyond:
+        return
+    try:
+        transactions = cluster.open_transactions(beyond).transactions
+    except KafkaformError as error:  # the producers are missing then, not the offsets
+        transactions = tuple(
+            OpenTransaction(p, start, offsets[p], 0, 0, unknown=error.message) for p, start in beyond.items()
+        )
+    for some in group_by_producer(t for t in transactions if t.start < offsets[t.partition]):
+        first = some[0]
+        since = f" for {aged(timedelta(milliseconds=max(t.age_ms for t in some)))}" if first.producer else ""
+        yield Diagnostic(
+            "KF452",
+            Severity.WARNING,
+            f"{first.name} has been open{since} in {list_places(some)}: read_committed consumers cannot read "
+            "beyond that yet, and the group will skip its records there, even if it is committed",
+            suggestion="end the transaction first, which is hanging: kafkaform doctor --rule KF311 names the "
+            "command"
+            if first.producer is not None and first.is_hanging
+            else "wait until the transaction has ended, then plan the reset again",
+        )
 
 
 def name_of(partition: TopicPartition) -> str:

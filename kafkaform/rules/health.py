@@ -1,4 +1,4 @@
-"""Rules about controllers, brokers, leaders and replicas.
+"""Rules about controllers, brokers, leaders, replicas and transactions.
 
 Each finding is about the whole cluster, with the figures.
 """
@@ -6,11 +6,13 @@ Each finding is about the whole cluster, with the figures.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
+from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import aged, counted, listed
 from kafkaform.rules.catalogue import (
     Finding,
     RuleContext,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.health import Health, Quorum, Voter
     from kafkaform.core.layout import PartitionState
+    from kafkaform.core.transactions import OpenTransaction
 
 
 CRITICAL = frozenset({"KF301", "KF303", "KF304", "KF305"})
@@ -333,6 +336,48 @@ def room_on_disks(context: RuleContext) -> Iterator[Finding]:
                 "move replicas to brokers that have room, or enlarge the volume: "
                 "kafkaform rebalance --out rebalance.json",
             )
+
+
+@rule("KF311", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
+    """Transactions are hanging: they have been open for longer than their timeout allows.
+
+    Consumers with isolation.level=read_committed get no record from the first offset of an open transaction
+    on, whoever wrote it, and compaction stops there. A coordinator aborts a transaction at its timeout
+    (transaction.timeout.ms of the producer). One that is open a minute later, or that no coordinator has
+    open and nobody has written to for transaction.max.timeout.ms of the brokers, stays open until somebody
+    ends it (KIP-664). Stop its producer, check what it wrote, and abort the transaction in each partition
+    with Kafka's own tool, which the finding shows. Where the producer cannot be read (it takes Read on the
+    topic, and Kafka 2.8), the times of the records decide, and the finding names the partitions alone.
+    """
+    transactions = context.health.transactions if context.health is not None else ()
+    for some in group_by_producer(t for t in transactions if t.is_hanging):
+        first = some[0]
+        age = aged(timedelta(milliseconds=max(t.age_ms for t in some)))
+        limit = format_duration(first.timeout_ms)
+        if first.coordinated:
+            why = f"open for {age}, its timeout is {limit}"
+        elif first.producer is not None:
+            why = f"no coordinator has it open, and its last record is {age} old"
+        else:
+            why = f"open for more than {limit}; its producer could not be read: {first.unknown}"
+        remaining = f", and likewise in {counted(len(some) - 1, 'more partition')}" if len(some) > 1 else ""
+        yield Finding(
+            None,
+            f"{first.name} is hanging in {list_places(some)} ({why}): read_committed consumers get no record "
+            "from there on",
+            f"{_describe_ending(first)}{remaining}",
+        )
+
+
+def _describe_ending(transaction: OpenTransaction) -> str:
+    if transaction.producer is None:
+        topic, number = transaction.partition
+        return (
+            "find its producer with an account that may read the topic: kafka-transactions.sh "
+            f"--bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {number}"
+        )
+    return f"stop its producer, then abort it: {transaction.abort_command}"
 
 
 def _missing(partition: PartitionState, health: Health) -> list[int]:

@@ -244,6 +244,15 @@ NOTES: dict[str, Note] = {
             "plan would replace that value. Find out why it was set before you approve.",
         ),
         Note(
+            "KF452",
+            Severity.WARNING,
+            "A reset skips records of a transaction that is open.\n\n"
+            "Consumers with isolation.level=read_committed can read up to the last stable offset: the\n"
+            "first offset of a transaction that is open. A reset beyond it, such as to latest, skips the\n"
+            "records of that transaction, although nobody has read them yet, even if it is committed later.\n"
+            "Wait until it has ended, then plan the reset again; KF311 shows how to end a hanging one.",
+        ),
+        Note(
             "KF507",
             Severity.WARNING,
             "The skew report does not predict a planned partition increase.\n\n"

@@ -27,6 +27,7 @@ from kafkaform.core.operations import (
     Operation,
     ResetOffsets,
 )
+from kafkaform.core.transactions import TransactionReading
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group import group_of
 from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
@@ -69,7 +70,7 @@ class MemoryTraffic:
 
     @contextmanager
     def transaction(self, topic: str, partition: int, records: int) -> Iterator[None]:
-        with self._cluster.transaction(topic, partition):
+        with self._cluster.transaction(topic, partition, transactional_id=topic):
             self._cluster.write(topic, partition, records, ONE)
             yield
 
@@ -700,6 +701,25 @@ def test_committed_spans_end_before_an_open_transaction(
         assert cluster.log_spans(here, TWO, committed=True) == {(name, 0): LogSpan(0, 5, 5)}
     decided = {(name, 0): LogSpan(0, 9)}  # a marker tells that the transaction was committed
     eventually(lambda: cluster.log_spans(here, committed=True), lambda spans: spans == decided)
+
+
+def test_open_transactions(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5, 5)
+    asked = [(name, 1), (name, 0), (name, 7), (f"{prefix}missing", 0)]
+    assert cluster.open_transactions(asked) == TransactionReading()
+    with traffic.transaction(name, 0, 3):
+        reading = cluster.open_transactions(asked)
+        (transaction,) = reading.transactions
+        assert (transaction.partition, transaction.start, transaction.end) == ((name, 0), 5, 8)
+        assert (transaction.transactional_id, transaction.coordinated) == (name, True)
+        assert transaction.timeout_ms == 60_000
+        assert 0 <= transaction.age_ms < 60_000
+        assert transaction.producer is not None
+        assert not transaction.is_hanging
+        assert reading.unread == ""
+        assert cluster.open_transactions([(name, 1)]) == TransactionReading()
+    eventually(lambda: cluster.open_transactions(asked), lambda reading: reading == TransactionReading())
 
 
 def test_sizes_of_partitions_add_up_to_those_of_topics(

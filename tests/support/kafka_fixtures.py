@@ -78,12 +78,14 @@ def _fast() -> Path:
 def kafka() -> Iterator[DevCluster]:
     """One broker, which creates topics that somebody names by mistake.
 
-    Members by the consumer protocol learn of a rebalance by heartbeats, which are 5 s apart by default.
+    Members by the consumer protocol learn of a rebalance by heartbeats, which are 5 s apart by default. A
+    transaction stays open when its time is over, as one does that hangs.
     """
     properties = {
         "auto.create.topics.enable": "true",
         "group.consumer.heartbeat.interval.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "500",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
     }
     with guarded(1, heap_mb=768, properties=properties) as cluster:
         yield cluster

@@ -30,6 +30,7 @@ from kafkaform.core.model import (
 from kafkaform.core.moves import Throttles
 from kafkaform.core.operations import CreateTopic, Operation
 from kafkaform.core.progress import Clock, Progress
+from kafkaform.core.transactions import TransactionReading
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 
@@ -166,6 +167,9 @@ class Watched:
         self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
         return self.cluster.log_spans(partitions, at_ms, committed=committed)
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
+        return self.cluster.open_transactions(partitions)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         return self.cluster.partition_counts(topics)

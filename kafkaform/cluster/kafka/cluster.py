@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kafkaform.core.moves import Throttles
     from kafkaform.core.operations import Operation
     from kafkaform.core.progress import Progress
+    from kafkaform.core.transactions import TransactionReading
 
 
 class KafkaCluster:
@@ -111,6 +112,12 @@ class KafkaCluster:
         from kafkaform.cluster.kafka.log_spans import read_log_spans
 
         return read_log_spans(self._connection, partitions, at_ms, committed=committed)
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
+        """See `Cluster.open_transactions`."""
+        from kafkaform.cluster.kafka.transactions import read_open_transactions
+
+        return read_open_transactions(self._connection, partitions)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Cluster.partition_counts`."""

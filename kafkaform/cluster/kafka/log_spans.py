@@ -122,24 +122,61 @@ def ask_leaders(
         raise
     except KafkaformError:  # there are logins that librdkafka alone can do
         return _ask_by_consumer(connection, partitions, at_ms, committed=committed)
+    times = (_EARLIEST, _LATEST) if at_ms is None else (_EARLIEST, _LATEST, at_ms)
+    offsets, failed = _ask_until_settled(connection, partitions, [(time, committed) for time in times])
+    return LogReading({partition: _span(answers) for partition, answers in offsets.items()}, failed)
+
+
+def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> LogReading:
+    """Read the part of each log that transactions hold back: from the last stable offset to the log's end.
+
+    It is empty where no transaction is open. Both offsets come in one request each to every leader.
+
+    Raises:
+        KafkaformError: No leader can be asked, or librdkafka alone can log in.
+    """
+    # The end is read first: what is written between the two would else look as if it were held back.
+    offsets, failed = _ask_until_settled(connection, partitions, [(_LATEST, False), (_LATEST, True)])
+    spans = {p: LogSpan(min(stable, end), end) for p, (end, stable) in offsets.items()}
+    return LogReading(spans, failed)
+
+
+def _span(offsets: Sequence[int]) -> LogSpan:
+    start, end, *rest = offsets
+    # No record is as young as that: -1. One may have been written since the end was read.
+    return LogSpan(start, end, (rest[0] if 0 <= rest[0] <= end else end) if rest else None)
+
+
+def _ask_until_settled(
+    connection: Connection, partitions: Collection[Partition], questions: Sequence[tuple[int, bool]]
+) -> tuple[dict[Partition, list[int]], dict[Partition, LogFailure]]:
+    """Ask leaders for offsets, and those that have moved again; returns them in the order of the questions.
+
+    Args:
+        connection: The cluster.
+        partitions: The partitions to read.
+        questions: The times to ask for, and whether to end before the first transaction that is open.
+    """
     deadline = time.monotonic() + LEADER_TIMEOUT_S
-    reading = LogReading()
+    offsets: dict[Partition, list[int]] = {}
+    failed: dict[Partition, LogFailure] = {}
     left = partitions
     while left:
-        leaders = _read_leaders(connection, left, reading)
-        _ask_each(connection, leaders, at_ms, reading, committed=committed)
-        left = [p for p in left if p in reading.failed and reading.failed[p].code in _MOVED]
+        leaders, unled = read_leaders(connection, left)
+        failed.update(unled)
+        _ask_each(connection, leaders, questions, offsets, failed)
+        left = [p for p in left if p in failed and failed[p].code in _MOVED]
         if left and time.monotonic() > deadline:
             break
         if left:
             time.sleep(_PAUSE_S)
-    return reading
+    return offsets, failed
 
 
-def _read_leaders(
-    connection: Connection, partitions: Collection[Partition], reading: LogReading
-) -> dict[int, list[Partition]]:
-    """Return the partitions by leader; adds to the reading why others cannot be asked for."""
+def read_leaders(
+    connection: Connection, partitions: Collection[Partition]
+) -> tuple[dict[int, list[Partition]], dict[Partition, LogFailure]]:
+    """Return the partitions by leader, and why others have none or are not known."""
     topics = sorted({topic for topic, _ in partitions})
     requests = [
         topics[start : start + _TOPICS_A_REQUEST] for start in range(0, len(topics), _TOPICS_A_REQUEST)
@@ -153,30 +190,29 @@ def _read_leaders(
             codes[topic.name] = topic.error_code
             found.update({(topic.name, partition.number): partition for partition in topic.partitions})
     leaders: dict[int, list[Partition]] = defaultdict(list)
+    failed: dict[Partition, LogFailure] = {}
     for partition in partitions:
         code, known = codes.get(partition[0], _UNKNOWN), found.get(partition)
         if known is not None and known.leader >= 0:
             leaders[known.leader].append(partition)
         elif known is not None and code in THERE:
-            reading.failed[partition] = _without_leader(partition, sorted({*known.replicas} - alive))
+            failed[partition] = _without_leader(partition, sorted({*known.replicas} - alive))
         else:
             code = _UNKNOWN if code in THERE else code
-            reading.failed[partition] = LogFailure(code, _failure(partition, code))
-    return leaders
+            failed[partition] = LogFailure(code, _failure(partition, code))
+    return leaders, failed
 
 
 def _ask_each(
     connection: Connection,
     leaders: Mapping[int, Collection[Partition]],
-    at_ms: int | None,
-    reading: LogReading,
-    *,
-    committed: bool,
+    questions: Sequence[tuple[int, bool]],
+    offsets: dict[Partition, list[int]],
+    failed: dict[Partition, LogFailure],
 ) -> None:
-    """Ask leaders for the ends of their logs; adds to the reading."""
-    times = (_EARLIEST, _LATEST) if at_ms is None else (_EARLIEST, _LATEST, at_ms)
+    """Ask leaders for offsets; adds to what was read and to what failed."""
     requests = {
-        node: [_request(partitions, at, committed=committed) for at in times]
+        node: [_request(partitions, at, committed=committed) for at, committed in questions]
         for node, partitions in leaders.items()
     }
     for node, answers in connection.ask_nodes(LIST_OFFSETS, requests, READ_TIMEOUT_S).items():
@@ -184,11 +220,16 @@ def _ask_each(
             if not isinstance(answers, Unreachable):
                 raise answers
             failure = LogFailure(KafkaError._TIMED_OUT, answers)
-            reading.failed.update(dict.fromkeys(leaders[node], failure))
+            failed.update(dict.fromkeys(leaders[node], failure))
             continue
-        offsets = [dict(_offsets(answer)) for answer in answers]
+        read = [dict(_offsets(answer)) for answer in answers]
         for partition in leaders[node]:
-            _take(partition, [of.get(partition) for of in offsets], node, reading)
+            result = _join(partition, [of.get(partition) for of in read], node)
+            if isinstance(result, LogFailure):
+                failed[partition] = result
+            else:
+                offsets[partition] = result
+                failed.pop(partition, None)
 
 
 def _request(partitions: Collection[Partition], at_ms: int, *, committed: bool) -> Mapping[str, Any]:
@@ -206,21 +247,16 @@ def _offsets(answer: Mapping[str, Any]) -> Iterator[tuple[Partition, tuple[int, 
             yield (topic["name"], partition["index"]), (partition["error_code"], partition["offset"])
 
 
-def _take(
-    partition: Partition, answers: Collection[tuple[int, int] | None], node: int, reading: LogReading
-) -> None:
-    """Add what a leader answered about one partition to the reading."""
-    told = [answer for answer in answers if answer is not None]
-    if len(told) < len(answers):
+def _join(
+    partition: Partition, answers: Collection[tuple[int, int] | None], node: int
+) -> list[int] | LogFailure:
+    """Return the offsets that a leader answered for one partition, or the first error among them."""
+    complete = [answer for answer in answers if answer is not None]
+    if len(complete) < len(answers):
         raise ClusterError(f"broker {node} answered ListOffsets without {partition[0]}:{partition[1]}")
-    if code := next((code for code, _ in told if code), 0):
-        reading.failed[partition] = LogFailure(code, _failure(partition, code))
-        return
-    start, end, *rest = [offset for _, offset in told]
-    # No record is as young as that: -1. One may have been written since the end was read.
-    at = (rest[0] if 0 <= rest[0] <= end else end) if rest else None
-    reading.spans[partition] = LogSpan(start, end, at)
-    reading.failed.pop(partition, None)
+    if code := next((code for code, _ in complete if code), 0):
+        return LogFailure(code, _failure(partition, code))
+    return [offset for _, offset in complete]
 
 
 def _without_leader(partition: Partition, down: Sequence[int]) -> LogFailure:

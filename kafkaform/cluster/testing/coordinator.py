@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.offset_spec import InitialSpec
+    from kafkaform.core.transactions import OpenTransaction
 
 
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
@@ -64,13 +65,13 @@ class Log:
         start: The first offset that can be read.
         end: The offset after the last record.
         batches: The first offset of each batch and the time of all its records, in milliseconds since 1970.
-        undecided: The first offset of the transaction that is open; None if none is.
+        transaction: The transaction that is open; None if none is.
     """
 
     start: int = 0
     end: int = 0
     batches: tuple[tuple[int, int], ...] = ()
-    undecided: int | None = None
+    transaction: OpenTransaction | None = None
 
     def written(self, records: int, timestamp_ms: int) -> Log:
         """The log with so many more records, all of one time."""
@@ -84,20 +85,20 @@ class Log:
             raise ValueError(f"offset {start} is not within the log ({self.start} to {self.end})")
         return replace(self, start=start)
 
-    def opened(self) -> Log:
+    def opened(self, transaction: OpenTransaction) -> Log:
         """The log where what is written from now on belongs to an open transaction."""
-        return replace(self, undecided=self.end)
+        return replace(self, transaction=replace(transaction, start=self.end))
 
     def decided(self, timestamp_ms: int) -> Log:
         """The log once that transaction is at its end, of which a marker tells."""
-        return replace(self.written(1, timestamp_ms), undecided=None)
+        return replace(self.written(1, timestamp_ms), transaction=None)
 
     def span(self, at_ms: int | None = None, *, committed: bool = False) -> LogSpan:
         """The ends of the log, and the offset from which on its records are not older than a time.
 
         Times need not rise along a log: Kafka too looks for the first record in the order of offsets.
         """
-        end = self.undecided if committed and self.undecided is not None else self.end
+        end = self.transaction.start if committed and self.transaction is not None else self.end
         if at_ms is None:
             return LogSpan(self.start, end)
         firsts = (*(first for first, _ in self.batches), self.end)

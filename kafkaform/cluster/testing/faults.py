@@ -14,6 +14,7 @@ from kafkaform.cluster.testing.contents import Contents
 from kafkaform.cluster.testing.coordinator import NO_GROUP, Log
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.lock import Holder, acquired, lost
+from kafkaform.core.transactions import OpenTransaction
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -153,9 +154,29 @@ class FaultInjection:
         self._contents.logs[topic, partition] = log.written(records, timestamp_ms)
 
     @contextmanager
-    def transaction(self, topic: str, partition: int = 0, timestamp_ms: int = 0) -> Iterator[None]:
-        """What is written to a partition meanwhile is decided at the end, by a marker of this time."""
-        self._contents.logs[topic, partition] = self._log((topic, partition)).opened()
+    def transaction(
+        self,
+        topic: str,
+        partition: int = 0,
+        timestamp_ms: int = 0,
+        *,
+        transactional_id: str = "tx",
+        age_ms: int = 0,
+    ) -> Iterator[None]:
+        """What is written to a partition meanwhile is decided at the end, by a marker of this time.
+
+        Args:
+            topic: The topic.
+            partition: The partition.
+            timestamp_ms: The time of the marker, in milliseconds since 1970.
+            transactional_id: Its producer's.
+            age_ms: For how long it is said to be open; its timeout is a minute.
+        """
+        place = topic, partition
+        opened = OpenTransaction(
+            place, 0, 0, age_ms, 60_000, (1, 0), transactional_id=transactional_id, coordinated=True
+        )
+        self._contents.logs[place] = self._log(place).opened(opened)
         yield
         self._contents.logs[topic, partition] = self._log((topic, partition)).decided(timestamp_ms)
 

@@ -28,6 +28,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
 )
+from kafkaform.core.transactions import TransactionReading
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group import is_group
 from kafkaform.resources.topic import TopicKind, is_topic
@@ -165,6 +166,18 @@ class MemoryCluster(MovingReplicas):
         """See `Cluster.log_spans`."""
         seen = [p for p in partitions if self._sees(p[0])]
         return self._contents.spans(seen, at_ms, committed=committed)
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
+        """See `Cluster.open_transactions`."""
+        contents = self._contents
+        logs = {p: contents.log(p) for p in sorted(partitions) if self._sees(p[0])}
+        return TransactionReading(
+            tuple(
+                replace(log.transaction, end=log.end)
+                for log in logs.values()
+                if log is not None and log.transaction is not None and log.transaction.start < log.end
+            )
+        )
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Cluster.partition_counts`."""

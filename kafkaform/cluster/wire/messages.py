@@ -209,6 +209,67 @@ LIST_OFFSETS = message(
 )
 """Of leaders only; read committed from version 2 on."""
 
+_PRODUCER = struct(
+    id=INT64, epoch=INT32, sequence=INT32, written_ms=INT64, coordinator_epoch=INT32, start=INT64
+)
+
+DESCRIBE_PRODUCERS = message(
+    61,
+    "DescribeProducers",
+    (0, 0),
+    0,
+    struct(topics=array(struct(name=STRING, partitions=array(INT32)))),
+    struct(
+        throttle_ms=INT32,
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(struct(index=INT32, **ERROR, producers=array(_PRODUCER))),
+            )
+        ),
+    ),
+)
+"""Of leaders only (KIP-664, Kafka 2.8); `start` is -1 of a producer without an open transaction."""
+
+DESCRIBE_TRANSACTIONS = message(
+    65,
+    "DescribeTransactions",
+    (0, 0),
+    0,
+    struct(transactional_ids=array(STRING)),
+    struct(
+        throttle_ms=INT32,
+        transactions=array(
+            struct(
+                error_code=INT16,
+                transactional_id=STRING,
+                state=STRING,
+                timeout_ms=INT32,
+                started_ms=INT64,
+                producer_id=INT64,
+                producer_epoch=INT16,
+                topics=array(struct(name=STRING, partitions=array(INT32))),
+            )
+        ),
+    ),
+)
+"""Of their coordinators only (KIP-664, Kafka 3.0)."""
+
+LIST_TRANSACTIONS = message(
+    66,
+    "ListTransactions",
+    (0, 0),
+    0,
+    struct(states=array(STRING), producer_ids=array(INT64)),
+    struct(
+        throttle_ms=INT32,
+        error_code=INT16,
+        unknown_states=array(STRING),
+        transactions=array(struct(transactional_id=STRING, producer_id=INT64, state=STRING)),
+    ),
+)
+"""Each broker lists the transactions that it coordinates (KIP-664, Kafka 3.0)."""
+
 CONFIG_RESOURCES = message(
     74,
     "ListConfigResources",

@@ -14,7 +14,9 @@ from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
 from kafkaform.core.groups import GroupReading
 from kafkaform.core.health import Health, Part, Quorum
+from kafkaform.core.layout import TopicPartition
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
+from kafkaform.core.transactions import TransactionReading
 from kafkaform.inspect.health_check import (
     Examination,
     HealthReport,
@@ -43,11 +45,17 @@ class Saying(Watched):
 
     changes: dict[str, Any] | None = None
     groupless: ClusterError | None = None
+    transactionless: ClusterError | None = None
     healths: int = 0
 
     def health(self) -> Health:
         self.healths += 1
         return replace(self.cluster.health(), **(self.changes or {}))
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
+        if self.transactionless is not None:
+            raise self.transactionless
+        return self.cluster.open_transactions(partitions)
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         if self.groupless is not None:
@@ -154,6 +162,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.MIN_ISR, {"KF305": True}),
         (Part.REASSIGNMENTS, {"KF309": False}),
         (Part.LOG_DIRS, {"KF310": True}),
+        (Part.TRANSACTIONS, {"KF311": True}),
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
@@ -188,6 +197,30 @@ def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory:
     assert report.verdict is HealthVerdict.UNKNOWN
 
 
+def test_a_hanging_transaction_is_found(memory: MemoryCluster) -> None:
+    with memory.transaction("orders", 1, age_ms=1_000):
+        memory.write("orders", 1)
+        assert codes(Examination().examine(memory)) == []
+    with memory.transaction("orders", 1, age_ms=3_600_000):
+        memory.write("orders", 1)
+        report = Examination().examine(memory)
+        assert (codes(report), report.verdict) == (["KF311"], HealthVerdict.UNHEALTHY)
+        # Whoever has not asked for the rule does not wait for it, nor does an apply.
+        cluster = Saying(memory, transactionless=Unreachable("asked"))
+        assert Examination(only=frozenset({"KF303"})).examine(cluster).verdict is HealthVerdict.HEALTHY
+        assert critical_findings(cluster, Settings(), None) == []
+    assert codes(Examination().examine(memory)) == []
+
+
+def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
+    report = Examination().examine(Saying(memory, transactionless=Unreachable("denied")))
+    assert report.unchecked == (UncheckedRule("KF311", "open transactions: denied", matters=True),)
+    assert report.verdict is HealthVerdict.UNKNOWN
+    silent = Saying(memory, changes={"quorum": Quorum(None)}, transactionless=Unreachable("asked"))
+    (unchecked,) = [one for one in Examination().examine(silent).unchecked if one.code == "KF311"]
+    assert unchecked.what == "open transactions: not read while no active controller answers"
+
+
 def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
     report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
@@ -199,7 +232,7 @@ def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCl
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
     report = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
-    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307"}
+    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311"}
     assert cluster.readings == []
 
 
@@ -222,7 +255,7 @@ def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster
 
 
 def test_the_rules_about_health() -> None:
-    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 11)]
+    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 12)]
 
 
 # --- waiting ---------------------------------------------------------------------------------------

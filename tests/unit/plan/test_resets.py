@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from kafkaform.apply.executor import apply
@@ -10,11 +12,13 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.layout import TopicPartition
 from kafkaform.core.model import Plan, ResourceRef, Status, Update
-from kafkaform.core.offset_spec import parse_offset
+from kafkaform.core.offset_spec import Latest, parse_offset
+from kafkaform.core.transactions import TransactionReading
 from kafkaform.plan.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
-from tests.support.scenes import FakeClock, made, topic
+from tests.support.scenes import FakeClock, Watched, made, topic
 
 NOW = 1_000_000
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -117,6 +121,50 @@ def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offs
     (note,) = [found for found in plan.diagnostics if found.code == "KF408"]
     assert edge in note.message
     assert "(10 to 100)" in note.message
+
+
+def skipped(made: Reset) -> list[tuple[str, str | None]]:
+    return [(one.message, one.suggestion) for one in made.plan.diagnostics if one.code == "KF452"]
+
+
+def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
+    for age_ms, ending in (
+        (5_000, "wait until the transaction has ended, then plan the reset again"),
+        (
+            3_600_000,
+            "end the transaction first, which is hanging: kafkaform doctor --rule KF311 names the command",
+        ),
+    ):
+        with cluster.transaction("a", 1, transactional_id="tx", age_ms=age_ms):
+            cluster.write("a", 1, 3)
+            ((message, suggestion),) = skipped(reset(cluster, "latest"))
+            age = "5 seconds" if age_ms == 5_000 else "60 minutes"
+            assert message.startswith(
+                f"transaction 'tx' (producer 1, epoch 0) has been open for {age} in a:1 from offset "
+            )
+            assert suggestion == ending
+            # Up to the last stable offset nothing is skipped that could not be read.
+            stable = cluster.log_spans([("a", 1)], committed=True)[("a", 1)].end
+            assert skipped(reset(cluster, str(stable))) == []
+            assert len(skipped(reset(cluster, str(stable + 1)))) == 1
+            assert skipped(reset(cluster, "latest", "a:0")) == []
+    assert skipped(reset(cluster, "latest")) == []
+
+
+def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
+    cluster: MemoryCluster,
+) -> None:
+    class Few(Watched):
+        """A cluster at which librdkafka alone can log in."""
+
+        def open_transactions(self, _: Collection[TopicPartition]) -> TransactionReading:
+            raise KafkaformError("this login is not possible")
+
+    with cluster.transaction("a", 1):
+        cluster.write("a", 1, 3)
+        made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
+        ((message, _),) = skipped(made)
+        assert message.startswith("a transaction has been open in a:1 from offset 100: ")
 
 
 def test_it_is_destructive_and_says_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:

@@ -22,6 +22,7 @@ from kafkaform.core.model import (
     ResourceRef,
     Severity,
 )
+from kafkaform.core.transactions import GRACE_MS, OpenTransaction
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.health import CRITICAL
@@ -405,3 +406,56 @@ def test_a_log_directory_that_is_offline_is_told_as_such() -> None:
 def test_brokers_that_tell_of_no_volume_trip_nothing() -> None:
     assert messages(SOUND, "KF310") == []
     assert messages(replace(SOUND, log_dirs=(LogDir(1, "/data", 0, 0),)), "KF310") == []
+
+
+# --- KF311 -----------------------------------------------------------------------------------------
+
+HANGING = OpenTransaction(("a", 0), 5, 9, 3 * 60_000, 60_000, (4, 1), "tx", coordinated=True)
+
+
+def of_transactions(*transactions: OpenTransaction) -> list[tuple[str, str | None]]:
+    scene = RuleContext((), health=replace(SOUND, transactions=transactions))
+    return [(one.message, one.suggestion) for one in found(scene) if one.code == "KF311"]
+
+
+def test_a_transaction_that_is_open_beyond_its_timeout_is_named_with_what_ends_it() -> None:
+    ((message, suggestion),) = of_transactions(HANGING)
+    assert message == (
+        "transaction 'tx' (producer 4, epoch 1) is hanging in a:0 from offset 5 (open for 3 minutes, its "
+        "timeout is 1m): read_committed consumers get no record from there on"
+    )
+    assert suggestion == (
+        "stop its producer, then abort it: kafka-transactions.sh --bootstrap-server HOST:PORT abort "
+        "--topic a --partition 0 --start-offset 5"
+    )
+
+
+def test_a_transaction_that_will_still_be_aborted_trips_nothing() -> None:
+    for age_ms in (0, 60_000, 60_000 + GRACE_MS - 1):
+        assert of_transactions(replace(HANGING, age_ms=age_ms)) == []
+    assert len(of_transactions(replace(HANGING, age_ms=60_000 + GRACE_MS))) == 1
+
+
+def test_a_transaction_in_many_partitions_is_one_finding() -> None:
+    several = [replace(HANGING, partition=("a", number), start=number) for number in range(100)]
+    ((message, suggestion),) = of_transactions(*several, replace(HANGING, age_ms=0))
+    assert "a:0 from offset 0, a:1 from offset 1" in message
+    assert message.count("from offset") < 10
+    assert suggestion is not None
+    assert suggestion.endswith("--partition 0 --start-offset 0, and likewise in 99 more partitions")
+    assert len(of_transactions(HANGING, replace(HANGING, producer=(5, 0)))) == 2
+
+
+def test_what_could_not_be_read_of_a_transaction_is_not_made_up() -> None:
+    lost = replace(HANGING, coordinated=False, transactional_id=None, age_ms=20 * 60_000)
+    ((message, _),) = of_transactions(lost)
+    assert message.startswith(
+        "transaction (producer 4, epoch 1) is hanging in a:0 from offset 5 (no coordinator has it open, and "
+        "its last record is 20 minutes old)"
+    )
+    ((message, suggestion),) = of_transactions(replace(lost, producer=None, unknown="denied"))
+    assert message.startswith("a transaction is hanging in a:0 from offset 5 (open for more than 1m; its ")
+    assert "its producer could not be read: denied" in message
+    assert suggestion is not None
+    assert "abort" not in suggestion
+    assert "describe-producers --topic a --partition 0" in suggestion

@@ -80,6 +80,11 @@ _PROPERTY = re.compile(r"[\w.]+=[\w.]+")
 _CLIENTS = {"auto.offset.reset=earliest", "partitioner=murmur2_random"}
 """Settings of applications, which are no manifests."""
 _COMMAND = re.compile(r"kafkaform ([a-z-]+)")
+_TOOL = re.compile(
+    r"kafka-transactions\.sh --bootstrap-server HOST:PORT "
+    r"(?:abort --topic \S+ --partition \d+ --start-offset \d+|describe-producers --topic \S+ --partition \d+)"
+)
+"""Commands of Kafka's own tools, as TransactionsCommand takes them."""
 _KINDS = {"Topic": "topic", "ConsumerGroup": "consumergroup"}
 
 
@@ -133,7 +138,8 @@ def check_suggestion(text: str) -> int:
         assert is_line_of_a_manifest(key, line), f"{line!r} in {text!r}"
     assert {*_PROPERTY.findall(text)} <= _CLIENTS, text
     assert not _PATH.search(text), text
-    checked = text
+    tools = _TOOL.findall(text)
+    checked = _TOOL.sub("", text)
     told = list(commands(text))
     for verb, rest in told:
         assert verb in COMMANDS, text
@@ -143,7 +149,7 @@ def check_suggestion(text: str) -> int:
             command.make_context(verb, shlex.split(rest))  # raises where it does not take them
             checked = checked.replace(rest, "")
     assert {*re.findall(r"--[a-z-]+", checked)} <= {"--target"}, f"an option without its command: {text!r}"
-    return len(lines) + sum(rest is not None for _, rest in told)
+    return len(lines) + len(tools) + sum(rest is not None for _, rest in told)
 
 
 @pytest.mark.parametrize(
@@ -391,6 +397,14 @@ SCENES: dict[str, list[RuleContext]] = {
     ],
     "KF309": [sick(reassigning={("a", 0): (4,)})],
     "KF310": [sick(log_dirs=(LogDir(1, "/data", 100, 9), LogDir(2, "/data", None)))],
+    "KF311": [
+        sick(transactions=(hanging,))
+        for hanging in (
+            health.HANGING,
+            replace(health.HANGING, coordinated=False, transactional_id=None),
+            replace(health.HANGING, producer=None, unknown="denied"),
+        )
+    ],
     "KF401": [
         judged_as(
             "partition-increase",

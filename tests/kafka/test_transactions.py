@@ -1,0 +1,207 @@
+"""Transactions that producers leave open on a real broker, and that its coordinator does not abort."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kafkaform.cluster.kafka import transactions
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.core import transactions as core
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.operations import CreateTopic
+from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli_helpers import Project
+from tests.support.group_clients import commit, produce
+from tests.support.kafka_fixtures import TIMEOUT_S, Account, connect, eventually
+
+MINUTE_MS = 60_000
+
+
+@contextmanager
+def stalled(servers: str, name: str, *, timeout_ms: int = MINUTE_MS, age_ms: int = 0) -> Iterator[None]:
+    """A transaction with two records in each of two partitions, whose producer does nothing more.
+
+    Args:
+        servers: The cluster.
+        name: The topic, and the transactional id.
+        timeout_ms: The transaction's timeout.
+        age_ms: The age of its records.
+    """
+    options = {"bootstrap.servers": servers, "transactional.id": name, "transaction.timeout.ms": timeout_ms}
+    producer = Producer({**options, "logger": logging.getLogger("tests.librdkafka")})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    written_ms = time.time_ns() // 1_000_000 - age_ms
+    for number in (0, 0, 1, 1):
+        producer.produce(name, b"x", partition=number, timestamp=written_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+    try:
+        yield
+    finally:  # a producer of the same id aborts what its predecessor has left
+        Producer({**options, "logger": logging.getLogger("tests.librdkafka")}).init_transactions(TIMEOUT_S)
+
+
+def make_topic(cluster: KafkaCluster, name: str, partitions: int = 2) -> None:
+    assert cluster.execute([CreateTopic(ResourceRef("Topic", name), partitions, 1, {})]) == [None]
+    everywhere = [(name, number) for number in range(partitions)]
+    eventually(lambda: cluster.log_spans(everywhere), lambda spans: len(spans) == partitions)
+
+
+def opened(cluster: KafkaCluster, name: str) -> list[OpenTransaction]:
+    reading = cluster.open_transactions([(name, number) for number in range(3)])
+    assert reading.unread == ""
+    return list(reading.transactions)
+
+
+@pytest.fixture
+def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
+    """A topic of two partitions with five records in the first."""
+    name = f"{prefix}a"
+    make_topic(real_cluster, name)
+    produce(kafka.bootstrap_servers, name, {0: 5})
+    return name
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_its_coordinator_forgets_to_abort_is_hanging(
+    kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stalled(kafka.bootstrap_servers, topic, timeout_ms=1_000):
+        found = eventually(lambda: opened(real_cluster, topic), lambda some: some[0].age_ms > 1_000)
+        assert [(t.partition[1], t.start, t.end) for t in found] == [(0, 5, 7), (1, 0, 2)]
+        assert {(t.transactional_id, t.timeout_ms, t.coordinated, t.unknown) for t in found} == {
+            (topic, 1_000, True, "")
+        }
+        assert not any(t.is_hanging for t in found)  # its coordinator has a minute left
+        monkeypatch.setattr(core, "GRACE_MS", 0)
+        assert all(t.is_hanging for t in found)
+    assert eventually(lambda: opened(real_cluster, topic), lambda some: not some) == []
+
+
+def test_leaders_and_coordinators_are_asked_only_of_partitions_with_an_open_transaction(
+    kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("no transaction is open")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_read_producers", refuse)
+        patch.setattr(transactions, "_read_coordinated", refuse)
+        assert opened(real_cluster, topic) == []
+        with (
+            stalled(kafka.bootstrap_servers, topic),
+            pytest.raises(AssertionError, match="no transaction is open"),
+        ):
+            opened(real_cluster, topic)
+
+
+@pytest.mark.parametrize("age_ms", [DEFAULT_MAX_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS + GRACE_MS])
+@pytest.mark.parametrize("missing", ["LIST_TRANSACTIONS", "DESCRIBE_PRODUCERS"])
+def test_brokers_that_do_not_describe_transactions_are_judged_by_the_times_of_records(
+    kafka: DevCluster,
+    real_cluster: KafkaCluster,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    age_ms: int,
+) -> None:
+    request = getattr(transactions, missing)
+    monkeypatch.setattr(
+        transactions, missing, replace(request, key=10_000)
+    )  # as brokers before Kafka 2.8, 3.0
+    with stalled(kafka.bootstrap_servers, topic, age_ms=age_ms):
+        found = opened(real_cluster, topic)
+        assert [(t.partition[1], t.start, t.end) for t in found] == [(0, 5, 7), (1, 0, 2)]
+        # Partition 0 begins with records that are young, none of which is the transaction's.
+        is_old = age_ms > DEFAULT_MAX_TIMEOUT_MS
+        for transaction in found:
+            assert (transaction.coordinated, transaction.transactional_id) == (False, None)
+            assert transaction.timeout_ms == DEFAULT_MAX_TIMEOUT_MS
+            if missing == "LIST_TRANSACTIONS":
+                assert (transaction.producer is not None, transaction.unknown) == (True, "")
+                assert transaction.is_hanging == is_old
+            else:
+                assert transaction.producer is None
+                assert transaction.unknown == "this cluster does not offer DescribeProducers"
+        assert found[1].is_hanging == is_old
+
+
+def test_an_account_with_few_rights_finds_old_transactions_without_their_names(
+    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    name = f"{prefix}a"
+    with connect(kafka_acl.bootstrap_servers) as owner:
+        make_topic(owner, name)
+    sees = account(f"TOPIC:{prefix}*:DESCRIBE").cluster
+    reads = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:READ").cluster
+    knows = account(
+        *(f"TOPIC:{prefix}*:{right}" for right in ("DESCRIBE", "READ")),
+        f"TRANSACTIONAL_ID:{prefix}*:DESCRIBE",
+    ).cluster
+    with stalled(kafka_acl.bootstrap_servers, name, age_ms=20 * MINUTE_MS):
+        (first, _) = opened(sees, name)
+        assert (first.start, first.end, first.producer, first.is_hanging) == (0, 2, None, True)
+        assert "Topic authorization failed" in first.unknown
+        (first, _) = opened(reads, name)
+        assert (first.producer is not None, first.transactional_id, first.is_hanging) == (True, None, True)
+        assert 20 * MINUTE_MS <= first.age_ms < 30 * MINUTE_MS
+        # Records may have any time: whoever sees the coordinator's knows that it has just begun.
+        (first, _) = opened(knows, name)
+        assert (first.transactional_id, first.is_hanging) == (name, False)
+
+
+# --- on the command line ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    made = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    made.config()
+    return made
+
+
+def test_doctor_names_a_hanging_transaction_and_how_to_end_it(
+    project: Project, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.run("doctor", "--rule", "KF311").needs(0)
+    with stalled(project.servers, topic, timeout_ms=1_000):
+        project.run("doctor", "--rule", "KF311").needs(0)  # the coordinator is about to abort it
+        monkeypatch.setattr(core, "GRACE_MS", 0)
+        call = eventually(
+            lambda: project.run("doctor", "--rule", "KF311", "--format", "json"), lambda call: call.code == 2
+        )
+        (finding,) = call.json["diagnostics"]
+        assert finding["code"] == "KF311"
+        assert finding["severity"] == "error"
+        assert f"transaction '{topic}' (producer " in finding["message"]
+        assert f"{topic}:0 from offset 5, {topic}:1 from offset 0" in finding["message"]
+        assert "its timeout is 1s" in finding["message"]
+        assert f"abort --topic {topic} --partition 0 --start-offset 5" in finding["suggestion"]
+    eventually(lambda: project.run("doctor", "--rule", "KF311"), lambda call: call.code == 0)
+
+
+def test_a_reset_past_an_open_transaction_says_what_it_skips(project: Project, topic: str) -> None:
+    group = project.prefix + "g"
+    commit(project.servers, group, {(topic, 0): 1})
+    options = ("--topic", topic, "--format", "json", "--no-strict")
+    with stalled(project.servers, topic):
+        made = project.run("reset", group, "--to", "latest", *options).needs(0).json
+        (note,) = [note for note in made["diagnostics"] if note["code"] == "KF452"]
+        assert note["message"].startswith(f"transaction '{topic}' (producer ")
+        assert f"{topic}:0 from offset 5, {topic}:1 from offset 0" in note["message"]
+        made = project.run("reset", group, "--to", "5", *options).needs(0).json
+        (note,) = [note for note in made["diagnostics"] if note["code"] == "KF452"]
+        assert f"in {topic}:1 from offset 0:" in note["message"]
+        made = project.run("reset", group, "--to", "earliest", *options).needs(0).json
+        assert "KF452" not in [note["code"] for note in made["diagnostics"]]

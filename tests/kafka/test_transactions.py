@@ -152,7 +152,7 @@ def test_an_account_with_few_rights_finds_old_transactions_without_their_names(
     with stalled(kafka_acl.bootstrap_servers, name, age_ms=20 * MINUTE_MS):
         (first, _) = opened(sees, name)
         assert (first.start, first.end, first.producer, first.is_hanging) == (0, 2, None, True)
-        assert "Topic authorization failed" in first.unknown
+        assert first.unknown == f"this account is not authorised: it lacks Read on topic {name}"
         (first, _) = opened(reads, name)
         assert (first.producer is not None, first.transactional_id, first.is_hanging) == (True, None, True)
         assert 20 * MINUTE_MS <= first.age_ms < 30 * MINUTE_MS

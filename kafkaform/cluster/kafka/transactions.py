@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 
 from kafkaform.cluster.kafka.log_spans import ask_leaders, ask_undecided, read_leaders
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, refusal, translate_code
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
@@ -168,7 +169,9 @@ def _read_producers(
             for answer in topic["partitions"]:
                 partition = topic["name"], answer["index"]
                 if answer["error_code"]:
-                    failed[partition] = refusal(answer)
+                    failed[partition] = name_right(
+                        connection, refusal(answer), "DescribeProducers", topic["name"]
+                    )
                 else:
                     producers[partition] = [
                         _Producer(p["id"], p["epoch"], p["start"], p["written_ms"])

@@ -36,6 +36,7 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "DescribeGroups": {"group": "Describe"},
         "DescribeLogDirs": {"cluster": "Describe"},
+        "DescribeProducers": {"topic": "Read"},
         "DescribeQuorum": {"cluster": "Describe"},
         "DescribeShareGroupOffsets": {"group": "Describe", "topic": "Describe"},
         "ElectLeaders": {"cluster": "Alter"},

@@ -26,7 +26,7 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.topic.live import REPLICATION_FACTOR
 from kafkaform.resources.topic.operations import PLACEMENT
@@ -92,7 +92,7 @@ def _changed_by_hand(
                 f"{label(field.path)} is {live} on the cluster, and {old} was declared before this branch: "
                 f"somebody changed it on the cluster; this plan sets {new}",
                 desired.place(field.path) if desired is not None else None,
-                f"find out why it was changed: kafkaform history {shlex.quote(str(planned.ref))}",
+                f"find out why it was changed: {command('history', str(planned.ref))}",
                 ref=planned.ref,
             )
 

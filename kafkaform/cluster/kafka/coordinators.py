@@ -258,7 +258,7 @@ def _found_coordinators(connection: Connection, names: Collection[str]) -> Seque
     return coordinators
 
 
-class Asker(Protocol):
+class BrokerClient(Protocol):
     """Connections to brokers, on which any of them can be asked."""
 
     def ask(
@@ -271,7 +271,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _REPLICATION_FACTOR = "offsets.topic.replication.factor"
 
 
-def check_offsets_topic(brokers: Asker) -> None:
+def check_offsets_topic(brokers: BrokerClient) -> None:
     """Check that the topic which groups are kept in is there, or can be created by the brokers.
 
     A broker that cannot create it answers as one does while it creates it: that there is no coordinator yet.

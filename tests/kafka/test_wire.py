@@ -42,6 +42,30 @@ def test_answers_of_a_real_broker_are_read_damaged_or_not_in_every_version(kafka
         (messages.DESCRIBE_PRODUCERS, {"topics": [{"name": "nobody-is-here", "partitions": [0]}]}),
         (messages.DESCRIBE_TRANSACTIONS, {"transactional_ids": group}),
         (messages.LIST_TRANSACTIONS, {"states": (), "producer_ids": ()}),
+        (
+            messages.CREATE_TOPICS,
+            {
+                "topics": [
+                    {
+                        "name": "only-checked",
+                        "partitions": 1,
+                        "replication_factor": 1,
+                        "assignments": (),
+                        "configs": [{"name": "retention.ms", "value": "1000"}],
+                    }
+                ],
+                "timeout_ms": 3_000,
+                "validate_only": True,
+            },
+        ),
+        (
+            messages.CREATE_PARTITIONS,
+            {
+                "topics": [{"name": "nobody-is-here", "count": 2, "assignments": None}],
+                "timeout_ms": 3_000,
+                "validate_only": True,
+            },
+        ),
         (messages.LIST_REASSIGNMENTS, {"timeout_ms": 3_000, "topics": None}),
         (messages.QUORUM, {"topics": [quorum]}),
         (group_messages.LIST_GROUPS, {}),

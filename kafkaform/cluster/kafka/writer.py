@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import binascii
+import time
 from base64 import urlsafe_b64decode
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -25,7 +27,13 @@ from kafkaform.cluster.kafka.topics import topic_source
 from kafkaform.cluster.protocol import refuse_moves, repeated
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import one_line, refusal, translate
-from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, DELETE_TOPICS
+from kafkaform.cluster.wire.messages import (
+    ALTER_CONFIGS,
+    ALTER_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+)
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
@@ -33,6 +41,7 @@ from kafkaform.core.errors import (
     NotOffered,
     OutcomeUnknown,
     RequestRejected,
+    Unreachable,
 )
 from kafkaform.core.lock import unguarded
 from kafkaform.core.operations import (
@@ -58,15 +67,25 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import ResourceRef
 
 
+RESEND_S = 30.0
+"""The time in which a request whose answer was lost is sent again, as when the broker that was asked died.
+
+A controller that was killed is replaced within seconds: by an election of the others in KRaft (2 to 4 s,
+measured on 4.3.1), after `zookeeper.session.timeout.ms` (18 s) with ZooKeeper.
+"""
+PAUSE_S = 0.2
 WRITE_TIMEOUT_S = 60.0
 """How long one request that changes something may take; a controller under load is slow, not dead."""
 GRACE_S = 5.0
 """How much longer than the request itself its answer may take to reach us."""
 _UUID_BYTES = 16
+RESOURCE_TYPES = {"TOPIC": 2, "GROUP": 32}
+"""The numbers of the types of resources that have configs (ConfigResource.Type)."""
 
 Outcome: TypeAlias = ClusterError | None
 
@@ -78,7 +97,9 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
     for sort, writer in WRITERS.items():
         if isinstance(writer, Checked):
             request = _fit(operations, sort, outcomes)
-            under_way += _asked(writer.name, request, partial(writer.ask, connection, True), unguarded)
+            under_way += _asked(
+                writer.name, request, partial(_ask, connection, writer, True, unguarded), unguarded
+            )
     for sent in under_way:
         outcomes.update(sent.outcomes())
     outcomes.update(_not_movable(connection, [o for o in operations if isinstance(o, Reassign)]))
@@ -106,7 +127,9 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
         for sort, writer in WRITERS.items():
             request = _fit(operations, sort, outcomes)
             if isinstance(writer, Checked):
-                for sent in _asked(writer.name, request, partial(writer.ask, connection, False), guard):
+                for sent in _asked(
+                    writer.name, request, partial(_ask, connection, writer, False, guard), guard
+                ):
                     outcomes.update(sent.outcomes())
             else:
                 outcomes.update(writer.carry_out(connection, request, guard))
@@ -148,12 +171,12 @@ class _Sent:
     Attributes:
         name: Kafka's name of the request.
         request: What was asked for.
-        answers: What will come of it, by resource; an outcome where librdkafka did not send it.
+        answers: What will come of it, by resource; an outcome where it is known already.
     """
 
     name: str
     request: Sequence[Operation]
-    answers: Mapping[ResourceRef, Future[Any] | ClusterError]
+    answers: Mapping[ResourceRef, Future[Any] | Outcome]
 
     def outcomes(self) -> dict[int, Outcome]:
         """Wait for the answers; returns them by the `id` of the operation."""
@@ -167,10 +190,10 @@ class _Sent:
 def _asked(
     name: str,
     request: Sequence[Operation],
-    ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any]]],
+    ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any] | Outcome]],
     guard: Guard,
 ) -> Iterator[_Sent]:
-    """Send one request, or each operation alone where librdkafka will not send one of them at all."""
+    """Send one request, or each operation alone where one of them cannot be sent at all."""
     if not request:
         return
     guard()
@@ -184,6 +207,106 @@ def _asked(
         else:
             for operation in request:
                 yield from _asked(name, [operation], ask, guard)
+
+
+def _ask(
+    connection: Connection, writer: Checked, dry: bool, guard: Guard, operations: Sequence[Any]
+) -> Mapping[ResourceRef, Future[Any] | Outcome]:
+    """Send one request on our own connections, or by librdkafka where it alone can log in.
+
+    Raises:
+        ValueError: An operation cannot be written as a request.
+    """
+    try:
+        connection.offered()
+    except ClusterError as error:
+        return dict.fromkeys((o.ref for o in operations), error)
+    except KafkaformError:  # there are logins that librdkafka alone can do
+        return writer.ask_librdkafka(connection, dry, operations)
+    entries = {o.ref: writer.entry(o) for o in operations}
+    request = {
+        writer.parts: [*entries.values()],
+        "timeout_ms": int(WRITE_TIMEOUT_S * 1000),
+        "validate_only": dry,
+    }
+    try:
+        if dry:
+            once = replace(writer.request_type, changes=False)
+            answer, sent_again = connection.ask_controller(once, request, WRITE_TIMEOUT_S), False
+        else:
+            answer, sent_again = _send(connection, writer.request_type, request, guard)
+    except StructError as error:
+        raise ValueError(str(error)) from error
+    except ClusterError as error:
+        return dict.fromkeys(entries, error)
+    told = {_key(part): part for part in answer[writer.parts]}
+    return {
+        ref: _read_part(told.get(_key(entry)), entry["name"], writer.done if sent_again else frozenset())
+        for ref, entry in entries.items()
+    }
+
+
+def _send(
+    connection: Connection, request_type: RequestType[Any], request: Mapping[str, Any], guard: Guard
+) -> tuple[Any, bool]:
+    """Send a request until it is answered; also returns whether it was sent more than once.
+
+    Whoever was asked may die, or pass the request on to a controller that has died. What was carried out
+    then is refused the second time by a code that says so.
+    """
+    deadline = time.monotonic() + RESEND_S
+    sent_again = False
+    while True:
+        try:
+            return connection.ask_controller(request_type, request, WRITE_TIMEOUT_S), sent_again
+        except (OutcomeUnknown, Unreachable) as error:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
+            try:
+                guard()
+            except LockLost:
+                raise error from None  # it was sent, and somebody else may be at work by now
+            sent_again = True
+
+
+def _key(part: Mapping[str, Any]) -> tuple[int | None, str]:
+    return part.get("type"), part["name"]
+
+
+def _read_part(part: Mapping[str, Any] | None, name: str, done: frozenset[int]) -> Outcome:
+    if part is None:
+        return OutcomeUnknown(f"the controller's response does not include {name}")
+    return refusal(part) if part["error_code"] and part["error_code"] not in done else None
+
+
+def _creation_entry(operation: CreateTopic) -> Mapping[str, Any]:
+    placed = operation.assignment
+    return {
+        "name": operation.ref.name,
+        "partitions": -1 if placed else operation.partitions,
+        "replication_factor": -1 if placed else operation.replication_factor,
+        "assignments": [{"index": number, "replicas": replicas} for number, replicas in enumerate(placed)],
+        "configs": [{"name": name, "value": value} for name, value in operation.configs.items()],
+    }
+
+
+def _alteration_entry(operation: AlterConfigs) -> Mapping[str, Any]:
+    changes = [(name, AlterConfigOpType.SET, value) for name, value in operation.set.items()]
+    changes += [(name, AlterConfigOpType.DELETE, "") for name in operation.unset]
+    return {
+        "type": RESOURCE_TYPES[KINDS[operation.ref.kind].config_resource],
+        "name": operation.ref.name,
+        "configs": [
+            {"name": name, "operation": kind.value, "value": value if kind is AlterConfigOpType.SET else None}
+            for name, kind, value in changes
+        ],
+    }
+
+
+def _addition_entry(operation: AddPartitions) -> Mapping[str, Any]:
+    assignments = [{"replicas": replicas} for replicas in operation.assignment]
+    return {"name": operation.ref.name, "count": operation.total, "assignments": assignments or None}
 
 
 def _create(
@@ -242,8 +365,8 @@ def _new_partitions(operation: AddPartitions) -> NewPartitions:
     return NewPartitions(operation.ref.name, operation.total, replica_assignment=placed)
 
 
-def _outcome(answer: Future[Any] | ClusterError) -> Outcome:
-    if isinstance(answer, ClusterError):
+def _outcome(answer: Future[Any] | Outcome) -> Outcome:
+    if answer is None or isinstance(answer, ClusterError):
         return answer
     try:
         answer.result(WRITE_TIMEOUT_S + GRACE_S)
@@ -270,14 +393,13 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
         "timeout_ms": int(WRITE_TIMEOUT_S * 1000),
     }
     try:
-        answer = connection.ask_controller(DELETE_TOPICS, request, WRITE_TIMEOUT_S)
+        answer, sent_again = _send(connection, DELETE_TOPICS, request, guard)
     except KafkaformError as error:
         failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
         return {**outcomes, **dict.fromkeys(ids, failure)}
-    answers = {
-        topic["topic_id"]: refusal(topic) if topic["error_code"] else None for topic in answer["topics"]
-    }
-    silent = OutcomeUnknown("the controller said nothing of this topic")
+    gone = frozenset({KafkaError.UNKNOWN_TOPIC_ID}) if sent_again else frozenset()
+    answers = {topic["topic_id"]: _read_part(topic, "", gone) for topic in answer["topics"]}
+    silent = OutcomeUnknown("the controller's response does not include this topic")
     return {**outcomes, **{key: answers.get(topic_id, silent) for key, topic_id in ids.items()}}
 
 
@@ -354,12 +476,23 @@ class Checked(NamedTuple):
     """Carries out operations of one type with one request, which brokers can check beforehand.
 
     Attributes:
-        name: Kafka's name of the request.
-        ask: Sends it, given whether it is only to be checked.
+        request_type: The request.
+        entry: Writes what it asks for one operation.
+        parts: The field of request and answer that has these.
+        done: The codes of an answer by which a request that is sent again was carried out the first time.
+        ask_librdkafka: Sends it by librdkafka, given whether it is only to be checked.
     """
 
-    name: str
-    ask: Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
+    request_type: RequestType[Any]
+    entry: Callable[[Any], Mapping[str, Any]]
+    parts: str
+    done: frozenset[int]
+    ask_librdkafka: Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the request."""
+        return self.request_type.name
 
 
 class Unchecked(NamedTuple):
@@ -373,9 +506,17 @@ class Unchecked(NamedTuple):
 
 
 WRITERS: dict[type[Operation], Checked | Unchecked] = {
-    CreateTopic: Checked("CreateTopics", _create),
-    AlterConfigs: Checked("IncrementalAlterConfigs", _alter),
-    AddPartitions: Checked("CreatePartitions", _add_partitions),
+    CreateTopic: Checked(
+        CREATE_TOPICS, _creation_entry, "topics", frozenset({KafkaError.TOPIC_ALREADY_EXISTS}), _create
+    ),
+    AlterConfigs: Checked(ALTER_CONFIGS, _alteration_entry, "resources", frozenset(), _alter),
+    AddPartitions: Checked(
+        CREATE_PARTITIONS,
+        _addition_entry,
+        "topics",
+        frozenset({KafkaError.INVALID_PARTITIONS}),
+        _add_partitions,
+    ),
     CommitInitialOffsets: Unchecked(_commit_initial_offsets),
     ResetOffsets: Unchecked(_reset_offsets),
     DeleteGroup: Unchecked(_delete_groups),

@@ -99,6 +99,73 @@ ELECT_LEADERS = message(
 )
 """confluent-kafka has it, but no deadline for it: 2.16 refuses `request_timeout` (SystemError)."""
 
+CREATE_TOPICS = message(
+    19,
+    "CreateTopics",
+    (2, 7),
+    5,
+    struct(
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=INT32,
+                replication_factor=INT16,
+                assignments=array(struct(index=INT32, replicas=array(INT32))),
+                configs=array(struct(name=STRING, value=NULLABLE_STRING)),
+            )
+        ),
+        timeout_ms=INT32,
+        validate_only=BOOLEAN,
+    ),
+    struct(
+        throttle_ms=INT32,
+        topics=array(
+            struct(
+                name=STRING,
+                topic_id=since(7, UUID, bytes(16)),
+                **ERROR,
+                partitions=since(5, INT32, -1),
+                replication_factor=since(5, INT16, -1),
+                configs=since(
+                    5,
+                    array(
+                        struct(
+                            name=STRING,
+                            value=NULLABLE_STRING,
+                            read_only=BOOLEAN,
+                            source=INT8,
+                            sensitive=BOOLEAN,
+                        )
+                    ),
+                    (),
+                ),
+            )
+        ),
+    ),
+    changes=True,
+)
+"""-1 is the broker's default from version 4 on, and what stands beside assignments in every version."""
+
+CREATE_PARTITIONS = message(
+    37,
+    "CreatePartitions",
+    (0, 3),
+    2,
+    struct(
+        topics=array(
+            struct(
+                name=STRING,
+                count=INT32,
+                assignments=array(struct(replicas=array(INT32)), nullable=True),
+            )
+        ),
+        timeout_ms=INT32,
+        validate_only=BOOLEAN,
+    ),
+    struct(throttle_ms=INT32, topics=array(struct(name=STRING, **ERROR))),
+    changes=True,
+)
+
 DELETE_TOPICS = message(
     20,
     "DeleteTopics",

@@ -70,7 +70,8 @@ class Trail:
             if not set_here and entry.action == "create" and path.startswith(CONFIG_PREFIX):
                 set_here = [(None, None, entry.took_place)]  # it was made without
             for before, value, certain in set_here:
-                yield replace(_setting(entry, value, certain=certain), before=before)
+                unended = entry.outcome is None
+                yield replace(_setting(entry, value, certain=certain), before=before, unended=unended)
             if entry.action == "create" and entry.took_place:
                 return
 

@@ -29,7 +29,7 @@ from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.settings import find_settings
-from kafkaform.core.errors import InvalidInput, KafkaformError, PlanFileError, UsageError
+from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, short_commit
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.earlier import EarlierApplies
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
+    from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
@@ -143,10 +144,22 @@ def apply(
             report = _carry_out(candidate, cluster, guard, journal, target.moves, throttle_journal)
             # 6. The report.
             _show_result(report, output_format, verbose=verbose)
-            journal.conclude(report)
-            if journal.written:
-                tell(f"recorded: {command('history', journal.run)}")
+            _record_result(journal, report)
     return 0 if report.complete else 1
+
+
+def _record_result(journal: AuditJournal, report: ApplyReport) -> None:
+    """Record what became of the changes; an apply that was carried out does not fail by its record.
+
+    The next apply reads the intent without a result, and writes what the cluster shows of it.
+    """
+    try:
+        journal.conclude(report)
+    except AuditError as error:
+        tell(f"{error.message}; the next apply to this cluster records what was carried out")
+        return
+    if journal.written:
+        tell(f"recorded: {command('history', journal.run)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,7 @@ class Setting:
         run: The id of the apply.
         certain: Whether it did; otherwise it was about to, and no answer came or no result was written.
         before: The value that it found.
+        unended: Whether the apply wrote no result at all: it died, or is still at work.
     """
 
     value: FieldValue
@@ -258,6 +259,7 @@ class Setting:
     run: str
     certain: bool = True
     before: FieldValue = None
+    unended: bool = False
 
 
 class KindFacts:
@@ -307,6 +309,8 @@ class Facts:
         sizes: How much data the resources hold that were asked for.
         of_kinds: What only one kind needs to know, by kind.
         group_protocols: Those that brokers offer; None where that is not known.
+        offset_retention_ms: How long the offsets of a group without members are kept at the least
+            (`offsets.retention.minutes`); None where that is not known.
     """
 
     cluster_id: str
@@ -316,6 +320,7 @@ class Facts:
     sizes: Mapping[ResourceRef, DataSize] = field(default_factory=dict)
     of_kinds: Mapping[str, KindFacts] = field(default_factory=dict)
     group_protocols: frozenset[str] | None = None
+    offset_retention_ms: int | None = None
 
     def config_default(self, kind: str, name: str) -> str | None:
         """The cluster's default of a config; None if it has none, or is not known."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
@@ -125,7 +126,11 @@ def _with_recommits(
     cluster: AuditReader,
     audit: AuditSettings | None,
 ) -> Facts:
-    """The facts with the first offsets of these changes that an earlier apply committed, and are gone."""
+    """The facts with the first offsets of these changes that an earlier apply committed, and are gone.
+
+    A commit makes the group. If there is no group, and an apply that wrote no result began less than
+    `offsets.retention.minutes` ago, it died before it committed: the offsets cannot have expired since.
+    """
     # Only in topics that there are already: a new one has nothing to skip.
     offsets = {
         change.ref: {path: topic for path, topic in first.items() if topic in observation.resources}
@@ -142,8 +147,25 @@ def _with_recommits(
         note = Diagnostic("KF422", Severity.INFO, error.message, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     found = {ref: _committed(ref, topics, trail) for ref, topics in offsets.items()}
+    oldest_ms = time.time_ns() // 1_000_000 - (facts.offset_retention_ms or 0)
+    for ref, settings in found.items():
+        observed = observation.resources.get(ref)
+        if facts.offset_retention_ms is not None and (observed is None or observed.live is None):
+            found[ref] = {
+                path: setting
+                for path, setting in settings.items()
+                if not setting.unended or _milliseconds(setting.at) < oldest_ms
+            }
     recommits = {ref: settings for ref, settings in found.items() if settings}
     return GroupFacts(recommits).beside(facts) if recommits else facts
+
+
+def _milliseconds(at: str) -> float:
+    """Return the milliseconds since 1970 of a time of the record; 0, which is long ago, if it is none."""
+    try:
+        return datetime.fromisoformat(at).timestamp() * 1_000
+    except ValueError:
+        return 0.0
 
 
 def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail) -> dict[str, Setting]:

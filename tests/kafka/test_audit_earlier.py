@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from kafkaform.audit.journal import TopicSink
+from kafkaform.core.errors import AuditError
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
 from tests.support.cli_helpers import Project
@@ -96,19 +100,20 @@ def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, pr
     assert "needs consent to offset-recommit" in plan.out
 
 
-def test_offsets_that_a_killed_apply_committed_are_guarded_without_a_rerun(
+def test_an_apply_that_was_killed_before_it_committed_is_no_reason_to_ask(
     kafka: DevCluster, project: Project
 ) -> None:
+    """Seconds later the offsets cannot have expired: a group that is not there never had any."""
     project.topic("orders")
     project.run("apply", "topics", "--auto-approve").needs(0)
     project.write("topics/g.yaml", GROUP.format(prefix=project.prefix))
-    run = killed_apply(project, "topics")
+    killed_apply(project, "topics")
     name = f"{project.prefix}g"
     admin = admin_client(kafka.bootstrap_servers)
     admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
     plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
-    assert "needs consent to offset-recommit" in plan.out
-    assert run in plan.out
+    assert "offset-recommit" not in plan.needs(0).out
+    project.run("apply", "topics", "--auto-approve").needs(0)
 
 
 def test_a_saved_plan_that_a_killed_apply_carried_out_is_settled_by_the_next(project: Project) -> None:
@@ -118,6 +123,28 @@ def test_a_saved_plan_that_a_killed_apply_carried_out_is_settled_by_the_next(pro
     again = project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(0)
     assert "already exists" in again.out
     assert history(project, run)["orders"][0] == "applied"
+
+
+def test_a_result_that_could_not_be_recorded_is_recorded_by_the_next_apply(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the broker that leads the record's partition dies while an apply is at work."""
+    project.topic("orders")
+    append = TopicSink.append
+
+    def fail_on_results(sink: TopicSink, lines: Sequence[str]) -> None:
+        if any(json.loads(line)["record"] == "result" for line in lines):
+            raise AuditError("the record cannot be written: no leader")
+        append(sink, lines)
+
+    monkeypatch.setattr(TopicSink, "append", fail_on_results)
+    first = project.run("apply", "topics", "--auto-approve", env=AUDITED).needs(0)
+    assert "is not recorded: the record cannot be written: no leader; the next apply" in first.err
+    monkeypatch.undo()
+    again = project.run("apply", "topics", "--auto-approve", env=AUDITED).needs(0)
+    found = re.search(r"apply (\S+) left the result of 1 change open: found done, and recorded", again.err)
+    assert found is not None, again.err
+    assert history(project, found[1])["orders"][0] == "applied"
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from kafkaform.core.model import Diagnostic, Facts, Severity
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import Offered
@@ -37,6 +37,7 @@ _REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST", "UNKNOWN_TOPIC_O
 
 _HEARTBEATS = {"consumer": (68, 1), "share": (76, 1), "streams": (88, 0)}
 """By group protocol, the key of its heartbeats and their first version that is not a preview."""
+_OFFSET_RETENTION = "offsets.retention.minutes"
 _ENABLED = "group.coordinator.rebalance.protocols"
 """Of brokers since 3.7, where it has `consumer` from 4.0 on."""
 
@@ -76,7 +77,20 @@ def read_facts(connection: Connection) -> Facts:
         inherited = {broker: kind.inherited(own) for broker, own in configs.items()}
         agreed[name], differing = _agree(inherited, kind.noun)
         diagnostics = (*diagnostics, *differing)
-    return Facts(cluster.cluster_id, brokers, agreed, diagnostics, group_protocols=protocols)
+    return Facts(
+        cluster.cluster_id,
+        brokers,
+        agreed,
+        diagnostics,
+        group_protocols=protocols,
+        offset_retention_ms=_offset_retention_ms(configs.values()),
+    )
+
+
+def _offset_retention_ms(configs: Iterable[Mapping[str, str | None]]) -> int | None:
+    """Return the shortest time for which a broker keeps offsets; None if one does not say."""
+    minutes = [own.get(_OFFSET_RETENTION) or "" for own in configs]
+    return min(map(int, minutes)) * 60_000 if all(map(str.isdecimal, minutes)) else None
 
 
 def _group_protocols(

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kafkaform.core.progress import Progress
 
 
+_OFFSET_RETENTION_MS = 7 * 24 * 3_600_000  # offsets.retention.minutes of a stock broker
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
 
 
@@ -78,6 +79,7 @@ class MemoryCluster(MovingReplicas):
     ) -> None:
         super().__init__(brokers)
         self.executed: list[Operation] = []
+        self.offset_retention_ms = _OFFSET_RETENTION_MS
         self._audit: list[str] = []
         self._cluster_id = cluster_id
         self._defaults = {name: dict(kind.inherited({})) for name, kind in KINDS.items()}
@@ -96,7 +98,7 @@ class MemoryCluster(MovingReplicas):
     def facts(self) -> Facts:
         """See `Cluster.facts`."""
         defaults = {kind: dict(of_kind) for kind, of_kind in self._defaults.items()}
-        return Facts(self._cluster_id, self._alive, defaults)
+        return Facts(self._cluster_id, self._alive, defaults, offset_retention_ms=self.offset_retention_ms)
 
     def observe(
         self,

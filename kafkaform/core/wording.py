@@ -23,7 +23,7 @@ _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
 """Text in single quotes inside a sentence, such as a name that a shell must not read as several words."""
 PASTED = re.compile(
-    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafka(?:form|-acls) (?:'[^']*'|\"'\"|[^;'])*"
+    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafka(?:form|-acls|-transactions\.sh) (?:'[^']*'|\"'\"|[^;'])*"
     r"|(?<!\S)--allow (?:'[^']*'|\S)+(?: --allow (?:'[^']*'|\S)+)*"
     r'|(?<!\S)[\w./-]+: (?:\{[^}]*\}|"(?:[^"\\]|\\.)*")'
 )

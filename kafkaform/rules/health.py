@@ -361,23 +361,24 @@ def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
             why = f"no coordinator has it open, and its last record is {age} old"
         else:
             why = f"open for more than {limit}; its producer could not be read: {first.unknown}"
-        remaining = f", and likewise in {counted(len(some) - 1, 'more partition')}" if len(some) > 1 else ""
         yield Finding(
             None,
             f"{first.name} is hanging in {list_places(some)} ({why}): read_committed consumers get no record "
             "from there on",
-            f"{_describe_ending(first)}{remaining}",
+            _describe_ending(some),
         )
 
 
-def _describe_ending(transaction: OpenTransaction) -> str:
-    if transaction.producer is None:
-        topic, number = transaction.partition
+def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:
+    first = transactions[0]
+    if first.producer is None:
+        topic, number = first.partition
         return (
             "find its producer with an account that may read the topic: kafka-transactions.sh "
             f"--bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {number}"
         )
-    return f"stop its producer, then abort it: {transaction.abort_command}"
+    places = f" in each of the {len(transactions):,} partitions, as in" if len(transactions) > 1 else ""
+    return f"stop its producer, then abort it{places}: {first.abort_command}"
 
 
 def _missing(partition: PartitionState, health: Health) -> list[int]:

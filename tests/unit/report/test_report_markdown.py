@@ -611,6 +611,10 @@ def test_html_is_escaped_for_browsers_and_for_markdown() -> None:
             "keep them first: kafkaform reset 'a  b' --to current.",
             "keep them first: `kafkaform reset 'a  b' --to current`.",
         ),
+        (
+            "abort it: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic a",
+            "abort it: `kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic a`",
+        ),
     ],
 )
 def test_what_is_to_be_pasted_is_one_code_span(text: str, shown: str) -> None:

@@ -166,7 +166,10 @@ class Saving:
             applied = {Status.PLANNED, Status.NEEDS_CONSENT} if consent else {Status.PLANNED}
             ready = [change for change in plan.changes if change.status in applied]
             held = ", ".join(count_held_back(plan))
-            if plan.changes and not ready:
+            if not plan.changes:
+                click.echo(printable(f"saved to {self.out}: it has nothing to apply"), err=True)
+                return
+            if not ready:
                 text = f"saved to {self.out}, but an apply of it changes nothing: {held}"
                 click.echo(printable(text), err=True)
                 return

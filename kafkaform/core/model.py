@@ -345,6 +345,8 @@ class RiskAssessment:
             measured anything.
         remedy: What to do instead, or to make it safe.
         data_unread: Whether a part of the data at risk could not be read, so that its amount is not known.
+        figure: The part of the reason that is an amount of this resource alone, such as `1.2 GiB`; reports
+            write it beside the name where several resources have the same reason otherwise.
     """
 
     risk: Risk = Risk.SAFE
@@ -352,6 +354,7 @@ class RiskAssessment:
     reason: str = ""
     remedy: str | None = None
     data_unread: bool = False
+    figure: str = ""
 
 
 SAFE = RiskAssessment()

@@ -27,6 +27,7 @@ from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
 from kafkaform.plan.plan_reader import (
     DATA_UNREAD,
+    FIGURE,
     KEYED,
     SUBSET,
     parse_document,
@@ -233,7 +234,7 @@ def _change(planned: PlannedChange) -> _Json:
         "hazard": own.hazard or None,
         "risk_reason": own.reason or None,
         "risk_remedy": own.remedy,
-        **_data_unread(own),
+        **_facts(own),
         "reason": planned.reason,
         "remedy": planned.remedy,
         "source": _source(planned.location),
@@ -259,13 +260,14 @@ def _field(field: FieldChange, risk: str) -> _Json:
         "hazard": field.assessment.hazard or None,
         "reason": field.assessment.reason or None,
         "remedy": field.assessment.remedy,
-        **_data_unread(field.assessment),
+        **_facts(field.assessment),
         "deferred": field.deferred,
     }
 
 
-def _data_unread(assessment: RiskAssessment) -> _Json:
-    return {DATA_UNREAD: True} if assessment.data_unread else {}
+def _facts(assessment: RiskAssessment) -> _Json:
+    unread = {DATA_UNREAD: True} if assessment.data_unread else {}
+    return {**unread, **({FIGURE: assessment.figure} if assessment.figure else {})}
 
 
 def _diagnostic(diagnostic: Diagnostic) -> _Json:

@@ -43,8 +43,9 @@ _AGAIN = "make it with `kafkaform plan --out`"
 SUBSET = "subset"
 """The member that a plan of a part of the resources has, and no other."""
 KEYED = "keyed"
-DATA_UNREAD = "data_unread"
 """The member of a change whose manifest says whether order per key matters."""
+DATA_UNREAD = "data_unread"
+FIGURE = "figure"
 _RISKS = {risk.label: risk for risk in Risk}
 _LONG = 300
 _LARGEST_BROKER_ID = 2**31 - 1
@@ -145,6 +146,7 @@ def _change(item: Object, at: str) -> PlannedChange:
         item["risk_reason"] or "",
         item["risk_remedy"],
         item.get(DATA_UNREAD, False),
+        item.get(FIGURE, ""),
     )
     fields = tuple(map(_field, item["fields"]))
     _require_unique((field.path for field in fields), f"{at}.fields", "more than one field")
@@ -190,6 +192,7 @@ def _field(item: Object) -> FieldChange:
             item["reason"] or "",
             item["remedy"],
             item.get(DATA_UNREAD, False),
+            item.get(FIGURE, ""),
         ),
         deferred=item["deferred"],
     )

@@ -10,14 +10,15 @@ from kafkaform.core.apply_result import AGAIN, Result
 from kafkaform.core.model import Plan, Update
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, listed
-from kafkaform.report.notes import ConsentLedger, allow_flags
+from kafkaform.report.equal_changes import Entry, gathered, without_name
+from kafkaform.report.notes import ConsentLedger
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
 from kafkaform.report.truncation import divided, more_alike, sort_of
 from kafkaform.resources.values import action_of, label, single
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from kafkaform.core.apply_result import ApplyReport, ResourceResult
     from kafkaform.core.operations import Operation
@@ -71,12 +72,15 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
     for result in _STYLES:
         results = [one for one in report.results if one.result is result]
         listed, summed_up = divided(results, _sort, verbose=verbose)
-        for one in listed:
-            _headline(page, one)
-            for lead, prose in _details(one):
-                page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
+        for group in [[one] for one in listed] if verbose else gathered(listed, _equality):
+            _headline(page, group)
+            for lead, prose in _details(group[0]):
+                text = prose if len(group) == 1 else without_name(prose, group[0].planned.ref.name)
+                page.note(lead, clipped(text, PROSE), indent=FIELD_INDENT)
             if result is Result.NEEDS_CONSENT:
-                page.verbatim("consent: ", allow_flags(one.planned, _NO_CONSENTS.missing(one.planned)))
+                entry = Entry.of([one.planned for one in group])
+                whom, flags = entry.allow_flags(_NO_CONSENTS.missing(group[0].planned))
+                page.verbatim(f"consent{whom and f' {whom}'}: ", flags)
         for ((action, _), message, hint), alike in summed_up.items():
             what = _DONE[action] if result is Result.APPLIED else _WORDS[result]
             page.note("", more_alike(what, [one.planned for one in alike]), indent=2)
@@ -141,7 +145,16 @@ def describe(operation: Operation) -> str:
     return operation.words(lambda path, value: f"{label(path)} = {single(kind, path, value)}")
 
 
-def _headline(page: Page, one: ResourceResult) -> None:
+def _equality(one: ResourceResult) -> Hashable:
+    """What is said of a result, but for the name of the resource."""
+    name = one.planned.ref.name
+    details = tuple((lead, without_name(prose, name)) for lead, prose in _details(one))
+    needed = _NO_CONSENTS.missing(one.planned)
+    return one.planned.ref.kind, action_of(one.planned.change), details, _listed(one.done), needed
+
+
+def _headline(page: Page, group: Sequence[ResourceResult]) -> None:
+    one = group[0]
     action = action_of(one.planned.change)
     style = _STYLES[one.result]
     if one.result is Result.APPLIED:
@@ -153,16 +166,18 @@ def _headline(page: Page, one: ResourceResult) -> None:
     else:
         symbol, symbol_style = "!", style
         word = f"{action} {_WORDS[one.result]}"
-    name = clipped(str(one.planned.ref), 280)
-    parts: list[Part] = [(symbol, f"bold {symbol_style}"), " ", (name, "bold"), (f"  {word}", style)]
+    entry = Entry.of([result.planned for result in group])
     done = _listed(one.done) if one.result is Result.APPLIED and action != "delete" else ""
-    location = one.planned.location
-    place = f"{clipped(location.file, 280)}:{location.line}" if symbol == "!" and location else ""
+    place = clipped(entry.place, 280) if symbol == "!" else ""
+    name = clipped(entry.subject, 280)
     beside = f": {done}" if done else f"  {place}" if place else ""
     fits = page.fits(f"    {name}  {word}{beside}")
+    parts: list[Part] = [(symbol, f"bold {symbol_style}"), " ", (name, "bold"), (f"  {word}", style)]
     page.line(*parts, (beside if fits else "", "dim"), indent=2)
     if beside and not fits:
         page.note("", done or place, "dim", indent=FIELD_INDENT)
+    if len(group) > 1:
+        page.note("", ", ".join(entry.titles(short=True)), indent=FIELD_INDENT)
 
 
 def _details(one: ResourceResult) -> Iterator[tuple[str, str]]:

@@ -57,9 +57,9 @@ def findings_to_github(found: Sequence[Reported], *, workspace: Workspace) -> st
 def plan_to_github(plan: Plan, *, workspace: Workspace) -> str:
     """Write the findings of a plan as annotations, and its summary."""
     found = of_plan(plan)
-    others = (f"Also {printable(elsewhere.code)} {elsewhere.where}\n" for elsewhere in found.elsewhere)
+    others = f"Also {found.elsewhere.sentence(printable)}\n" if found.elsewhere else ""
     annotations = findings_to_github(everywhere(found.relevant), workspace=workspace)
-    return f"{annotations}{''.join(others)}{summary_sentence(plan)}\n"
+    return f"{annotations}{others}{summary_sentence(plan)}\n"
 
 
 def plan_to_sarif(plan: Plan, *, policies: Mapping[str, Rule] | None = None, workspace: Workspace) -> str:

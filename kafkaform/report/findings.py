@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os.path
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Diagnostic, Location, Severity, assessments
-from kafkaform.core.wording import counted
-from kafkaform.resources import KINDS, kind_order
+from kafkaform.core.wording import counted, listed
+from kafkaform.report.equal_changes import without_name
 from kafkaform.rules import RULES, Stage, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import Plan, PlannedChange, ResourceRef
@@ -99,48 +98,41 @@ def _place(location: Location | None) -> tuple[bool, str, int, int]:
 # --- the findings of a plan --------------------------------------------------------------------------
 
 _IN_FULL = 2
-"""How many findings of a rule are shown in full, where there are more."""
+"""How many findings of a rule are shown in full, where there are more; one where they are alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Findings of one rule on resources that a plan does not change.
+    """Warnings on resources that a plan does not change.
 
     Attributes:
-        code: The rule.
-        severity: Its severity.
-        refs: The resources, each once.
+        codes: Their rules.
+        count: How many there are, one for each rule and resource.
     """
 
-    code: str
-    severity: Severity
-    refs: tuple[ResourceRef, ...]
-
-    @property
-    def where(self) -> str:
-        """What it is on, and what lists it: `on 38 unchanged topics: kafkaform validate lists them`."""
-        return f"{self.on}: {self.command} lists {self.them}"
-
-    @property
-    def on(self) -> str:
-        """What it is on: `on 38 unchanged topics`."""
-        counts = Counter(ref.kind for ref in self.refs)
-        return "on " + " and ".join(
-            counted(counts[kind], f"unchanged {KINDS[kind].collection.removesuffix('s')}")
-            for kind in sorted(counts, key=kind_order)
-        )
-
-    @property
-    def them(self) -> str:
-        """The findings, in a sentence that has named them."""
-        return "it" if len(self.refs) == 1 else "them"
+    codes: tuple[str, ...]
+    count: int
 
     @property
     def command(self) -> str:
-        """The command that lists the findings: offline, if the manifests are all that the rule needs."""
-        rule = RULES.get(self.code)
-        offline = rule.stage is Stage.MANIFESTS if rule is not None else self.code not in entries()
-        return "kafkaform validate" if offline else "kafkaform plan --verbose"
+        """The command that lists them: offline, if the manifests are all that the rules need."""
+        return "kafkaform validate" if all(map(_is_offline, self.codes)) else "kafkaform plan --verbose"
+
+    def sentence(self, code: Callable[[str], str] = str) -> str:
+        """`51 warnings on unchanged resources (KF102, KF108): kafkaform validate lists them`.
+
+        Args:
+            code: How a rule and a command are written.
+        """
+        noun = "an unchanged resource" if self.count == 1 else "unchanged resources"
+        codes = listed([*map(code, self.codes)])
+        them = "it" if self.count == 1 else "them"
+        return f"{counted(self.count, 'warning')} on {noun} ({codes}): {code(self.command)} lists {them}"
+
+
+def _is_offline(code: str) -> bool:
+    rule = RULES.get(code)
+    return rule.stage is Stage.MANIFESTS if rule is not None else code not in entries()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +142,14 @@ class PlanFindings:
     Attributes:
         relevant: Those on resources that change, on several resources, and on the cluster; and every error.
         shown: These without the ones that a change says by itself, as its reason.
-        elsewhere: The warnings on resources that do not change, by rule.
+        elsewhere: The warnings on resources that do not change; None if there are none.
         notes: How many notes and waived findings there are on such resources.
         said: The rules whose findings a change says by itself, by resource.
     """
 
     relevant: tuple[Diagnostic, ...]
     shown: tuple[Diagnostic, ...]
-    elsewhere: tuple[Elsewhere, ...]
+    elsewhere: Elsewhere | None
     notes: int
     said: Mapping[ResourceRef, tuple[str, ...]]
 
@@ -189,11 +181,17 @@ def abridged(found: Iterable[Diagnostic]) -> list[Diagnostic | More]:
         by_rule.setdefault((one.severity, one.code, one.waived is not None), []).append(one)
     lines: list[Diagnostic | More] = []
     for (severity, code, waived), every in by_rule.items():
-        whole = waived or severity is Severity.ERROR or len(every) <= _IN_FULL + 1
-        lines += every if whole else every[:_IN_FULL]
+        alike = len({(_unnamed(one.message, one.ref), one.suggestion) for one in every}) == 1
+        most = 1 if alike else _IN_FULL
+        whole = waived or severity is Severity.ERROR or len(every) <= most + 1
+        lines += every if whole else every[:most]
         if not whole:
-            lines.append(More(code, severity, tuple(every[_IN_FULL:])))
+            lines.append(More(code, severity, tuple(every[most:])))
     return lines
+
+
+def _unnamed(message: str, ref: ResourceRef | None) -> str:
+    return message if ref is None else without_name(message, ref.name)
 
 
 def of_plan(plan: Plan) -> PlanFindings:
@@ -202,7 +200,7 @@ def of_plan(plan: Plan) -> PlanFindings:
     reasons = {ref: frozenset(_reasons(change)) for ref, change in changes.items()}
     relevant: list[Diagnostic] = []
     said: dict[ResourceRef, list[Diagnostic]] = {}
-    elsewhere: dict[tuple[Severity, str], dict[ResourceRef, None]] = {}
+    elsewhere: set[tuple[str, ResourceRef]] = set()
     notes = 0
     for found in dict.fromkeys(plan.diagnostics):
         ref = found.ref
@@ -213,12 +211,12 @@ def of_plan(plan: Plan) -> PlanFindings:
         elif found.severity is Severity.INFO or found.waived is not None:
             notes += 1
         else:
-            elsewhere.setdefault((found.severity, found.code), {})[ref] = None
+            elsewhere.add((found.code, ref))
     hidden = {found for several in said.values() for found in several}
     return PlanFindings(
         tuple(relevant),
         tuple(found for found in relevant if found not in hidden),
-        tuple(Elsewhere(code, severity, tuple(refs)) for (severity, code), refs in sorted(elsewhere.items())),
+        Elsewhere(tuple(sorted({code for code, _ in elsewhere})), len(elsewhere)) if elsewhere else None,
         notes,
         {ref: tuple(dict.fromkeys(found.code for found in several)) for ref, several in said.items()},
     )

@@ -22,14 +22,15 @@ from kafkaform.core.model import (
 from kafkaform.core.wording import FEW, counted, short_commit
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import concerned, headline, summary_sentence
+from kafkaform.report.equal_changes import equal_changes, gathered
 from kafkaform.report.findings import More, abridged, of_plan
-from kafkaform.report.markdown_escape import code, finding, place, prose, resource, sentence
-from kafkaform.report.notes import ConsentLedger, allow_flags, annotation
+from kafkaform.report.markdown_escape import code, finding, prose, resource, sentence
+from kafkaform.report.notes import EACH_ANNOTATION, ConsentLedger, annotation
 from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
 from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.core.model import (
         Consent,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
         UndeclaredConfig,
     )
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.findings import Elsewhere
+    from kafkaform.report.equal_changes import Entry
 
 LIMIT = 60_000
 """GitHub takes comments of up to 65,536 characters; the rest is for what a workflow adds."""
@@ -77,6 +78,8 @@ _ORIGINS = {
 _FEW_UNMANAGED = 30
 """A reviewer wants to see what sort of topics nobody declares, not all of them."""
 _FEW_UNDECLARED = 10
+_MOST_IN_ENTRY = 100
+"""How many resources an entry has, so that of very many at least some fit."""
 
 
 def render_markdown(plan: Plan, header: PlanHeader | None = None, *, limit: int = LIMIT) -> str:
@@ -112,30 +115,44 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     ledger = ConsentLedger(plan)
     found = of_plan(plan)
     ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
-    foreign = [c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED}]
+
+    def gather(changes: Iterable[PlannedChange]) -> list[Entry]:
+        return equal_changes(
+            changes, lambda c: (ledger.terms(c), tuple(found.said.get(c.ref, ()))), most=_MOST_IN_ENTRY
+        )
+
+    rows = gather(ordered)
+    foreign = gather(c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED})
     told = any(c.origin is not None for c in ordered)
-    held = [c for c in ordered if c.status is not Status.PLANNED]
-    planned = plan.with_status(Status.PLANNED)
+    held = [entry for entry in rows if entry.shown.status is not Status.PLANNED]
+    planned = [entry for entry in rows if entry.shown.status is Status.PLANNED]
+    consents = gathered(
+        plan.consents,
+        lambda one: (one.resource.partition("/")[0], one.hazard, one.reason),
+        most=_MOST_IN_ENTRY,
+    )
     loud = [d for d in found.shown if d.severity is not Severity.INFO or d.waived]
     notes = [d for d in found.shown if d.severity is Severity.INFO and not d.waived]
     quiet = [_notes_elsewhere(found.notes)] if found.notes else []
-    findings = [*map(_finding, abridged(loud)), *map(_elsewhere, found.elsewhere), *quiet]
+    elsewhere = [f"- {found.elsewhere.sentence(code)}.\n"] if found.elsewhere else []
+    findings = [*map(_finding, abridged(loud)), *elsewhere, *quiet]
     concerned_by = [text] if (text := concerned(plan, code)) else []
-    fuller = [c for c in ordered if _has_more(c)]
+    fuller = [entry for entry in rows if _has_more(entry.shown)]
+    number_fuller = sum(len(entry.changes) for entry in fuller)
     return (
         Block(
             "\n### Held back\n\n",
             held,
-            lambda change: _held(change, ledger, found.said),
+            lambda entry: _held(entry, ledger, found.said),
             _left_out(""),
             brief=_held_brief,
         ),
-        Block("\n### Consent given\n\n", plan.consents, _consent, left_out_others("consent"), share=0.3),
+        Block("\n### Consent given\n\n", consents, _consent, _left_out_consents, share=0.3),
         Block(_FOREIGN, foreign, _foreign, _left_out(""), share=0.3),
         Block(
             _TABLE_WITH_ORIGIN if told else _TABLE,
-            ordered,
-            lambda change: _row(change, told=told),
+            rows,
+            lambda entry: _row(entry, told=told),
             _left_out(""),
             share=0.5,
         ),
@@ -148,9 +165,9 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
         ),
         Block(
             "\n### Risks\n\n",
-            [(c, risk) for c in planned for risk in _risks(c, found.said)],
-            lambda risk: f"- {code(str(risk[0].ref))} {risk[1]}\n",
-            left_out_others("risk"),
+            [(entry, risk) for entry in planned for risk in _risks(entry, found.said)],
+            lambda risk: f"- {_names(risk[0])} {risk[1]}\n",
+            lambda skipped: left_out_others("risk")([c for entry, _ in skipped for c in entry.changes]),
             share=0.5,
         ),
         Block("\n### Findings\n\n", findings, str, left_out_others("finding"), share=0.3),
@@ -172,7 +189,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
             most=_FEW_UNDECLARED,
         ),
         Block(
-            f"\n<details><summary>All fields of {counted(len(fuller), 'change')}</summary>\n\n",
+            f"\n<details><summary>All fields of {counted(number_fuller, 'change')}</summary>\n\n",
             fuller,
             _details,
             _left_out("details of "),
@@ -198,41 +215,62 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     )
 
 
-def _left_out(what: str) -> Callable[[Sequence[PlannedChange]], str]:
-    return lambda skipped: left_out_changes((action_of(c.change) for c in skipped), what)
+def _left_out(what: str) -> Callable[[Sequence[Entry]], str]:
+    return lambda skipped: left_out_changes(
+        (action_of(planned.change) for entry in skipped for planned in entry.changes), what
+    )
+
+
+def _left_out_consents(skipped: Sequence[Sequence[Consent]]) -> str:
+    return left_out_others("consent")([consent for same in skipped for consent in same])
+
+
+def _names(entry: Entry, *, cell: bool = False) -> str:
+    """Every resource of an entry; of many, how many there are first."""
+    lead = f"{entry.subject}: " if entry.is_long else ""
+    figures = [f" ({figure})" if figure else "" for figure in map(prose, entry.figures)]
+    refs = [code(str(planned.ref), cell=cell) for planned in entry.changes]
+    shown = map("".join, zip(refs, figures, strict=True))
+    return f"{lead}{', '.join(shown)}"
 
 
 # --- what is held back -----------------------------------------------------------------------------
 
 
-def _held_brief(planned: PlannedChange) -> str:
-    verdict = "needs consent" if planned.status is Status.NEEDS_CONSENT else "refused"
-    source = f" ({place(planned.location)})" if planned.location else ""
-    return f"- **{verdict}**: {action_of(planned.change)} {code(str(planned.ref))}{source}\n"
+def _held_brief(entry: Entry) -> str:
+    verdict = "needs consent" if entry.shown.status is Status.NEEDS_CONSENT else "refused"
+    source = f" ({code(entry.place)})" if entry.place else ""
+    return f"- **{verdict}**: {action_of(entry.shown.change)} {_names(entry)}{source}\n"
 
 
-def _held(planned: PlannedChange, ledger: ConsentLedger, said: Mapping[ResourceRef, Sequence[str]]) -> str:
-    missing = ledger.missing(planned)
-    lines = [_held_brief(planned).rstrip("\n")]
+def _held(entry: Entry, ledger: ConsentLedger, said: Mapping[ResourceRef, Sequence[str]]) -> str:
+    planned, first = entry.shown, entry.changes[0]
+    missing = ledger.missing(first)
+    lines = [_held_brief(entry).rstrip("\n")]
     if missing:
         lines[0] += f": {', '.join(map(code, missing))}"
     elif planned.reason:
         lines[0] += f": {sentence(planned.reason)}"
     if planned.remedy:
         lines.append(f"Instead: {sentence(planned.remedy)}")
-    lines += _risks(planned, said)
+    lines += _risks(entry, said)
     if isinstance(planned.change, Update):
         without = " without consent" if planned.status is Status.NEEDS_CONSENT else ""
         lines.append(f"No change to this resource is applied{without}.")
     if missing:
-        line = annotation(planned, missing, ledger.given(planned))
-        annotated = f", or in `metadata.annotations`: {code(line, 600)}" if planned.location else ""
-        lines.append(f"To consent: {code(allow_flags(planned, missing), 600)}{annotated}")
+        annotations = {annotation(one, missing, ledger.given(one)) for one in entry.changes}
+        annotated = f", or in `metadata.annotations`: {code(annotations.pop(), 600)}"
+        if annotations:  # there are others
+            annotated = f", or {prose(EACH_ANNOTATION)}"
+        whom, flags = entry.allow_flags(missing)
+        annotated = annotated if planned.location else ""
+        lines.append(f"To consent{whom and f' {whom}'}: {code(flags, 600 * len(entry.changes))}{annotated}")
     return "\n  - ".join(lines) + "\n"
 
 
-def _risks(planned: PlannedChange, said: Mapping[ResourceRef, Sequence[str]]) -> list[str]:
+def _risks(entry: Entry, said: Mapping[ResourceRef, Sequence[str]]) -> list[str]:
     """A line for every judgement that is not just "safe", and for every field that does not change yet."""
+    planned = entry.shown
     match planned.change:
         case Create(assessment=assessment) | Delete(assessment=assessment):
             judged = [(action_of(planned.change), assessment)]
@@ -267,28 +305,30 @@ def _judgement(assessment: RiskAssessment, planned: PlannedChange) -> str:
 # --- the table -------------------------------------------------------------------------------------
 
 
-def _consent(consent: Consent) -> str:
+def _consent(same: Sequence[Consent]) -> str:
     """Whoever approves a plan answers for these: nothing asks again."""
-    return f"- {code(consent.resource)}: {code(consent.hazard)}. {sentence(consent.reason)}\n"
+    resources = ", ".join(code(one.resource) for one in same)
+    return f"- {resources}: {code(same[0].hazard)}. {sentence(same[0].reason)}\n"
 
 
-def _foreign(planned: PlannedChange) -> str:
-    what = f"{action_of(planned.change)} {code(str(planned.ref))}"
-    if planned.origin is ChangeOrigin.MIXED:
-        what += f": {', '.join(code(label(path)) for path in planned.earlier)}"
+def _foreign(entry: Entry) -> str:
+    what = f"{action_of(entry.shown.change)} {_names(entry)}"
+    if entry.shown.origin is ChangeOrigin.MIXED:
+        what += f": {', '.join(code(label(path)) for path in entry.shown.earlier)}"
     return f"- {what}\n"
 
 
-def _row(planned: PlannedChange, *, told: bool) -> str:
+def _row(entry: Entry, *, told: bool) -> str:
+    planned = entry.shown
     action = action_of(planned.change)
     symbol = _SYMBOLS[action] if planned.status is Status.PLANNED else "!"
     cells = (
         f"`{symbol}`",
-        code(str(planned.ref), cell=True),
+        _names(entry, cell=True),
         _change_cell(planned, action),
         _risk_cell(planned),
         *((_ORIGINS[planned.origin] if planned.origin else "",) if told else ()),
-        place(planned.location, cell=True),
+        code(entry.place, cell=True) if entry.place else "",
     )
     return f"| {' | '.join(cells)} |\n"
 
@@ -325,12 +365,6 @@ def _finding(found: Diagnostic | More) -> str:
     return f"- {found.severity.value} {code(found.code)}: {len(found.found):,} more{on}\n"
 
 
-def _elsewhere(found: Elsewhere) -> str:
-    return (
-        f"- {found.severity.value} {code(found.code)} {found.on}: {code(found.command)} lists {found.them}.\n"
-    )
-
-
 def _notes_elsewhere(count: int) -> str:
     listing = f"{code('kafkaform plan --verbose')} lists {'it' if count == 1 else 'them'}"
     return f"- {counted(count, 'note')} on unchanged resources: {listing}.\n"
@@ -348,12 +382,12 @@ def _has_more(planned: PlannedChange) -> bool:
     )
 
 
-def _details(planned: PlannedChange) -> str:
+def _details(entry: Entry) -> str:
     shown = []
-    for field in fields_of(planned.change):
-        value = worded(planned.change, field)
+    for field in fields_of(entry.shown.change):
+        value = worded(entry.shown.change, field)
         shown.append(code(_field(field, "; ".join(value.each) or str(value)), 600))
-    return f"- {action_of(planned.change)} {code(str(planned.ref))}: {', '.join(shown)}\n"
+    return f"- {action_of(entry.shown.change)} {_names(entry)}: {', '.join(shown)}\n"
 
 
 def _field(field: FieldChange, shown: str) -> str:

@@ -23,7 +23,7 @@ from kafkaform.report.page import FIELD_INDENT, PROSE
 from kafkaform.resources import KINDS, consent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from kafkaform.core.model import (
         Consent,
@@ -39,6 +39,8 @@ SEVERITY_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.I
 SOME = 20
 """How many lines a list has, unless all are wanted."""
 _FEW = 5
+EACH_ANNOTATION = "in metadata.annotations of each manifest; kafkaform plan --verbose lists the lines"
+"""Where consents are written that differ between resources whose changes are equal otherwise."""
 
 
 def owners(page: Page, plan: Plan) -> None:
@@ -84,7 +86,7 @@ def findings(page: Page, diagnostics: Sequence[Diagnostic], *, verbose: bool) ->
 
 
 def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
-    """List the findings of what changes, and a line for each rule that has some on what does not."""
+    """List the findings of what changes, and one line on those of what does not."""
     if verbose:
         if plan.diagnostics:
             _begin(page)
@@ -97,12 +99,7 @@ def findings_of_plan(page: Page, plan: Plan, *, verbose: bool) -> None:
     listing(page, abridged(shown))
     if found.elsewhere:
         _begin(page)
-    for one in found.elsewhere:
-        lead = f"{one.severity.value} {one.code}"
-        fits = page.fits(f"  {lead}  {one.where}")
-        page.line((lead, SEVERITY_STYLES[one.severity]), f"  {one.where}" if fits else "", indent=2)
-        if not fits:
-            page.note("", one.where, indent=FIELD_INDENT)
+        page.note("", found.elsewhere.sentence(), SEVERITY_STYLES[Severity.WARNING], indent=2)
     _hidden(page, len(found.shown) - len(shown) + found.notes)
 
 
@@ -177,6 +174,10 @@ class ConsentLedger:
         """The consents that the change got."""
         return tuple(self._by_resource.get(str(planned.ref), ()))
 
+    def terms(self, planned: PlannedChange) -> Hashable:
+        """What has been consented to, for changes that are equal apart from their resources."""
+        return tuple((consent.hazard, consent.reason) for consent in self.given(planned))
+
     def missing(self, planned: PlannedChange) -> tuple[str, ...]:
         """The hazards that still need consent; none unless the change waits for it."""
         if planned.status is not Status.NEEDS_CONSENT:
@@ -189,11 +190,6 @@ class ConsentLedger:
         kind = KINDS[planned.ref.kind]
         needed = (h for j in due if j.risk is Risk.DESTRUCTIVE and j.hazard for h in kind.consents_of(j))
         return tuple(dict.fromkeys(hazard for hazard in needed if hazard not in given))
-
-
-def allow_flags(planned: PlannedChange, hazards: tuple[str, ...]) -> str:
-    """The command-line flags that consent, quoted for a shell."""
-    return consent.allow_flags(planned.ref, hazards)
 
 
 def annotation(planned: PlannedChange, hazards: tuple[str, ...], given: tuple[Consent, ...]) -> str:

@@ -25,7 +25,8 @@ from kafkaform.core.wording import short_commit
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import summarise, summary_sentence
 from kafkaform.report import notes
-from kafkaform.report.notes import ConsentLedger, allow_flags, annotation
+from kafkaform.report.equal_changes import Entry, equal_changes
+from kafkaform.report.notes import EACH_ANNOTATION, ConsentLedger, annotation
 from kafkaform.report.page import (
     FIELD_INDENT,
     NOTE_INDENT,
@@ -36,7 +37,7 @@ from kafkaform.report.truncation import divided, more_alike, sort_of
 from kafkaform.resources.values import action_of, fields_of, label, single, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kafkaform.core.model import (
         FieldChange,
@@ -71,13 +72,13 @@ def render_plan(
     held = [c for status in Status if status is not Status.PLANNED for c in plan.with_status(status)]
     # One column for all sources, but no further out than a long name or two may push it.
     column = min(64, max((cell_len(str(c.ref)) for c in (*listed, *held)), default=0) + 8)
-    for planned in listed:
-        _change(page, planned, ledger, column, verbose=verbose)
+    for entry in _entries(listed, ledger, verbose=verbose):
+        _change(page, entry, ledger, column, verbose=verbose)
     for (action, _), changes in summed_up.items():
         page.line()
         page.note("", more_alike(f"to {action}", changes), indent=2)
-    for planned in held:
-        _change(page, planned, ledger, column, verbose=verbose)
+    for entry in _entries(held, ledger, verbose=verbose):
+        _change(page, entry, ledger, column, verbose=verbose)
     notes.findings_of_plan(page, plan, verbose=verbose)
     notes.owners(page, plan)
     notes.unknown(page, plan.unknown)
@@ -113,39 +114,59 @@ def _headline(page: Page, plan: Plan, header: PlanHeader | None) -> None:
         page.note("", " · ".join(words), "dim", indent=2)
 
 
-def _change(page: Page, planned: PlannedChange, ledger: ConsentLedger, column: int, *, verbose: bool) -> None:
-    change = planned.change
-    action = action_of(change)
-    symbol, style = SYMBOLS[action]
-    held = planned.status is not Status.PLANNED
-    title = clipped(str(change.ref), 280)
-    parts: list[Part] = [
-        ("!" if held else symbol, "bold red" if held else f"bold {style}"),
-        " ",
-        (title, "bold"),
-    ]
-    source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
-    gaps = " " * max(2, column - cell_len(title) - 4), "  "
-    gap = next((gap for gap in gaps if page.fits(title, gap, source, indent=4)), None)
-    beside = gap is not None
-    if source and beside:
-        parts.append((f"{gap}{source}", "dim"))
-    page.section(*parts)
-    if source and not beside:
-        page.line((source, "dim"), indent=FIELD_INDENT)
+def _entries(changes: Sequence[PlannedChange], ledger: ConsentLedger, *, verbose: bool) -> list[Entry]:
+    """Gather equal changes, unless all are wanted."""
+    return [Entry.of([planned]) for planned in changes] if verbose else equal_changes(changes, ledger.terms)
+
+
+def _change(page: Page, entry: Entry, ledger: ConsentLedger, column: int, *, verbose: bool) -> None:
+    planned, first = entry.shown, entry.changes[0]
+    action = action_of(planned.change)
+    _titles(page, entry, action, column)
     _verdict(page, planned, action)
     _origin(page, planned)
     _judgement_of_whole(page, planned)
     _fields(page, planned, verbose=verbose)
-    for consent in ledger.given(planned):
+    for consent in ledger.given(first):
         given = f"to {clipped(consent.hazard, 120)}: {clipped(consent.reason, PROSE)}"
         page.note("consent given ", given, "green", indent=FIELD_INDENT)
-    missing = ledger.missing(planned)
+    missing = ledger.missing(first)
     if missing:
-        page.verbatim("consent: ", allow_flags(planned, missing))
-        if planned.location:
-            line = annotation(planned, missing, ledger.given(planned))
-            page.verbatim("     or: in metadata.annotations: ", line)
+        whom, flags = entry.allow_flags(missing)
+        page.verbatim(f"consent{whom and f' {whom}'}: ", flags)
+        lines = {annotation(one, missing, ledger.given(one)) for one in entry.changes}
+        if planned.location and len(lines) == 1:
+            page.verbatim("     or: in metadata.annotations: ", lines.pop())
+        elif planned.location:
+            page.note("     or: ", EACH_ANNOTATION, indent=FIELD_INDENT)
+
+
+def _titles(page: Page, entry: Entry, action: str, column: int) -> None:
+    """A line for each resource with its manifest; of many, a line for all and their names below it."""
+    symbol, style = SYMBOLS[action]
+    held = entry.shown.status is not Status.PLANNED
+    lead: list[Part] = [("!" if held else symbol, "bold red" if held else f"bold {style}"), " "]
+    if entry.is_long:
+        _title(page, lead, entry.subject, clipped(entry.place, 280), column, first=True)
+        page.note("", ", ".join(entry.titles(short=True)), indent=FIELD_INDENT)
+        return
+    for number, (planned, title) in enumerate(zip(entry.changes, entry.titles(), strict=True)):
+        source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
+        _title(page, lead, title, source, column, first=number == 0)
+
+
+def _title(page: Page, lead: Sequence[Part], title: str, source: str, column: int, *, first: bool) -> None:
+    gaps = " " * max(2, column - cell_len(title) - 4), "  "
+    gap = next((gap for gap in gaps if page.fits(title, gap, source, indent=4)), None)
+    parts = [*lead, (title, "bold")]
+    if source and gap is not None:
+        parts.append((f"{gap}{source}", "dim"))
+    if first:
+        page.section(*parts)
+    else:
+        page.line(*parts, indent=2)
+    if source and gap is None:
+        page.line((source, "dim"), indent=FIELD_INDENT)
 
 
 def _verdict(page: Page, planned: PlannedChange, action: str) -> None:

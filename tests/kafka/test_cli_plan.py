@@ -289,7 +289,7 @@ def test_annotations_are_of_what_changes_and_scanners_get_everything(project: Pr
     project.topic("a", retention="4d")
     annotated = project.run("plan", "topics", "--format", "github").needs(0).out.splitlines()
     assert len([line for line in annotated if "title=KF111" in line]) == 1
-    assert "Also KF111 on 2 unchanged topics: kafkaform validate lists them" in annotated
+    assert "Also 2 warnings on unchanged resources (KF111): kafkaform validate lists them" in annotated
     assert annotated[-1].startswith("Plan: 1 to update, 2 unchanged.")
     (run,) = json.loads(project.run("plan", "topics", "--format", "sarif").needs(0).out)["runs"]
     assert [result["ruleId"] for result in run["results"]].count("KF111") == 3

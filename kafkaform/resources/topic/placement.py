@@ -127,7 +127,8 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
         parts.append(f"{changes.gone:,}{noun} dropped")
     reason = ", ".join(parts)
     doubt = known.disk_doubts.get(name)
-    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", reason if doubt is None else f"{reason}; {doubt}")
+    said = reason if doubt is None else f"{reason}; {doubt}"
+    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", said, figure=reason)
 
 
 def deferred(ref: ResourceRef, facts: TopicFacts) -> str:

@@ -96,7 +96,11 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
         return assessment
     by_name = "this cluster has no topic ids, so a topic made again under this name would be deleted, too"
     return RiskAssessment(
-        Risk.DESTRUCTIVE, "delete-by-name", f"{assessment.reason}; {by_name}", assessment.remedy
+        Risk.DESTRUCTIVE,
+        "delete-by-name",
+        f"{assessment.reason}; {by_name}",
+        assessment.remedy,
+        figure=assessment.figure,
     )
 
 
@@ -106,7 +110,8 @@ def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAss
     if size is None or assessment.hazard not in _OF_DATA:
         return assessment
     if not size.unread:
-        return replace(assessment, reason=f"{assessment.reason} (the topic holds {rounded_size(size.bytes)})")
+        held = rounded_size(size.bytes)
+        return replace(assessment, reason=f"{assessment.reason} (the topic holds {held})", figure=held)
     held = f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
     first = f"start {listed([f'broker {broker}' for broker in size.silent])}, then plan again"
     remedies = [first if size.silent else "see kafkaform doctor, then plan again", assessment.remedy]
@@ -115,6 +120,7 @@ def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAss
         reason=f"{assessment.reason} (the topic holds {held})",
         remedy="; or ".join(filter(None, remedies)),
         data_unread=True,
+        figure=held,
     )
 
 

@@ -139,6 +139,7 @@ ADDED_LATER = {
     "about",
     "bootstrap_servers",
     "configuration",
+    "figure",
     "keyed",
     "origin",
     "readers",

@@ -271,13 +271,13 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
     changes = [planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
     markdown = render_markdown(Plan("c", tuple(changes)), HEADER)
     assert LIMIT * 0.9 < len(markdown) <= LIMIT
-    rows = len(parse(markdown).rows) - 1
-    assert rows > 100
+    rows = section(markdown, "Changes").partition("\n###")[0].count("`Topic/")
+    assert rows > 500
     assert rows + left_out(section(markdown, "Changes")) == 5_000
     details = folded(markdown, "All fields of 1,666 changes")
-    assert details.count("\n- delete") + details.startswith("- ") + left_out(details) == 1_666
+    assert details.count("`Topic/") + left_out(details) == 1_666
     risks = section(markdown, "Risks").partition("\n<details>")[0]
-    assert risks.count("\n- `Topic/") + left_out(risks) == 3_333
+    assert risks.count("`Topic/") + left_out(risks) == 3_333
     notes = re.findall(r"^… .*changes left out.*$", markdown, re.MULTILINE)
     assert len(notes) == 2
     for note in notes:
@@ -306,7 +306,7 @@ def test_more_held_back_than_fits_is_counted() -> None:
     markdown = render_markdown(Plan("c", tuple(held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
-    shown = text.count("**refused**")
+    shown = text.count("`Topic/")
     assert shown > 500
     assert shown + left_out(text) == 5_000
 
@@ -416,11 +416,13 @@ def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
         assert f"`{change.ref}`" in section(markdown, "Changes")
     assert markdown.index("### Changes") < markdown.index("### Risks") < markdown.index("### Findings")
     findings = section(markdown, "Findings")
-    assert "- warning `KF111` on 38 unchanged topics: `kafkaform validate` lists them." in findings
+    assert (
+        "- 76 warnings on unchanged resources (`KF111`, `KF212`): `kafkaform validate` lists them."
+        in findings
+    )
     assert "- 38 notes on unchanged resources: `kafkaform plan --verbose` lists them." in findings
     assert markdown.count("KF111 on orders") <= 2
-    increases = (count + 1) // 2
-    assert markdown.count("50 % of keys move") == increases
+    assert markdown.count("50 % of keys move") == 1
 
 
 def test_the_comment_of_one_safe_change_fits_a_screen() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 import pytest
 from hypothesis import given
@@ -197,6 +199,18 @@ def retentions(prefix: str, number: int, assessment: RiskAssessment) -> Iterator
     return (update(retention("1", "2", assessment), name=f"{prefix}{i:03}") for i in range(number))
 
 
+def names_below(lines: list[str], title: str) -> list[str]:
+    """The names that follow the titles of entries of many resources."""
+    names: list[str] = []
+    for number, line in enumerate(lines):
+        if re.fullmatch(title, line):
+            body = takewhile(
+                lambda text: text.startswith("      ") and "  " not in text.strip(), lines[number + 1 :]
+            )
+            names += re.findall(r"[^\s,]+", " ".join(body))
+    return names
+
+
 def test_above_200_safe_changes_of_a_sort_are_summed_up() -> None:
     groups = [Create(ResourceRef("ConsumerGroup", f"g{i}"), {"offsets.t": "earliest"}) for i in range(200)]
     changes: list[Change] = [
@@ -207,12 +221,9 @@ def test_above_200_safe_changes_of_a_sort_are_summed_up() -> None:
     ]
     plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes))
     lines = lines_of(plan, width=80)
-    shown = {line.split()[1] for line in lines if line.startswith(("  + ", "  ~ "))}
-    assert shown == {
-        *(f"Topic/c{i:04}" for i in range(200)),
-        *(str(group.ref) for group in groups),
-        *(f"Topic/u{i:03}" for i in range(200)),
-    }
+    assert names_below(lines, r"  \+ 200 topics") == [f"c{i:04}" for i in range(200)]
+    assert names_below(lines, r"  \+ 200 consumer groups") == [group.ref.name for group in groups]
+    assert names_below(lines, "  ~ 200 topics") == [f"u{i:03}" for i in range(200)]
     assert lines[-7:] == [
         "",
         "  … 1,300 more to create: topics c0200 to c1499 (--verbose lists them)",
@@ -230,7 +241,7 @@ def test_above_200_safe_changes_of_a_sort_are_summed_up() -> None:
 def test_one_more_than_200_takes_no_line_that_counts_it() -> None:
     changes = (Create(topic(f"c{i:03}"), {"partitions": 1}) for i in range(201))
     lines = lines_of(Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes)))
-    assert sum(line.startswith("  + ") for line in lines) == 201
+    assert len(names_below(lines, r"  \+ 201 topics")) == 201
     assert not has_line(lines, "…")
 
 
@@ -239,7 +250,8 @@ def test_names_that_are_summed_up_are_printable_and_cut() -> None:
     changes = tuple(PlannedChange(Create(topic(name), {}), Status.PLANNED) for name in names)
     lines = lines_of(Plan("c", changes))
     assert all(map(is_plain, "".join(lines)))
-    assert sum(line.startswith("  + ") for line in lines) == 200
+    assert sum(line.startswith("  + ") for line in lines) == 1
+    assert "\n".join(lines).count("more characters), ") == 199
     (more,) = (line for line in lines if line.startswith("  …"))
     assert r"topics \x1b[31m\n  + Topic/x200y" in more
     assert len(more) < 400
@@ -273,11 +285,11 @@ def test_what_somebody_must_see_is_never_summed_up(
         changes.append(PlannedChange(safe, Status.PLANNED))
         changes.append(PlannedChange(replace(change, ref=topic(f"seen{number:03}")), status, origin=origin))
     lines = lines_of(Plan("c", tuple(changes)))
-    titles = [line.split()[1] for line in lines if line.startswith(("  + ", "  ~ ", "  - ", "  ! "))]
-    assert sorted(titles) == [
-        *(f"Topic/safe{i:03}" for i in range(200)),
-        *(f"Topic/seen{i:03}" for i in range(300)),
-    ]
+    assert [line.strip() for line in lines if re.match("  [-+~!] ", line)] in (
+        ["~ 200 topics", f"{sign} 300 topics"] for sign in "+~-!"
+    )
+    names = [name for line in lines for name in re.findall(r"\bs(?:afe|een)[0-9]{3}(?=, |$)", line)]
+    assert sorted(names) == [*(f"safe{i:03}" for i in range(200)), *(f"seen{i:03}" for i in range(300))]
     assert [line for line in lines if "…" in line] == [
         "  … 100 more to update: retention.ms of topics safe200 to safe299 (--verbose lists them)"
     ]
@@ -288,7 +300,7 @@ def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING
     return Diagnostic(code, severity, f"{code} on {name}", place, "set segment.ms", ref=topic(name))
 
 
-def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
+def test_findings_of_what_does_not_change_are_one_line() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     plan = replace(
         plan_of(update(retention("1", "2", RiskAssessment()))),
@@ -303,15 +315,13 @@ def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
         ),
     )
     lines = lines_of(plan)
-    assert len(lines) <= 16
+    assert len(lines) <= 14
     assert [line.strip() for line in lines[5:]] == [
         "warning KF105  topics/t.yaml:9:5: KF105 on t",
         "set segment.ms",
         "warning KF411  brokers differ",
         "",
-        "warning KF111  on 38 unchanged topics: kafkaform validate lists them",
-        "warning KF212  on 1 unchanged consumer group: kafkaform validate lists it",
-        "warning KF213  on 1 unchanged consumer group: kafkaform plan --verbose lists it",
+        "40 warnings on unchanged resources (KF111, KF212, KF213): kafkaform plan --verbose lists them",
         "",
         "13 more notes (--verbose lists them)",
         "",
@@ -319,6 +329,22 @@ def test_findings_of_what_does_not_change_are_a_line_for_each_rule() -> None:
     ]
     verbose = lines_of(plan, verbose=True)
     assert all(has_line(verbose, found.message) for found in plan.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (0, None),
+        (1, "1 warning on an unchanged resource (KF111): kafkaform validate lists it"),
+        (2, "2 warnings on unchanged resources (KF111): kafkaform validate lists them"),
+    ],
+)
+def test_warnings_of_manifests_alone_are_listed_offline(number: int, sentence: str | None) -> None:
+    plan = plan_of(update(retention("1", "2", RiskAssessment())))
+    plan = replace(plan, diagnostics=tuple(warned(f"other{i}") for i in range(number)))
+    assert [line.strip() for line in lines_of(plan) if "unchanged resource" in line] == [
+        text for text in (sentence,) if text
+    ]
 
 
 def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:

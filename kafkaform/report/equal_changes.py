@@ -1,0 +1,232 @@
+"""Equal changes of several resources as one entry: the change and its reason once, every resource by name.
+
+Two changes are equal if a report says the same of them but for the name of the resource, the place of its
+manifest, and amounts such as the size of its data. In what is said of several, NAME stands for each name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from kafkaform.core.model import Create, Delete, Update, assessments
+from kafkaform.core.printable import clipped
+from kafkaform.core.wording import FEW, counted
+from kafkaform.resources import KINDS, consent
+from kafkaform.resources.values import action_of, fields_of, worded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from kafkaform.core.model import Change, PlannedChange, RiskAssessment
+
+_T = TypeVar("_T")
+_Rewrite: TypeAlias = "Callable[[str], str]"
+
+NAME = "NAME"
+"""What stands for the name of each resource in what is said of several."""
+_AMOUNT = "the amount beside its name"
+_LONGEST = 280
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change, or equal changes of several resources.
+
+    Attributes:
+        changes: The changes.
+        shown: The change as it is worded for all of them.
+        figures: For each change what differs in its reasons, such as the size of its data; mostly nothing.
+    """
+
+    changes: tuple[PlannedChange, ...]
+    shown: PlannedChange
+    figures: tuple[str, ...]
+
+    @classmethod
+    def of(cls, changes: Sequence[PlannedChange]) -> Entry:
+        """An entry without figures."""
+        return cls(tuple(changes), changes[0], ("",) * len(changes))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has too many resources for a line each."""
+        return len(self.changes) > FEW
+
+    @property
+    def subject(self) -> str:
+        """The resource, or how many there are of which kind: `20 topics`."""
+        return subject_of(self.changes)
+
+    @property
+    def place(self) -> str:
+        """The manifest of a single resource with its line, or the file in which all are declared."""
+        places = [change.location for change in self.changes if change.location is not None]
+        if len(self.changes) == 1:
+            return f"{places[0].file}:{places[0].line}" if places else ""
+        files = {place.file for place in places}
+        return files.pop() if len(files) == 1 and len(places) == len(self.changes) else ""
+
+    def titles(self, *, short: bool = False) -> list[str]:
+        """Each resource, with its figure where it has one.
+
+        Args:
+            short: Leave out the kind, which `subject` names.
+        """
+        names = [change.ref.name if short else str(change.ref) for change in self.changes]
+        return [
+            clipped(name, _LONGEST) + (f" ({figure})" if figure else "")
+            for name, figure in zip(names, self.figures, strict=True)
+        ]
+
+    def allow_flags(self, hazards: Sequence[str]) -> tuple[str, str]:
+        """Whom flags of the command line consent for, empty for all of the entry, and the flags."""
+        if self.is_long:
+            flags = [f"--allow {self.shown.ref.kind}/{NAME}:{hazard}" for hazard in hazards]
+            return f"for each {NAME}", " ".join(flags)
+        return "", " ".join(consent.allow_flags(change.ref, hazards) for change in self.changes)
+
+
+def subject_of(changes: Sequence[PlannedChange]) -> str:
+    """The resource of a single change, or how many resources of a kind several have."""
+    if len(changes) == 1:
+        return str(changes[0].ref)
+    return counted(len(changes), KINDS[changes[0].ref.kind].collection.removesuffix("s"))
+
+
+def gathered(
+    things: Iterable[_T], key: Callable[[_T], Hashable], *, most: int | None = None
+) -> list[list[_T]]:
+    """Gather things with equal keys, at the place of the first of them.
+
+    Args:
+        things: The things, in order.
+        key: What equal ones have in common.
+        most: How many are gathered at most; None: any number.
+    """
+    groups: list[list[_T]] = []
+    open_groups: dict[Hashable, list[_T]] = {}
+    for thing in things:
+        same = key(thing)
+        group = open_groups.get(same)
+        if group is None or len(group) == most:
+            group = open_groups[same] = []
+            groups.append(group)
+        group.append(thing)
+    return groups
+
+
+def equal_changes(
+    changes: Iterable[PlannedChange],
+    beside: Callable[[PlannedChange], Hashable] = lambda _: None,
+    *,
+    most: int | None = None,
+) -> list[Entry]:
+    """Gather equal changes.
+
+    Args:
+        changes: The changes, in order.
+        beside: What a report says of a change besides, such as its consents.
+        most: How many changes an entry has at most; None: any number.
+    """
+    groups = gathered(changes, lambda planned: (_key(planned), beside(planned)), most=most)
+    return [_entry(group) for group in groups]
+
+
+def without_name(text: str, name: str) -> str:
+    """The text with NAME where it has the name as a word of its own."""
+    if name not in text:
+        return text
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", lambda _: NAME, text)
+
+
+def _entry(group: Sequence[PlannedChange]) -> Entry:
+    first = group[0]
+    if len(group) == 1:
+        return Entry.of(group)
+    figures = ["; ".join(dict.fromkeys(_figures(planned.change))) for planned in group]
+    same = len(set(figures)) == 1
+    shown = _reworded(first, _rewriter(first, figures=not same))
+    return Entry(tuple(group), shown, ("",) * len(group) if same else tuple(figures))
+
+
+def _figures(change: Change) -> list[str]:
+    return [assessment.figure for assessment in assessments(change) if assessment.figure]
+
+
+def _rewriter(planned: PlannedChange, *, figures: bool) -> _Rewrite:
+    own = _figures(planned.change) if figures else []
+
+    def rewrite(text: str) -> str:
+        for figure in own:
+            text = text.replace(figure, _AMOUNT)
+        return without_name(text, planned.ref.name)
+
+    return rewrite
+
+
+def _reworded(planned: PlannedChange, rewrite: _Rewrite) -> PlannedChange:
+    change: Change
+    match planned.change:
+        case Create(assessment=assessment) | Delete(assessment=assessment):
+            change = replace(planned.change, assessment=_reassessed(assessment, rewrite))
+        case Update(fields=fields):
+            reworded = tuple(
+                replace(
+                    field,
+                    assessment=_reassessed(field.assessment, rewrite),
+                    deferred=_rewritten(field.deferred, rewrite),
+                )
+                for field in fields
+            )
+            change = replace(planned.change, fields=reworded)
+    return replace(
+        planned,
+        change=change,
+        reason=_rewritten(planned.reason, rewrite),
+        remedy=_rewritten(planned.remedy, rewrite),
+    )
+
+
+def _reassessed(assessment: RiskAssessment, rewrite: _Rewrite) -> RiskAssessment:
+    if not assessment.reason and assessment.remedy is None:
+        return assessment
+    return replace(
+        assessment,
+        reason=rewrite(assessment.reason),
+        remedy=_rewritten(assessment.remedy, rewrite),
+        figure="",
+    )
+
+
+def _rewritten(text: str | None, rewrite: _Rewrite) -> str | None:
+    return rewrite(text) if text is not None else None
+
+
+def _key(planned: PlannedChange) -> Hashable:
+    """All that a report says of a change, but for the name, the place and the figures."""
+    general = _reworded(planned, _rewriter(planned, figures=True))
+    fields = tuple(
+        (
+            field.path,
+            str(shown),
+            () if shown.told else (field.before, field.after, field.effective_before, field.effective_after),
+            field.assessment,
+            field.deferred,
+        )
+        for field in fields_of(general.change)
+        for shown in (worded(general.change, field),)
+    )
+    return (
+        planned.ref.kind,
+        action_of(planned.change),
+        planned.status,
+        general.reason,
+        general.remedy,
+        planned.origin,
+        planned.earlier,
+        planned.location is None,
+        assessments(general.change),
+        fields,
+    )

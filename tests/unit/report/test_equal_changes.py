@@ -1,0 +1,184 @@
+"""Equal changes of many resources: said once, with every resource by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from kafkaform.apply.executor import apply
+from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.config.settings import Settings
+from kafkaform.core.model import Delete, Desired, Location, Plan, PlannedChange, Risk, RiskAssessment, Status
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.planning import Request, build_plan
+from kafkaform.report.apply import render_apply
+from kafkaform.report.equal_changes import equal_changes, without_name
+from kafkaform.report.markdown import render_markdown
+from kafkaform.report.text import render_plan
+from kafkaform.resources.consent import Grant
+from tests.support.audit_scenes import HEADER
+from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, absent, declared, made, topic
+
+SCREEN = 24
+SCENES = ("create", "cut", "decrease", "delete", "increase")
+
+
+def wanted(scene: str, name: str) -> Desired:
+    match scene:
+        case "create":
+            desired = declared(f"new-{name}", 6, retention_ms=WEEK)
+        case "cut":
+            desired = declared(name, 6, retention_ms=DAY)
+        case "decrease":
+            desired = declared(name, 3, retention_ms=WEEK)
+        case "delete":
+            desired = absent(name)
+        case _:
+            desired = declared(name, 12, retention_ms=WEEK)
+    desired = replace(desired, location=Location(f"topics/{name}.yaml"))
+    return replace(desired, intent=replace(desired.intent, keyed=None))
+
+
+def scene_of(scene: str, number: int, *, sizes: bool = False, allow: str = "") -> tuple[Plan, MemoryCluster]:
+    """A plan that does the same to some topics, among four times as many that stay."""
+    memory = MemoryCluster()
+    names = [f"orders-{i:03}" for i in range(number)]
+    kept = [f"kept-{i:04}" for i in range(number * 4)]
+    for name in names:
+        made(memory, name, 6, retention_ms=WEEK)
+        if sizes:
+            memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
+    for name in kept:
+        made(memory, name)
+    desired = [*(wanted(scene, name) for name in names), *map(declared, kept)]
+    grants = (Grant("*", allow),) if allow else ()
+    settings = Settings(rules={**QUIET, "KF401": "off"})
+    return build_plan(Request(desired, allow=grants), memory, settings, None), memory
+
+
+def names_in(plan: Plan) -> list[str]:
+    return [planned.ref.name for planned in plan.changes]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_20_equal_changes_fit_one_screen_and_every_resource_is_named(scene: str) -> None:
+    plan, _ = scene_of(scene, 20)
+    lines = render_plan(plan, width=80).plain.splitlines()
+    assert len(lines) <= SCREEN
+    assert max(map(len, lines)) <= 80
+    for name in names_in(plan):
+        assert re.search(rf"\b{name}\b", "\n".join(lines))
+    markdown = render_markdown(plan)
+    assert len(markdown.splitlines()) <= SCREEN
+    for name in names_in(plan):
+        assert f"`Topic/{name}`" in markdown
+
+
+@pytest.mark.parametrize("number", [1, 2, 20, 300])
+@pytest.mark.parametrize("scene", ["cut", "decrease", "delete", "increase"])
+def test_nothing_that_is_risky_is_hidden_behind_a_count(scene: str, number: int) -> None:
+    plan, _ = scene_of(scene, number)
+    text = render_plan(plan, width=80).plain
+    markdown = render_markdown(plan)
+    for name in names_in(plan):
+        assert re.search(rf"\b{name}\b", text)
+        assert f"`Topic/{name}`" in markdown
+    assert "…" not in text
+    (entry,) = equal_changes(plan.changes)
+    reasons = {change.reason for change in plan.changes} - {None}
+    for reason in (reason for reason in reasons if reason):
+        assert " ".join(text.split()).count(reason) <= 1
+    assert len(entry.changes) == number
+
+
+def test_amounts_that_differ_stand_beside_the_names() -> None:
+    plan, _ = scene_of("cut", 20, sizes=True)
+    lines = render_plan(plan, width=80).plain.splitlines()
+    text = " ".join(" ".join(lines).split())
+    assert len(lines) <= SCREEN + 4
+    assert "orders-000 (1.0 MiB), orders-001 (2.0 MiB)" in text
+    assert "(the topic holds the amount beside its name)" in text
+    markdown = render_markdown(plan)
+    assert "`Topic/orders-019` (20.0 MiB)" in markdown
+    saved = plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]
+    assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
+
+
+def test_an_amount_that_all_have_stays_in_the_sentence() -> None:
+    plan, memory = scene_of("cut", 3)
+    assert "(the topic holds no data)" in " ".join(render_plan(plan, width=80).plain.split())
+    assert memory is not None
+
+
+def test_json_stays_a_change_for_each_resource() -> None:
+    plan, _ = scene_of("cut", 20, sizes=True)
+    changes = json.loads(plan_to_json(plan, HEADER))["changes"]
+    assert len(changes) == 20
+    for number, change in enumerate(changes, 1):
+        (field,) = change["fields"]
+        assert f"(the topic holds {number}.0 MiB)" in field["reason"]
+        assert field["figure"] == f"{number}.0 MiB"
+
+
+def test_verbose_lists_each_change_by_itself() -> None:
+    plan, _ = scene_of("delete", 20)
+    text = render_plan(plan, verbose=True, width=80).plain
+    for name in names_in(plan):
+        assert f"! Topic/{name} " in text
+        assert f"--allow Topic/{name}:delete" in text
+    assert "NAME" not in text
+
+
+def test_the_consents_of_a_few_can_be_pasted_at_once() -> None:
+    plan, _ = scene_of("cut", 3)
+    text = render_plan(plan).plain
+    flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
+    assert f"consent: {flags}\n" in text
+    assert 'metadata.annotations: kafkaform/allow: "retention-cut from 7d: <why>"' in text
+
+
+def test_20_equal_results_of_an_apply_fit_one_screen() -> None:
+    plan, memory = scene_of("cut", 20, allow="retention-cut")
+    assert {change.status for change in plan.changes} == {Status.PLANNED}
+    report = apply(plan, memory, clock=FakeClock().clock)
+    lines = render_apply(report, width=80).plain.splitlines()
+    assert "  ~ 20 topics  updated: retention.ms = 1d (86400000)" in lines
+    assert len(lines) <= 10
+    assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
+
+
+@pytest.mark.parametrize("scene", ["cut", "decrease"])
+def test_20_equal_results_that_were_held_back_fit_one_screen(scene: str) -> None:
+    plan, memory = scene_of(scene, 20)
+    lines = render_apply(apply(plan, memory, clock=FakeClock().clock), width=80).plain.splitlines()
+    assert len(lines) <= SCREEN
+    assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
+
+
+def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None:
+    lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
+    planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
+    others = [
+        replace(planned, status=Status.NEEDS_CONSENT),
+        replace(planned, reason="because"),
+        replace(planned, remedy="instead"),
+        replace(planned, change=Delete(topic("a"), "1", {"partitions": 2}, lost)),
+        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, hazard="other"))),
+        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, reason="some of a is lost"))),
+        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, remedy=None))),
+    ]
+    for other in others:
+        assert len(equal_changes([planned, other])) == 2
+    equal = Delete(topic("b"), "2", {}, replace(lost, reason="all of b is lost", remedy="copy b"))
+    (entry,) = equal_changes([planned, PlannedChange(equal, Status.PLANNED)])
+    assert isinstance(entry.shown.change, Delete)
+    assert entry.shown.change.assessment.reason == "all of NAME is lost"
+
+
+def test_a_name_within_a_word_stays() -> None:
+    assert without_name("delete orders, or orders-2 and reorders", "orders") == (
+        "delete NAME, or orders-2 and reorders"
+    )

@@ -15,7 +15,7 @@ from kafkaform.apply.change_execution import Observer
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.report.moves import Pace, amount, told
+from kafkaform.report.moves import Pace, amount, describe_idleness, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +60,7 @@ class _Bar(Watcher):
         self._bar = bar
         self._task = bar.add_task("Applying", total=None)
         self._moves: TaskID | None = None
+        self._pace = Pace()
         self._stalled = ""
 
     def started(self, operations: int) -> None:
@@ -76,7 +77,9 @@ class _Bar(Watcher):
         said = amount(progress, brief=self._bar.console.width < _WIDE)
         if self._moves is None:
             self._moves = self._bar.add_task("Moving replicas", completed=done, total=total, amount=said)
-        self._bar.update(self._moves, completed=done, total=total, amount=said)
+        self._pace.seen(progress, time.monotonic())
+        idle = describe_idleness(self._pace.idle_s) if progress.bytes_total else ""
+        self._bar.update(self._moves, completed=done, total=total, amount=said, idle=idle)
         if progress.stalled and progress.stalled != self._stalled:
             self.told(f"no progress for a while: {progress.stalled}")
         self._stalled = progress.stalled
@@ -118,7 +121,7 @@ class _Lines(Watcher):
     def moving(self, progress: MoveProgress) -> None:
         now = time.monotonic()
         self._pace.seen(progress, now)
-        line = f"moving replicas: {told(progress, self._pace.left_s(progress))}"
+        line = f"moving replicas: {told(progress, self._pace.left_s(progress), self._pace.idle_s)}"
         is_over = progress.partitions_done == progress.partitions
         due = not self._told or is_over or now - self._told_at >= _EVERY_S
         if due and line != self._told:

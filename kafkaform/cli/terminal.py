@@ -64,7 +64,8 @@ def tolerate_encoding() -> None:
 def progress_bar() -> Progress | None:
     """A bar with counts and time on stderr; None where that is no terminal that moves its cursor.
 
-    A task may have two fields: `amount`, how much of it is done, in words; `note`, a line below all tasks.
+    A task may have three fields: `amount`, how much of it is done, in words; `idle`, since when nothing of it
+    was done, in words; `note`, a line below all tasks.
     """
     if not is_animated(sys.stderr):
         return None
@@ -97,6 +98,8 @@ def progress_bar() -> Progress | None:
         def render(self, task: Task) -> Text:
             if task.fields.get("amount") is None:
                 return Text("")
+            if idle := task.fields.get("idle"):
+                return Text(idle)
             return Text.assemble(self._of_measured.render(task), " left")
 
     class Noted(Progress):

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from kafkaform.plan.rebalancing import Rebalance
 
 
+IDLE_S = 10.0
+"""The time without a copied byte after which no time that is left is given: replicas are read each second."""
+
+
 @dataclass(slots=True)
 class Pace:
     """How fast bytes are copied, as far as was seen.
@@ -29,22 +33,34 @@ class Pace:
         began_s: When the first reading was made, on a clock that only goes forward.
         began_at: The bytes that were copied by then.
         now_s: When the last one was made.
+        moved_s: When the bytes last grew.
+        moved_to: The bytes that were copied by then.
     """
 
     began_s: float | None = None
     began_at: int = 0
     now_s: float = 0.0
+    moved_s: float = 0.0
+    moved_to: int = 0
 
     def seen(self, progress: MoveProgress, now_s: float) -> None:
         """Take in a reading."""
         if self.began_s is None:
-            self.began_s, self.began_at = now_s, progress.bytes_done
+            self.began_s, self.began_at, self.moved_s = now_s, progress.bytes_done, now_s
+        if progress.bytes_done > self.moved_to:
+            self.moved_s, self.moved_to = now_s, progress.bytes_done
         self.now_s = now_s
+
+    @property
+    def idle_s(self) -> float:
+        """The seconds in which nothing was copied; 0 while something is."""
+        idle = self.now_s - self.moved_s
+        return idle if idle >= IDLE_S else 0.0
 
     def left_s(self, progress: MoveProgress) -> float | None:
         """The seconds that are left if it goes on like that; None if that cannot be told."""
         copied = progress.bytes_done - self.began_at
-        if self.began_s is None or copied <= 0:
+        if self.began_s is None or copied <= 0 or self.idle_s:
             return None
         return (progress.bytes_total - progress.bytes_done) * (self.now_s - self.began_s) / copied
 
@@ -61,16 +77,23 @@ def amount(progress: MoveProgress, *, brief: bool = False) -> str:
     return parts[0] if brief else ", ".join(parts)
 
 
-def told(progress: MoveProgress, left_s: float | None) -> str:
+def told(progress: MoveProgress, left_s: float | None, idle_s: float = 0.0) -> str:
     """The same as a line of a log, with the throttle, the time that is left, and why nothing moves."""
     parts = [amount(progress)]
     if progress.throttle is not None and progress.bytes_total:
         parts.append(f"at most {format_size(progress.throttle)}/s per broker")
     if progress.stalled:
         parts.append(f"no progress for a while: {progress.stalled}")
+    elif idle_s and progress.bytes_total:
+        parts.append(describe_idleness(idle_s))
     elif left_s is not None and left_s >= 1 and progress.partitions_done < progress.partitions:
         parts.append(f"about {aged(timedelta(seconds=left_s))} left")
     return ", ".join(parts)
+
+
+def describe_idleness(idle_s: float) -> str:
+    """Return since when nothing was copied: `no progress for 20 seconds`; empty for 0."""
+    return f"no progress for {aged(timedelta(seconds=idle_s))}" if idle_s else ""
 
 
 _COLUMNS = (

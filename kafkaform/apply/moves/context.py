@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 PATIENCE_S = 120.0
 """The time in which the cluster may not answer at all while replicas are moved: a broker that restarts is no
 reason to give up."""
-CLEAN_UP_S = 30.0
-"""The same for taking back and cleaning up, for which a person may be waiting."""
+CLEAN_UP_S = 15.0
+"""The same for taking back and cleaning up, for which a person may be waiting.
+
+A broker that died is named as alive for 9 s (`broker.session.timeout.ms`); a controller is replaced in 4 s.
+"""
 RETRY_S = 1.0
 REMIND_S = 15.0
 """The time after which it is said again what is waited for."""

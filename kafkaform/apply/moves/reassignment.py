@@ -332,8 +332,8 @@ class Reassigner:
                 stop or a timeout: nothing was cancelled.
             interrupted: Whether somebody stopped it.
         """
-        if self._throttles.ours:
-            left = described(self._throttles.ours)
+        if still_set := self._throttles.find_left():
+            left = described(still_set)
             kept = self._context.throttle_journal.kept
             remedy = "the next apply removes them" if kept else "remove them by hand (kafka-configs)"
             self._context.tell(f"still set: {left}; {remedy}")

@@ -8,9 +8,10 @@ has set one is known from the record alone, as Kafka keeps no owner of a config.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkaform.core.errors import KafkaformError, MovesUnfinished
+from kafkaform.core.errors import ClusterError, KafkaformError, MovesUnfinished, Unreachable
 from kafkaform.core.moves import ALL, Rates, ThrottledReplicas, Throttles, union
 from kafkaform.core.units import format_size
 from kafkaform.core.wording import counted, listed
@@ -209,10 +210,50 @@ class ThrottleManager:
         """
         if not self._set:
             return
-        ours, cluster, guard = self.ours, self._context.cluster, self._context.guard
-        self._context.retry_after_stop(lambda: cluster.clear_throttles(ours, guard))
-        done, self._set = self._set, []
+        kept = self._context.retry_after_stop(self._clear_live)
+        for broker in sorted(kept):
+            self._tell_once(f"broker {broker} is down, and keeps its throttle")
+        done = [
+            announcement for announcement in self._set if kept.keys().isdisjoint(announcement.throttles.rates)
+        ]
+        self._set = [
+            replace(announcement, throttles=Throttles(_rates_of(announcement.throttles, kept), {}))
+            for announcement in self._set
+            if announcement not in done
+        ]
         self._note_removed(done)
+
+    def _clear_live(self) -> Mapping[int, Rates]:
+        """Take off what brokers that are up have; returns the rates of those that are down.
+
+        Only a broker itself takes its rates: to wait for one that is down would keep whoever has pressed
+        Ctrl-C waiting, and its rates hold nothing back once the lists are empty.
+        """
+        cluster, guard, ours = self._context.cluster, self._context.guard, self.ours
+        try:
+            cluster.clear_throttles(ours, guard)
+        except Unreachable:
+            alive = {broker.id for broker in cluster.layout(()).brokers}
+            down = {broker: rates for broker, rates in ours.rates.items() if broker not in alive}
+            if not down:
+                raise
+            live = {broker: rates for broker, rates in ours.rates.items() if broker in alive}
+            cluster.clear_throttles(Throttles(live, ours.replicas), guard)
+            return down
+        return {}
+
+    def find_left(self) -> Throttles:
+        """Return what is still set of this apply's throttles, as far as brokers can be asked."""
+        ours = self.ours
+        if not ours:
+            return ours
+        try:
+            present = self._context.cluster.throttles(ours.replicas)
+            alive = {broker.id for broker in self._context.cluster.layout(()).brokers}
+        except ClusterError:
+            return ours
+        hidden = {broker: rates for broker, rates in ours.rates.items() if broker not in alive}
+        return union([unchanged(ours, present), Throttles(hidden, {})])
 
     def _set_throttles(
         self, moves: Sequence[PartitionMove], rate: int, layout: Layout, keys: Collection[TopicPartition]
@@ -249,6 +290,10 @@ class ThrottleManager:
         if line not in self._told:
             self._told.add(line)
             self._context.tell(line)
+
+
+def _rates_of(throttles: Throttles, brokers: Collection[int]) -> Mapping[int, Rates]:
+    return {broker: rates for broker, rates in throttles.rates.items() if broker in brokers}
 
 
 def described(throttles: Throttles) -> str:

@@ -75,3 +75,18 @@ def test_the_time_left_follows_from_what_was_seen_to_be_copied() -> None:
     later = replace(BEGUN, bytes_done=60 * MIB)
     pace.seen(later, 110.0)
     assert pace.left_s(later) == pytest.approx(10.0)
+
+
+def test_no_time_is_given_while_nothing_is_copied() -> None:
+    pace = Pace()
+    for bytes_done, now_s in ((0, 100.0), (20 * MIB, 110.0), (20 * MIB, 119.0)):
+        reading = replace(BEGUN, bytes_done=bytes_done)
+        pace.seen(reading, now_s)
+    assert pace.idle_s == 0
+    assert pace.left_s(reading) is not None
+    pace.seen(reading, 140.0)
+    assert (pace.idle_s, pace.left_s(reading)) == (30.0, None)
+    assert "no progress for 30 seconds" in told(reading, pace.left_s(reading), pace.idle_s)
+    later = replace(BEGUN, bytes_done=30 * MIB)
+    pace.seen(later, 141.0)
+    assert pace.left_s(later) is not None

@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from struct import pack
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafkaform.cluster.kafka import transactions
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
+from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, OCTETS, STRING, array, message, struct
 from kafkaform.core import transactions as core
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import CreateTopic
@@ -21,9 +25,113 @@ from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTr
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli_helpers import Project
 from tests.support.group_clients import commit, produce
-from tests.support.kafka_fixtures import TIMEOUT_S, Account, connect, eventually
+from tests.support.kafka_fixtures import (
+    TIMEOUT_S,
+    Account,
+    admin_client,
+    connect,
+    connected,
+    eventually,
+)
 
 MINUTE_MS = 60_000
+TRANSACTION = 1
+"""The type of a key for which a transaction's coordinator is looked for (CoordinatorType)."""
+
+
+INIT_PRODUCER = message(
+    22,
+    "InitProducerId",
+    (1, 1),
+    2,
+    struct(transactional_id=STRING, timeout_ms=INT32),
+    struct(throttle_ms=INT32, error_code=INT16, id=INT64, epoch=INT16),
+)
+PRODUCE = message(
+    0,
+    "Produce",
+    (7, 7),
+    9,
+    struct(
+        transactional_id=STRING,
+        acks=INT16,
+        timeout_ms=INT32,
+        topics=array(struct(name=STRING, partitions=array(struct(index=INT32, records=OCTETS)))),
+    ),
+    struct(
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(
+                    struct(index=INT32, error_code=INT16, offset=INT64, appended_ms=INT64, start=INT64)
+                ),
+            )
+        ),
+        throttle_ms=INT32,
+    ),
+    changes=True,
+)
+
+
+def crc32c(content: bytes) -> int:
+    remainder = 0xFFFFFFFF
+    for byte in content:
+        remainder ^= byte
+        for _ in range(8):
+            remainder = remainder >> 1 ^ (0x82F63B78 if remainder & 1 else 0)
+    return remainder ^ 0xFFFFFFFF
+
+
+def transactional_batch(producer: int, epoch: int, written_ms: int) -> bytes:
+    """A batch (version 2) of one record without a key, as a producer writes it within a transaction."""
+    record = b"\x0e\x00\x00\x00\x01\x02x\x00"  # length, attributes, two deltas, no key, a value, no header
+    checked = pack(">hiqqqhii", 0x10, 0, written_ms, written_ms, producer, epoch, 0, 1)
+    checked += record
+    behind_length = pack(">ibI", -1, 2, crc32c(checked)) + checked
+    return pack(">qi", 0, len(behind_length)) + behind_length
+
+
+@contextmanager
+def unverified(servers: str) -> Iterator[None]:
+    """Meanwhile, leaders append what no coordinator knows of, as all did before Kafka 3.6 (KIP-890)."""
+    name = "transaction.partition.verification.enable"
+    admin = admin_client(servers)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+
+    def alter(operation: AlterConfigOpType) -> None:
+        entry = ConfigEntry(name, "false", incremental_operation=operation)
+        resource.incremental_configs = [entry]
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(TIMEOUT_S)
+
+    alter(AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        alter(AlterConfigOpType.DELETE)
+
+
+def write_behind_the_coordinator(servers: str, name: str, age_ms: int) -> None:
+    """Write a record of a transaction that the coordinator knows nothing of, as one that came late."""
+    with connected(servers) as connection, unverified(servers):
+        request = {"transactional_id": name, "timeout_ms": MINUTE_MS}
+
+        def initialised() -> dict[str, int]:
+            connection.ask(FIND_COORDINATORS, [{"key_type": TRANSACTION, "keys": [name]}])  # makes its topic
+            (answer,) = connection.ask(INIT_PRODUCER, [request])
+            return dict(answer)
+
+        producer = eventually(initialised, lambda answer: answer["error_code"] == 0)
+        written_ms = time.time_ns() // 1_000_000 - age_ms
+        records = transactional_batch(producer["id"], producer["epoch"], written_ms)
+        topics = [{"name": name, "partitions": [{"index": 0, "records": records}]}]
+
+        def written() -> int:
+            write = {"transactional_id": name, "acks": -1, "timeout_ms": 10_000, "topics": topics}
+            (answer,) = connection.ask(PRODUCE, [write])
+            return int(answer["topics"][0]["partitions"][0]["error_code"])
+
+        eventually(written, lambda code: code == 0)
 
 
 @contextmanager
@@ -159,6 +267,19 @@ def test_an_account_with_few_rights_finds_old_transactions_without_their_names(
         # Records may have any time: whoever sees the coordinator's knows that it has just begun.
         (first, _) = opened(knows, name)
         assert (first.transactional_id, first.is_hanging) == (name, False)
+
+
+def test_a_transaction_that_its_coordinator_does_not_know_is_hanging_once_no_timeout_is_as_long(
+    kafka: DevCluster, real_cluster: KafkaCluster, topic: str
+) -> None:
+    write_behind_the_coordinator(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS)
+    (transaction,) = opened(real_cluster, topic)
+    assert (transaction.partition, transaction.start, transaction.end) == ((topic, 0), 5, 6)
+    assert (transaction.transactional_id, transaction.coordinated) == (topic, False)
+    assert transaction.timeout_ms == DEFAULT_MAX_TIMEOUT_MS
+    assert 17 * MINUTE_MS <= transaction.age_ms < 30 * MINUTE_MS
+    assert transaction.is_hanging
+    assert not replace(transaction, age_ms=DEFAULT_MAX_TIMEOUT_MS).is_hanging
 
 
 # --- on the command line ---------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Session:
         if note is not None:
             _tell_once(note)
         if manifests_from is not None:
-            settings = settings.for_branch(manifests_from)
+            settings = settings.read_branch_settings(manifests_from)
         if where.bootstrap_server is not None and where.cluster_name is None:
             # The credentials of a configured cluster must not reach a host that it does not name; what nobody
             # may do on one of them, nobody may do by its address either.

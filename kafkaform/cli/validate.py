@@ -101,7 +101,7 @@ def _settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path |
     """The configuration; or its problems, and those of manifests beside it."""
     try:
         settings = find_settings(config_file, untrusted=untrusted)
-        return settings if untrusted is None else settings.for_branch(untrusted)
+        return settings if untrusted is None else settings.read_branch_settings(untrusted)
     except InvalidInput as error:
         files = [problem.location.file for problem in error.problems if problem.location is not None]
         folder = untrusted or Path(*files[:1]).parent

@@ -92,7 +92,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class BranchConfiguration:
-    """How the configuration file of a branch that is not trusted differs from the trusted one.
+    """The difference between the configuration file of a branch that is not trusted and the trusted one.
 
     Attributes:
         sections: The sections that differ, and take effect: all but `clusters`.
@@ -139,7 +139,7 @@ class Settings:
     root: Path | None = None
     branch: BranchConfiguration | None = None
 
-    def for_branch(self, folder: Path) -> Settings:
+    def read_branch_settings(self, folder: Path) -> Settings:
         """Return the settings for the manifests of a branch that is not trusted.
 
         If the branch has a configuration file, all of it takes effect except `clusters`: a branch must not

@@ -23,12 +23,12 @@ CONFIG_PREFIXES = {"consumer": "consumer.", "share": "share.", "streams": "strea
 
 def protocol_of_configs(state: State) -> str:
     """Return the protocol that a group's own configs are for; empty if they are for none, or for several."""
-    found = [
+    protocols = [
         protocol
         for protocol, prefix in CONFIG_PREFIXES.items()
         if any(path.startswith(f"{CONFIG_PREFIX}{prefix}") for path in state)
     ]
-    return found[0] if len(found) == 1 else ""
+    return protocols[0] if len(protocols) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)

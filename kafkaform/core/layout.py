@@ -115,7 +115,7 @@ class Reassignment:
         return (*kept, *sorted(self.removing))
 
     def __str__(self) -> str:
-        """Where it leads, such as `from 1 to 1:3`."""
+        """Its direction, such as `from 1 to 1:3`."""
         source, target = (":".join(map(str, replicas)) for replicas in (self.source, self.target))
         return f"from {source} to {target}"
 

@@ -270,7 +270,7 @@ class KindFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """How much data a resource holds, as far as brokers could be asked.
+    """The amount of data that a resource holds, as far as brokers could be asked.
 
     Attributes:
         bytes: The bytes that were read, one replica of each partition counted.
@@ -286,7 +286,7 @@ class DataSize:
 
     @property
     def gap(self) -> str:
-        """What is missing, in words; empty if nothing is."""
+        """The partitions that could not be read, in words; empty if all were."""
         if not self.unread:
             return ""
         brokers = ", ".join(map(str, self.silent))

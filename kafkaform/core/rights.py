@@ -30,7 +30,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client is to the brokers, for messages.
+    """The identity of a client to the brokers, for messages.
 
     Attributes:
         principal: The account, as ACLs name it; a placeholder where it is not known, or is a secret.

@@ -53,7 +53,7 @@ class Form(StrEnum):
 
 
 class DriftCause(StrEnum):
-    """Which side changed since the last apply that is recorded, if it was carried out as a whole."""
+    """The side that changed since the last recorded apply, if that was carried out as a whole."""
 
     UNRECORDED = "unrecorded"
     CLUSTER = "cluster_changed"

@@ -174,7 +174,7 @@ def read_status(
             unread += [f"the size of {ref.name}: {size.gap}" for ref, size in sizes.items() if size.unread]
     try:
         reading = cluster.groups(_group_names(observation, declared, selection))
-        reading = _with_protocols(reading, cluster)
+        reading = _add_protocols(reading, cluster)
     except ClusterError as error:
         if not selection.includes(TopicKind.name):
             raise
@@ -186,7 +186,7 @@ def read_status(
     return assemble(observation, reading, sizes, desired, selection, unread)
 
 
-def _with_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReading:
+def _add_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReading:
     """Return the reading with the protocols that groups without any member so far are meant for.
 
     Their own configs name it; where they name none, it is not known.

@@ -425,12 +425,12 @@ def validated(plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef
         else:
             changes.append(_refused(change, objection))
     if unanswered:
-        notes = (*notes, *_unvalidated(unanswered, len(asked)))
+        notes = (*notes, *_describe_unvalidated(unanswered, len(asked)))
     return replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
 
 
-def _unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Iterator[Diagnostic]:
-    """Why operations were not validated, a note for each reason: every right that is missing is one."""
+def _describe_unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Iterator[Diagnostic]:
+    """Describe why operations were not validated, a note for each reason: every missing right is one."""
     reasons: dict[str, list[ClusterError]] = {}
     for error in unanswered:
         right = _missing_right(error)

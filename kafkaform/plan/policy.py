@@ -1,4 +1,4 @@
-"""What may be done: what a project allows, consents, and which changes they let through."""
+"""The limits of what may be done: what a project allows, consents, and which changes they let through."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNHEALTHY_REMEDY = "wait until kafkaform doctor --wait 10m returns, then apply a
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a project and a cluster allow, besides what manifests say.
+    """The permissions of a project and a cluster, besides what manifests say.
 
     Attributes:
         forbid: Hazards (globs) that are refused on this cluster whatever the consent, such as
@@ -78,7 +78,7 @@ class Policy:
     brake: Diagnostic | None = None
 
     def allows(self, ref: ResourceRef, hazard: str) -> bool:
-        """Whether a consent of the command line is for that hazard of that resource."""
+        """Tell whether a consent of the command line is for that hazard of that resource."""
         return any(grant.covers(ref, hazard) for grant in self.allow)
 
     def refusing(self, findings: Iterable[Diagnostic]) -> Policy:
@@ -97,7 +97,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Riskier:
-    """What is worse about a change than a saved plan says.
+    """A risk of a change that is worse than a saved plan says.
 
     Attributes:
         text: What it is, in words.
@@ -109,12 +109,12 @@ class Riskier:
 
 
 def matches(name: str, globs: Collection[str]) -> bool:
-    """Whether a name fits one of the globs (case matters, as in Kafka)."""
+    """Tell whether a name fits one of the globs (case matters, as in Kafka)."""
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
 def is_own(ref: ResourceRef) -> bool:
-    """Whether kafkaform made a resource for itself: nobody has to declare it, and nothing takes it away."""
+    """Tell whether kafkaform made a resource for itself: nobody has to declare it, and nothing takes it away."""
     return ref.name.startswith(OWN_PREFIX)
 
 
@@ -146,7 +146,7 @@ def bindings(change: Change) -> Mapping[str, Sequence[Binding | None]]:
 def refusal(
     change: Change, desired: Desired, observed: Observed | None, facts: Facts, policy: Policy
 ) -> tuple[str, str | None] | None:
-    """Why a change must not be done whatever the consent, and what to do instead; None if it may.
+    """Return why a change must not be done whatever the consent, and what to do instead; None if it may.
 
     Args:
         change: The change.
@@ -184,7 +184,7 @@ _FORBIDDEN = "see `forbid:` in kafkaform.yaml (of any cluster, where --cluster n
 
 
 def protection(desired: Desired, observed: Observed | None, policy: Policy) -> tuple[str, str | None] | None:
-    """Why a resource must not be deleted, and what to do first; None if it may."""
+    """Return why a resource must not be deleted, and what to do first; None if it may."""
     if observed is not None and observed.internal:
         return "it is internal to Kafka", "remove the manifest"
     if matches(desired.ref.name, policy.protected):
@@ -209,7 +209,7 @@ def refusal_of_riskier(
 
 
 def consented(change: Change, consents: Consents) -> tuple[Status, str | None, list[Consent]]:
-    """Whether a change has every consent that it needs, what it waits for, and what it has."""
+    """Tell whether a change has every consent that it needs, what it waits for, and what it has."""
     needed = bindings(change)
     given = [
         consent for hazard, places in needed.items() if (consent := consents.find(change.ref, hazard, places))
@@ -221,7 +221,7 @@ def consented(change: Change, consents: Consents) -> tuple[Status, str | None, l
 
 
 def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceRef]) -> Iterator[str]:
-    """What is said of consents of the command line that nothing in a plan needs: each may be a slip.
+    """Describe the consents of the command line that nothing in a plan needs: each may be a slip.
 
     Args:
         grants: The consents.
@@ -250,7 +250,7 @@ def idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[ResourceR
 
 
 def idle_consents(change: Change | None, desired: Desired) -> Iterator[Diagnostic]:
-    """What is said of consents in a manifest that cover nothing: spent, or not for what is planned."""
+    """Describe the consents in a manifest that cover nothing: spent, or not for what is planned."""
     if desired.state is None and change is None:
         return  # a tombstone keeps its consent: what comes back by that id is to go again
     hazards = {assessment.hazard for assessment in assessments(change)} if change is not None else set()
@@ -318,7 +318,7 @@ def refusal_by(blocked: Sequence[Diagnostic]) -> tuple[str, str | None]:
 
 
 def nothing_to_make(desired: Desired) -> Diagnostic:
-    """What is said of a resource that does not exist, and of which a manifest sets nothing."""
+    """Describe a resource that does not exist, and of which a manifest sets nothing."""
     return Diagnostic(
         "KF420",
         Severity.INFO,
@@ -334,7 +334,7 @@ _OF_REPLICAS = frozenset({"partitions", "placement"})
 
 
 def moves_data(change: Change) -> bool:
-    """Whether a change destroys data, moves it, or has brokers make place for more of it."""
+    """Tell whether a change destroys data, moves it, or has brokers make place for more of it."""
     match change:
         case Create():
             return False

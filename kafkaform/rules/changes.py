@@ -179,13 +179,13 @@ def _find_skipping_groups(
         (stopped, "written before members start", "apply, then, before its members start"),
     ):
         if names:
-            others = f" (and the same for {listed(names[1:])})" if len(names) > 1 else ""
+            same = f" (and the same for {listed(names[1:])})" if len(names) > 1 else ""
             yield Finding(
                 _subject(context, ref),
                 f"{_name_groups(names)} {'has' if len(names) == 1 else 'have'} no committed offset "
                 f"in the new partitions of {ref.name}: with auto.offset.reset=latest, records {moment} "
                 "are skipped",
-                f"{first_step}: {_reset_to_earliest(names[0], ref.name, added)}{others}",
+                f"{first_step}: {_reset_to_earliest(names[0], ref.name, added)}{same}",
                 path="partitions",
             )
 

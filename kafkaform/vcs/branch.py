@@ -1,6 +1,4 @@
-"""What the manifests declared where a branch began, and which changes of a plan the branch asks for.
-
-Which changes of a plan a branch asks for, and which would be there without it: drift.
+"""The changes of a plan that a branch causes, and those that are not caused by it: drift.
 
 A reviewer answers for the edits of a branch. What the cluster owes to the manifests as they were before is
 somebody else's, and must not be waved through with it.
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     )
 
 
-def attributed(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired]) -> Plan:
+def attribute_changes(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired]) -> Plan:
     """Say of every change of a plan where it comes from.
 
     Args:
@@ -57,11 +55,11 @@ def attributed(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired
     """
     before = {declared.ref: declared for declared in earlier}
     now = {declared.ref: declared for declared in desired}
-    changes = tuple(_attributed(planned, before, now.get(planned.ref)) for planned in plan.changes)
+    changes = tuple(_attribute_change(planned, before, now.get(planned.ref)) for planned in plan.changes)
     dropped = [ref for ref in sorted(before.keys() - now.keys()) if before[ref].state is not None]
-    notes = [_dropped(ref) for ref in dropped if ref in plan.unmanaged]
+    notes = [_describe_dropped(ref) for ref in dropped if ref in plan.unmanaged]
     notes += [
-        _handed_over(before[ref], now[ref])
+        _describe_handover(before[ref], now[ref])
         for ref in sorted(before.keys() & now.keys())
         if "" not in (teams := {before[ref].intent.team, now[ref].intent.team}) and len(teams) > 1
     ]
@@ -97,7 +95,7 @@ def _changed_by_hand(
             )
 
 
-def _attributed(
+def _attribute_change(
     planned: PlannedChange, before: Mapping[ResourceRef, Desired], now: Desired | None
 ) -> PlannedChange:
     earlier = before.get(planned.ref)
@@ -110,16 +108,16 @@ def _attributed(
                 if had is None
                 else [path for path, value in state.items() if equal(path, had.get(path), value)]
             )
-            return _from(planned, same, whole=had is not None and len(same) == len(state))
+            return _set_origin(planned, same, whole=had is not None and len(same) == len(state))
         case Update(fields=fields):
             same = [field.path for field in fields if earlier is not None and _stood(field, earlier, now)]
-            return _from(planned, same, whole=len(same) == len(fields))
+            return _set_origin(planned, same, whole=len(same) == len(fields))
         case Delete():
-            return _from(planned, [], whole=earlier is not None and earlier.state is None)
+            return _set_origin(planned, [], whole=earlier is not None and earlier.state is None)
 
 
 def _stood(field: FieldChange, earlier: Desired, now: Desired | None) -> bool:
-    """Whether the manifest asked for this value of the field before, too."""
+    """Tell whether the manifest asked for this value of the field before, too."""
     if earlier.state is None:
         return False
     if field.path == PLACEMENT and now is not None:
@@ -136,7 +134,7 @@ def _places(declared: Desired) -> object:
     return counts, declared.intent.spec.get(PLACEMENT)
 
 
-def _from(planned: PlannedChange, same: list[str], *, whole: bool) -> PlannedChange:
+def _set_origin(planned: PlannedChange, same: list[str], *, whole: bool) -> PlannedChange:
     if whole:
         return replace(planned, origin=ChangeOrigin.DRIFT)
     if same:
@@ -144,7 +142,7 @@ def _from(planned: PlannedChange, same: list[str], *, whole: bool) -> PlannedCha
     return replace(planned, origin=ChangeOrigin.BRANCH)
 
 
-def _dropped(ref: ResourceRef) -> Diagnostic:
+def _describe_dropped(ref: ResourceRef) -> Diagnostic:
     return Diagnostic(
         "KF424",
         Severity.WARNING,
@@ -154,8 +152,8 @@ def _dropped(ref: ResourceRef) -> Diagnostic:
     )
 
 
-def _handed_over(before: Desired, now: Desired) -> Diagnostic:
-    """What is said of a resource that another team owns than before; it is about no change of the plan."""
+def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
+    """Describe a resource that another team owns than before; it is about no change of the plan."""
     return Diagnostic(
         "KF440",
         Severity.WARNING,
@@ -167,7 +165,7 @@ def _handed_over(before: Desired, now: Desired) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class BranchComparison:
-    """What manifests declare with and without the changes of a branch.
+    """The declarations of manifests with and without the changes of a branch.
 
     Attributes:
         without: What is declared without the branch; None if it could not be read.
@@ -181,7 +179,7 @@ class BranchComparison:
 
     def attribute(self, plan: Plan) -> Plan:
         """Return the plan of `desired` with the origin of each change; with none where it is not known."""
-        known = plan if self.without is None else attributed(plan, self.without, self.desired)
+        known = plan if self.without is None else attribute_changes(plan, self.without, self.desired)
         return replace(known, diagnostics=(*self.notes, *known.diagnostics))
 
 

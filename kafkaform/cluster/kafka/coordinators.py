@@ -92,7 +92,7 @@ def ask_coordinators(
                     raise refusal(group)
                 answers.found[name] = convert(group, node)
             except ClusterError as error:
-                answers.failed[name] = _explained(connection, error, request_type, name)
+                answers.failed[name] = _name_missing_right(connection, error, request_type, name)
 
     try:
         chunks = {
@@ -114,7 +114,7 @@ def ask_coordinators(
     return answers
 
 
-def _explained(
+def _name_missing_right(
     connection: Connection, error: ClusterError, request_type: RequestType[Any], name: str
 ) -> ClusterError:
     """Return an error about a group; one of a missing right names it."""

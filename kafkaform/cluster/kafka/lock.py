@@ -131,7 +131,7 @@ def _make_topic(connection: Connection) -> None:
 
 
 def _remedy(connection: Connection) -> str:
-    """What to do where an account may not use the lock."""
+    """Return what to do where an account may not use the lock."""
     rights = (Right("Read", "topic", NAME), Right("Read", "group", NAME))
     return f"grant Read on the topic and on the group {NAME}: {connection.login.grant(*rights)}"
 

@@ -55,7 +55,7 @@ _MOVED = UNSETTLED - {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_
 
 @dataclass(frozen=True, slots=True)
 class LogFailure:
-    """Why the offsets of a partition were not read.
+    """The failure to read the offsets of a partition.
 
     Attributes:
         code: The error code of Kafka's protocol, or librdkafka's own.
@@ -182,21 +182,21 @@ def read_leaders(
         topics[start : start + _TOPICS_A_REQUEST] for start in range(0, len(topics), _TOPICS_A_REQUEST)
     ]
     codes: dict[str, int] = {}
-    found: dict[Partition, PartitionMetadata] = {}
+    described: dict[Partition, PartitionMetadata] = {}
     alive: set[int] = set()
     for metadata in connection.ask(METADATA, requests):
         alive.update(metadata.brokers)
         for topic in metadata.topics:
             codes[topic.name] = topic.error_code
-            found.update({(topic.name, partition.number): partition for partition in topic.partitions})
+            described.update({(topic.name, partition.number): partition for partition in topic.partitions})
     leaders: dict[int, list[Partition]] = defaultdict(list)
     failed: dict[Partition, LogFailure] = {}
     for partition in partitions:
-        code, known = codes.get(partition[0], _UNKNOWN), found.get(partition)
+        code, known = codes.get(partition[0], _UNKNOWN), described.get(partition)
         if known is not None and known.leader >= 0:
             leaders[known.leader].append(partition)
         elif known is not None and code in THERE:
-            failed[partition] = _without_leader(partition, sorted({*known.replicas} - alive))
+            failed[partition] = _make_leader_failure(partition, sorted({*known.replicas} - alive))
         else:
             code = _UNKNOWN if code in THERE else code
             failed[partition] = LogFailure(code, _failure(partition, code))
@@ -259,7 +259,7 @@ def _join(
     return [offset for _, offset in complete]
 
 
-def _without_leader(partition: Partition, down: Sequence[int]) -> LogFailure:
+def _make_leader_failure(partition: Partition, down: Sequence[int]) -> LogFailure:
     brokers = listed([f"broker {broker}" for broker in down])
     why = f": {brokers} {'is' if len(down) == 1 else 'are'} down" if down else ""
     error = ClusterError(
@@ -270,8 +270,8 @@ def _without_leader(partition: Partition, down: Sequence[int]) -> LogFailure:
 
 def read_partition_counts(connection: Connection, topics: Collection[str]) -> Mapping[str, int]:
     """See `Cluster.partition_counts`; describing a topic does not make a broker create it."""
-    found = describe_topics(connection, sorted(topics)).found
-    return {name: len(description.replicas) for name, description in found.items()}
+    descriptions = describe_topics(connection, sorted(topics)).found
+    return {name: len(description.replicas) for name, description in descriptions.items()}
 
 
 # --- where librdkafka alone can log in ---------------------------------------------------------------
@@ -305,7 +305,7 @@ def _ask_consumer(consumer: Any, partition: Partition, at_ms: int | None) -> Log
     start, end = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=LEADER_TIMEOUT_S)
     if at_ms is None:
         return LogSpan(start, end)
-    (found,) = consumer.offsets_for_times([TopicPartition(*partition, at_ms)], timeout=LEADER_TIMEOUT_S)
-    if found.error is not None:
-        raise KafkaException(found.error)
-    return LogSpan(start, end, found.offset if 0 <= found.offset <= end else end)
+    (located,) = consumer.offsets_for_times([TopicPartition(*partition, at_ms)], timeout=LEADER_TIMEOUT_S)
+    if located.error is not None:
+        raise KafkaException(located.error)
+    return LogSpan(start, end, located.offset if 0 <= located.offset <= end else end)

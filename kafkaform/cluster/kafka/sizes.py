@@ -89,16 +89,16 @@ def _read_replicas(
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
     if failures and len(failures) == len(answers):
         raise failures[0]
-    told = {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
+    answered = {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
     sizes = {
         (topic["name"], partition["index"], broker): partition["size"]
-        for broker, answer in told.items()
+        for broker, answer in answered.items()
         for folder in answer["results"]
         for topic in folder["topics"]
         for partition in topic["partitions"]
         if not partition["future"]
     }
-    return sizes, frozenset(told)
+    return sizes, frozenset(answered)
 
 
 def read_log_dirs(

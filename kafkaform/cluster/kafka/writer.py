@@ -97,17 +97,19 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
     for sort, writer in WRITERS.items():
         if isinstance(writer, Checked):
             request = _fit(operations, sort, outcomes)
-            under_way += _asked(
+            under_way += _send_request(
                 writer.name, request, partial(_ask, connection, writer, True, unguarded), unguarded
             )
     for sent in under_way:
         outcomes.update(sent.outcomes())
     outcomes.update(_not_movable(connection, [o for o in operations if isinstance(o, Reassign)]))
-    return [_explained(connection, operation, outcomes.get(id(operation))) for operation in operations]
+    return [
+        _name_missing_right(connection, operation, outcomes.get(id(operation))) for operation in operations
+    ]
 
 
 def _not_movable(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
-    """What is known beforehand of reassignments, which brokers cannot check: that a cluster has none."""
+    """Find reassignments that a cluster does not offer: brokers cannot check anything else of them."""
     try:
         if not moves or connection.offers(ALTER_REASSIGNMENTS):
             return {}
@@ -127,15 +129,17 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
         for sort, writer in WRITERS.items():
             request = _fit(operations, sort, outcomes)
             if isinstance(writer, Checked):
-                for sent in _asked(
+                for sent in _send_request(
                     writer.name, request, partial(_ask, connection, writer, False, guard), guard
                 ):
                     outcomes.update(sent.outcomes())
             else:
                 outcomes.update(writer.carry_out(connection, request, guard))
     except LockLost as lost:
-        return [_explained(connection, o, outcomes.get(id(o), lost)) for o in operations]
-    return [_explained(connection, operation, outcomes.get(id(operation))) for operation in operations]
+        return [_name_missing_right(connection, o, outcomes.get(id(o), lost)) for o in operations]
+    return [
+        _name_missing_right(connection, operation, outcomes.get(id(operation))) for operation in operations
+    ]
 
 
 _REQUESTS: Mapping[type[Operation], str] = {
@@ -148,7 +152,7 @@ _REQUESTS: Mapping[type[Operation], str] = {
 """The requests that need a right on the resource of the operation."""
 
 
-def _explained(connection: Connection, operation: Operation, outcome: Outcome) -> Outcome:
+def _name_missing_right(connection: Connection, operation: Operation, outcome: Outcome) -> Outcome:
     """An outcome that names the right that is missing, if it is one of rights."""
     if outcome is None or type(operation) not in _REQUESTS:
         return outcome
@@ -187,7 +191,7 @@ class _Sent:
         return NotOffered(self.name) if isinstance(outcome, NotOffered) else outcome
 
 
-def _asked(
+def _send_request(
     name: str,
     request: Sequence[Operation],
     ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any] | Outcome]],
@@ -206,7 +210,7 @@ def _asked(
             yield _Sent(name, request, {request[0].ref: rejected})
         else:
             for operation in request:
-                yield from _asked(name, [operation], ask, guard)
+                yield from _send_request(name, [operation], ask, guard)
 
 
 def _ask(
@@ -239,9 +243,9 @@ def _ask(
         raise ValueError(str(error)) from error
     except ClusterError as error:
         return dict.fromkeys(entries, error)
-    told = {_key(part): part for part in answer[writer.parts]}
+    answered = {_key(part): part for part in answer[writer.parts]}
     return {
-        ref: _read_part(told.get(_key(entry)), entry["name"], writer.done if sent_again else frozenset())
+        ref: _read_part(answered.get(_key(entry)), entry["name"], writer.done if sent_again else frozenset())
         for ref, entry in entries.items()
     }
 

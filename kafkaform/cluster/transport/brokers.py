@@ -357,7 +357,7 @@ def _is_of_no_controller(answer: Any) -> bool:
     """Return whether a broker says that it is not the controller, of the whole request or of each part."""
     topics = answer.get("topics", ())
     # The answer to CreateTopics gives their number.
-    found = (topic.get("partitions", ()) for topic in topics)
-    partitions = (partition for some in found if not isinstance(some, int) for partition in some)
+    counts_or_parts = (topic.get("partitions", ()) for topic in topics)
+    partitions = (partition for some in counts_or_parts if not isinstance(some, int) for partition in some)
     parts = (answer, *topics, *partitions)
     return any(part.get("error_code") == KafkaError.NOT_CONTROLLER for part in parts)

@@ -144,7 +144,7 @@ class Connection:
 
     @property
     def login(self) -> Login:
-        """Who these clients are to the brokers, for messages."""
+        """The identity of these clients to the brokers, for messages."""
         try:
             principal = self._transport_settings.principal
         except KafkaformError:  # there is what librdkafka alone can do

@@ -68,7 +68,7 @@ class Asker(Protocol):
 
     @property
     def login(self) -> Login:
-        """Who it is to the brokers."""
+        """The identity of the client to the brokers."""
 
 
 def name_right(asker: Asker | None, error: ClusterError, request: str, name: str = "") -> ClusterError:

@@ -185,7 +185,7 @@ def _sasl(
                 yield Problem(f"sasl.mechanism {mechanism} needs {name}", at, f"set {name}: ${{env:NAME}}")
     if mechanism == "OAUTHBEARER":
         yield from _oauthbearer(values, at)
-        yield from _in_the_clear(values, locate)
+        yield from _find_clear_text_endpoints(values, locate)
 
 
 def _oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Iterator[Problem]:
@@ -206,7 +206,7 @@ def _oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Itera
             yield Problem(f"sasl.mechanism OAUTHBEARER needs {name}", at, hint)
 
 
-def _in_the_clear(
+def _find_clear_text_endpoints(
     values: Mapping[str, str | None], locate: Callable[[str], Location | None]
 ) -> Iterator[Problem]:
     """Find a token endpoint that a client's secret would go to in plain text, without being allowed."""

@@ -104,7 +104,7 @@ def _load_own_certificate(context: ssl.SSLContext, resolved: Mapping[str, str]) 
             failure = error
         else:
             return
-    raise _explained(resolved, certificate, key, failure)
+    raise _explain_failure(resolved, certificate, key, failure)
 
 
 def _content(resolved: Mapping[str, str], prefix: str) -> bytes:
@@ -116,7 +116,7 @@ def _content(resolved: Mapping[str, str], prefix: str) -> bytes:
         return Path(location).read_bytes()
 
 
-def _explained(
+def _explain_failure(
     resolved: Mapping[str, str], certificate: bytes, key: bytes, failure: Exception
 ) -> UnusableCertificate:
     """Find out why OpenSSL does not take a certificate with its key, of which it has no words."""

@@ -132,7 +132,7 @@ class Copying:
         return max(self._limited, key=lambda side: (seconds(side), -side.broker), default=None)
 
     def _is_throttled(self, name: str, number: int, side: _Side) -> bool:
-        """Whether a replica is held back: an apply with a throttle lists all that it moves (KIP-73)."""
+        """Tell whether a replica is held back: an apply with a throttle lists all that it moves (KIP-73)."""
         if self.facts.throttle is not None:
             return True
         held = self.facts.throttles.replicas.get(name, ThrottledReplicas())

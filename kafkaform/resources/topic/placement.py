@@ -127,8 +127,8 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
         parts.append(f"{changes.gone:,}{noun} dropped")
     reason = ", ".join(parts)
     doubt = known.disk_doubts.get(name)
-    said = reason if doubt is None else f"{reason}; {doubt}"
-    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", said, figure=reason)
+    reason_with_doubt = reason if doubt is None else f"{reason}; {doubt}"
+    return RiskAssessment(Risk.DISRUPTIVE, "replica-move", reason_with_doubt, figure=reason)
 
 
 def deferred(ref: ResourceRef, facts: TopicFacts) -> str:

@@ -114,7 +114,7 @@ def matches(name: str, globs: Collection[str]) -> bool:
 
 
 def is_own(ref: ResourceRef) -> bool:
-    """Tell whether kafkaform made a resource for itself: nobody has to declare it, and nothing takes it away."""
+    """Tell whether kafkaform made a resource for itself: nobody has to declare or remove it."""
     return ref.name.startswith(OWN_PREFIX)
 
 

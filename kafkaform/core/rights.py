@@ -28,43 +28,30 @@ class Right:
         return f"{self.operation} on {place}"
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The identity of a client to the brokers, for messages.
+def grant(*rights: Right) -> str:
+    """Return the line of `kafka-acls` that grants each of the operations on each of the resources.
 
-    Attributes:
-        principal: The account, as ACLs name it; a placeholder where it is not known, or is a secret.
-        servers: The bootstrap servers.
+    The account and the brokers are placeholders: a saved plan or a comment on a pull request names neither.
     """
-
-    principal: str = "User:<principal>"
-    servers: str = "<servers>"
-
-    def grant(self, *rights: Right) -> str:
-        """Return the line of `kafka-acls` that grants each of the operations on each of the resources."""
-        operations = dict.fromkeys(f"--operation {right.operation}" for right in rights)
-        resources = dict.fromkeys(
-            f"--{right.resource}" if right.resource == CLUSTER else f"--{right.resource} {quote(right.name)}"
-            for right in rights
+    operations = dict.fromkeys(f"--operation {right.operation}" for right in rights)
+    resources = dict.fromkeys(
+        f"--{right.resource}" if right.resource == CLUSTER else f"--{right.resource} {quote(right.name)}"
+        for right in rights
+    )
+    return " ".join(
+        (
+            "kafka-acls --bootstrap-server '<servers>' --add --allow-principal 'User:<principal>'",
+            *operations,
+            *resources,
         )
-        return " ".join(
-            (
-                f"kafka-acls --bootstrap-server {quote(self.servers)}",
-                f"--add --allow-principal {quote(self.principal)}",
-                *operations,
-                *resources,
-            )
-        )
+    )
 
-
-UNKNOWN = Login()
-"""An account of which nothing is known here."""
 
 WATCHING = Right("Describe", CLUSTER)
 """What it takes to see running reassignments, and the sizes of replicas."""
 
 
-def lacking(*rights: Right, login: Login = UNKNOWN) -> tuple[str, str]:
+def lacking(*rights: Right) -> tuple[str, str]:
     """Return what is wrong where an account lacks rights, and what to do about it."""
     names = " and ".join(map(str, rights))
-    return f"this account is not authorised: it lacks {names}", f"grant it: {login.grant(*rights)}"
+    return f"this account is not authorised: it lacks {names}", f"grant it: {grant(*rights)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
 from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
-from kafkaform.core.rights import UNKNOWN, WATCHING
+from kafkaform.core.rights import WATCHING, grant
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.planner import is_risky
 from kafkaform.resources import KINDS
@@ -102,7 +102,7 @@ def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts
 def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
     if not touched:
         return facts
-    hint: str | None = f"if it lacks Describe on the cluster, grant it: {UNKNOWN.grant(WATCHING)}"
+    hint: str | None = f"if it lacks Describe on the cluster, grant it: {grant(WATCHING)}"
     try:
         sizes = cluster.sizes(touched)
         untold = [resource for resource in touched if resource.ref not in sizes]
@@ -154,7 +154,7 @@ def _with_recommits(
             found[ref] = {
                 path: setting
                 for path, setting in settings.items()
-                if not setting.unended or _milliseconds(setting.at) < oldest_ms
+                if not setting.unended or _milliseconds(setting.at) <= oldest_ms
             }
     recommits = {ref: settings for ref, settings in found.items() if settings}
     return GroupFacts(recommits).beside(facts) if recommits else facts

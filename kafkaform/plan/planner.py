@@ -39,7 +39,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.core.rights import UNKNOWN, Right
+from kafkaform.core.rights import Right, grant
 from kafkaform.plan.policy import (
     Policy,
     consented,
@@ -285,7 +285,7 @@ def _not_visible(desired: Desired, why: str) -> Diagnostic:
         Severity.ERROR,
         f"{desired.ref} is not visible to this account: {why}",
         desired.location,
-        f"until then it is neither created nor changed; grant it: {UNKNOWN.grant(*rights)}",
+        f"until then it is neither created nor changed; grant it: {grant(*rights)}",
         ref=desired.ref,
     )
 

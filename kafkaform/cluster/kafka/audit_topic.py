@@ -88,7 +88,7 @@ class AuditTopic:
             if isinstance(failure, PermissionDenied):
                 # Idempotence is refused, on the cluster, to who may write to no topic at all (KIP-679).
                 failure.resource = "topic"
-            raise name_right(self._connection, failure, "Produce", TOPIC.name) from error
+            raise name_right(failure, "Produce", TOPIC.name) from error
 
     @signals_kept()
     def read(self) -> list[str]:
@@ -109,7 +109,7 @@ class AuditTopic:
         try:
             return list(_records(consumer))
         except KafkaException as error:
-            raise name_right(self._connection, translate(error), "Fetch", TOPIC.name) from error
+            raise name_right(translate(error), "Fetch", TOPIC.name) from error
         finally:
             consumer.close()
 
@@ -130,7 +130,7 @@ class AuditTopic:
     def _exists(self) -> bool:
         answers = describe_topics(self._connection, [TOPIC.name])
         if TOPIC.name in answers.denied:
-            raise name_right(self._connection, answers.denied[TOPIC.name], "Metadata", TOPIC.name)
+            raise name_right(answers.denied[TOPIC.name], "Metadata", TOPIC.name)
         return TOPIC.name in answers.found
 
     def _create(self) -> None:

@@ -92,7 +92,7 @@ def ask_coordinators(
                     raise refusal(group)
                 answers.found[name] = convert(group, node)
             except ClusterError as error:
-                answers.failed[name] = _name_missing_right(connection, error, request_type, name)
+                answers.failed[name] = _name_missing_right(error, request_type, name)
 
     try:
         chunks = {
@@ -114,9 +114,7 @@ def ask_coordinators(
     return answers
 
 
-def _name_missing_right(
-    connection: Connection, error: ClusterError, request_type: RequestType[Any], name: str
-) -> ClusterError:
+def _name_missing_right(error: ClusterError, request_type: RequestType[Any], name: str) -> ClusterError:
     """Return an error about a group; one of a missing right names it."""
     if isinstance(error, PermissionDenied) and error.resource == "topic" and error.right is None:
         # A description of a group is refused whole where a topic of it is hidden, which is not named.
@@ -125,7 +123,7 @@ def _name_missing_right(
             hint="grant Describe on the topics of its members",
             resource=error.resource,
         )
-    return name_right(connection, error, request_type.name, name)
+    return name_right(error, request_type.name, name)
 
 
 def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
@@ -195,7 +193,7 @@ def commit(
         error = translate_code(code, "")
         # Without a right on the group, each partition carries the error.
         of_group = isinstance(error, PermissionDenied) and error.resource == "group"
-        return name_right(connection, error, OFFSET_COMMIT.name, name if of_group else topic)
+        return name_right(error, OFFSET_COMMIT.name, name if of_group else topic)
 
     failures = {p: explain(p[0], code) for p, code in told.items() if code and p in offsets}
     silence = ClusterError(f"the coordinator of group {name} did not say whether it was committed")
@@ -224,7 +222,7 @@ def _offsets(group: Mapping[str, Any], field: str) -> dict[TopicPartition, int]:
     for topic in group["topics"]:
         for partition in topic["partitions"]:
             if partition["error_code"]:
-                raise name_right(None, refusal(partition), OFFSET_FETCH.name, topic["name"])
+                raise name_right(refusal(partition), OFFSET_FETCH.name, topic["name"])
             if partition[field] >= 0:
                 offsets[topic["name"], partition["index"]] = partition[field]
     return offsets
@@ -241,7 +239,7 @@ def _coordinators(
         if coordinator["error_code"]:
             if coordinator["error_code"] == KafkaError.COORDINATOR_NOT_AVAILABLE:
                 check_offsets_topic(connection)
-            error = name_right(connection, refusal(coordinator), FIND_COORDINATOR.name, coordinator["key"])
+            error = name_right(refusal(coordinator), FIND_COORDINATOR.name, coordinator["key"])
             answers.failed[coordinator["key"]] = error
         else:
             found.setdefault(coordinator["node_id"], []).append(coordinator["key"])

@@ -65,7 +65,7 @@ def read_facts(connection: Connection) -> Facts:
         try:
             entries = future.result()
         except KafkaException as exception:
-            failures[broker_id] = name_right(connection, translate(exception), "DescribeConfigs")
+            failures[broker_id] = name_right(translate(exception), "DescribeConfigs")
             continue
         configs[broker_id] = {name: entry.value for name, entry in entries.items()}
     diagnostics = _missing(failures, answered=bool(configs))

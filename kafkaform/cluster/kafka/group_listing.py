@@ -103,7 +103,7 @@ def _listed(connection: Connection) -> Sequence[Mapping[str, str]]:
 
 def _checked(request_type: RequestType[Any], answer: Any) -> Any:
     if answer["error_code"]:
-        raise name_right(None, refusal(answer), request_type.name)
+        raise name_right(refusal(answer), request_type.name)
     return answer
 
 

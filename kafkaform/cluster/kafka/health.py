@@ -89,7 +89,7 @@ def _answer(connection: Connection, timeout_s: float) -> Mapping[str, Any]:
     partitions = [partition for topic in answer["topics"] for partition in topic["partitions"]]
     for part in (answer, *partitions):
         if part["error_code"]:
-            raise name_right(None, translate_code(part["error_code"], ""), QUORUM.name)
+            raise name_right(translate_code(part["error_code"], ""), QUORUM.name)
     if len(partitions) != 1:
         raise ClusterError(
             f"the answer to {QUORUM.name} contains {len(partitions)} partitions instead of one"
@@ -180,7 +180,7 @@ def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
         unread[Part.MIN_ISR] = f"{len(configs.denied):,} topics do not tell, such as {name}: {error.message}"
     failed = {name: code for name, code in placement.failed.items() if code not in MISSING}
     for name, code in [*failed.items()][:1]:
-        reason = name_right(None, translate_code(code, ""), METADATA.name, name).message
+        reason = name_right(translate_code(code, ""), METADATA.name, name).message
         unread[Part.PARTITIONS] = f"{len(failed):,} topics do not tell, such as {name}: {reason}"
     return unread
 
@@ -197,7 +197,7 @@ def _min_insync_replicas(connection: Connection, topics: Sequence[str]) -> Answe
                 answers.found[topic.name] = topic.configs
             elif topic.error_code not in MISSING:  # one that is missing has just been made, or deleted
                 error = translate_code(topic.error_code, one_line(topic.message))
-                answers.deny(topic.name, name_right(None, error, TOPIC_CONFIGS.name, topic.name))
+                answers.deny(topic.name, name_right(error, TOPIC_CONFIGS.name, topic.name))
     return answers
 
 

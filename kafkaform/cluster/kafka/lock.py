@@ -36,7 +36,7 @@ from kafkaform.core.lock import (
     unguarded,
 )
 from kafkaform.core.operations import CreateTopic
-from kafkaform.core.rights import Right
+from kafkaform.core.rights import Right, grant
 from kafkaform.resources.topic import topic_ref
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
             error.hint = f"the lock needs it; {WITHOUT}"
             raise
         except PermissionDenied as error:
-            error.hint = f"{_remedy(connection)}, {WITHOUT}"
+            error.hint = f"{_remedy()}, {WITHOUT}"
             raise
         finally:
             if coordinator is not None:
@@ -123,17 +123,17 @@ def _make_topic(connection: Connection) -> None:
     if isinstance(refusal, PermissionDenied):
         raise PermissionDenied(
             f"the topic of the lock, {NAME}, does not exist, or is not visible: {refusal.message}",
-            hint=f"have it created (1 partition); {_remedy(connection)}, {WITHOUT}",
+            hint=f"have it created (1 partition); {_remedy()}, {WITHOUT}",
             right=refusal.right,
         )
     if refusal is not None and not (isinstance(refusal, RequestRejected) and refusal.code == _EXISTS):
         raise refusal
 
 
-def _remedy(connection: Connection) -> str:
+def _remedy() -> str:
     """Return what to do where an account may not use the lock."""
     rights = (Right("Read", "topic", NAME), Right("Read", "group", NAME))
-    return f"grant Read on the topic and on the group {NAME}: {connection.login.grant(*rights)}"
+    return f"grant Read on the topic and on the group {NAME}: {grant(*rights)}"
 
 
 def _occupant(

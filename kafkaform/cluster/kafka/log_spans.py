@@ -80,7 +80,7 @@ class LogReading:
 
 
 def _failure(partition: Partition, code: int) -> ClusterError:
-    return name_right(None, translate_code(code, ""), "ListOffsets", partition[0])
+    return name_right(translate_code(code, ""), "ListOffsets", partition[0])
 
 
 def read_log_spans(

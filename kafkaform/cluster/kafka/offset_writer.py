@@ -29,7 +29,7 @@ from kafkaform.core.offset_spec import (
     parse_initial,
     time_of,
 )
-from kafkaform.core.rights import Right
+from kafkaform.core.rights import Right, grant
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -131,14 +131,13 @@ def _read(
     """Read the groups; returns those that exist, and what stands against each operation by its `id`."""
     names = [o.ref.name for o in operations]
     reading, failed = read_each_committed(connection, list_groups(connection), names)
-    failed |= {name: _make_denial(connection, name, why) for name, why in reading.denied.items()}
+    failed |= {name: _make_denial(name, why) for name, why in reading.denied.items()}
     groups = reading.groups
     return groups, {id(o): failed.get(o.ref.name) or _obstacle(groups.get(o.ref.name)) for o in operations}
 
 
-def _make_denial(connection: Connection, name: str, why: str) -> PermissionDenied:
-    grant = connection.login.grant(Right("Read", "group", name))  # which includes Describe
-    return PermissionDenied(why, hint=f"grant it: {grant}")
+def _make_denial(name: str, why: str) -> PermissionDenied:
+    return PermissionDenied(why, hint=f"grant it: {grant(Right('Read', 'group', name))}")  # and so Describe
 
 
 def _obstacle(group: Group | None) -> Outcome:

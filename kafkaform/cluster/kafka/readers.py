@@ -174,7 +174,7 @@ def _configs(connection: Connection, names: Sequence[str]) -> GroupAnswers[Confi
         futures = connection.reached.describe_configs(asked, request_timeout=READ_TIMEOUT_S)
         answers.update(gathered({resource.name: future for resource, future in futures.items()}, _told))
     for name, error in list(answers.failed.items()):
-        answers.failed[name] = name_right(connection, error, "DescribeConfigs", name)
+        answers.failed[name] = name_right(error, "DescribeConfigs", name)
         if isinstance(error, RequestRejected) and error.code in _WITHOUT_GROUP_CONFIGS:
             del answers.failed[name]
             answers.found[name] = Configs({}, {})

@@ -34,7 +34,7 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
     request = {"timeout_ms": int(timeout_s * 1000), "topics": None}
     answer = connection.ask_controller(LIST_REASSIGNMENTS, request, timeout_s)
     if answer["error_code"]:
-        raise name_right(connection, refusal(answer), LIST_REASSIGNMENTS.name)
+        raise name_right(refusal(answer), LIST_REASSIGNMENTS.name)
     return {
         (topic["name"], partition["index"]): Reassignment(
             tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
@@ -132,7 +132,7 @@ def reassign(
             for partition in topic["partitions"]
         )
 
-    return _outcomes(targets, ask, guard, partial(name_right, connection, request=ALTER_REASSIGNMENTS.name))
+    return _outcomes(targets, ask, guard, partial(name_right, request=ALTER_REASSIGNMENTS.name))
 
 
 def elect_leaders(
@@ -155,7 +155,7 @@ def elect_leaders(
             for partition in topic["partitions"]
         )
 
-    return _outcomes(partitions, ask, guard, partial(name_right, connection, request=ELECT_LEADERS.name))
+    return _outcomes(partitions, ask, guard, partial(name_right, request=ELECT_LEADERS.name))
 
 
 def _elected(partition: Mapping[str, Any]) -> ClusterError | None:

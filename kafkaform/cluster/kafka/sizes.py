@@ -129,7 +129,7 @@ def read_log_dirs(
             unread[broker] = answer
         elif answer["error_code"]:
             error = translate_code(answer["error_code"], "")
-            unread[broker] = name_right(None, error, LOG_DIRS.name)
+            unread[broker] = name_right(error, LOG_DIRS.name)
         else:
             found += [
                 _log_dir(broker, log_dir)

@@ -74,7 +74,7 @@ def read_rates(
     # One that has come up meanwhile was not asked about itself.
     rates = {broker: _own_rates(broker, answer) for broker, answer in answers.items() if broker in live}
     rates = {
-        broker: name_right(connection, rate, BROKER_CONFIGS.name) if isinstance(rate, ClusterError) else rate
+        broker: name_right(rate, BROKER_CONFIGS.name) if isinstance(rate, ClusterError) else rate
         for broker, rate in rates.items()
     }
     return {broker: rate for broker, rate in rates.items() if brokers is None or broker in brokers}
@@ -102,7 +102,7 @@ def read_lists(connection: Connection, topics: Collection[str]) -> dict[str, dic
         return {}
     answers = topic_source(connection).configs(sorted(topics))
     for name, error in answers.denied.items():
-        raise name_right(connection, error, TOPIC_CONFIGS.name, name)
+        raise name_right(error, TOPIC_CONFIGS.name, name)
     lists = {
         name: {
             key: configs.own[key] or "" for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS) if key in configs.own
@@ -278,7 +278,7 @@ def _alter_brokers(
         broker_down(broker) for broker in sorted(changed.keys() - requests.keys())
     ]
     for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
-        failures += [answer] if isinstance(answer, ClusterError) else _refusals(connection, answer[0])
+        failures += [answer] if isinstance(answer, ClusterError) else _refusals(answer[0])
     return failures
 
 
@@ -318,7 +318,7 @@ def _alter_topics(
         except ClusterError as error:
             failures.append(error)
         else:
-            failures += _refusals(connection, answer)
+            failures += _refusals(answer)
     return failures
 
 
@@ -337,9 +337,9 @@ def _request(kind: int, alterations: Mapping[str, Sequence[_Alteration]]) -> Map
     return {"resources": resources, "validate_only": False}
 
 
-def _refusals(connection: Connection, answer: Mapping[str, Any]) -> list[ClusterError]:
+def _refusals(answer: Mapping[str, Any]) -> list[ClusterError]:
     return [
-        name_right(connection, refusal(resource), ALTER_CONFIGS.name, resource["name"])
+        name_right(refusal(resource), ALTER_CONFIGS.name, resource["name"])
         for resource in answer["resources"]
         if resource["error_code"]
     ]

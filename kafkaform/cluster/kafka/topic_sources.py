@@ -74,7 +74,7 @@ def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T],
             if reason is not None and reason.code() in MISSING:
                 answers.missing.append(name)
             else:
-                answers.deny(name, name_right(None, translate(exception), request, name))
+                answers.deny(name, name_right(translate(exception), request, name))
     return answers
 
 
@@ -206,5 +206,5 @@ def is_found(
     if error_code in MISSING:
         answers.missing.append(name)
     elif error_code:
-        answers.deny(name, name_right(None, translate_code(error_code, one_line(message)), request, name))
+        answers.deny(name, name_right(translate_code(error_code, one_line(message)), request, name))
     return not error_code

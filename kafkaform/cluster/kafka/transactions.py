@@ -169,9 +169,7 @@ def _read_producers(
             for answer in topic["partitions"]:
                 partition = topic["name"], answer["index"]
                 if answer["error_code"]:
-                    failed[partition] = name_right(
-                        connection, refusal(answer), "DescribeProducers", topic["name"]
-                    )
+                    failed[partition] = name_right(refusal(answer), "DescribeProducers", topic["name"])
                 else:
                     producers[partition] = [
                         _Producer(p["id"], p["epoch"], p["start"], p["written_ms"])

@@ -103,9 +103,7 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
     for sent in under_way:
         outcomes.update(sent.outcomes())
     outcomes.update(_not_movable(connection, [o for o in operations if isinstance(o, Reassign)]))
-    return [
-        _name_missing_right(connection, operation, outcomes.get(id(operation))) for operation in operations
-    ]
+    return [_name_missing_right(operation, outcomes.get(id(operation))) for operation in operations]
 
 
 def _not_movable(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
@@ -136,10 +134,8 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
             else:
                 outcomes.update(writer.carry_out(connection, request, guard))
     except LockLost as lost:
-        return [_name_missing_right(connection, o, outcomes.get(id(o), lost)) for o in operations]
-    return [
-        _name_missing_right(connection, operation, outcomes.get(id(operation))) for operation in operations
-    ]
+        return [_name_missing_right(o, outcomes.get(id(o), lost)) for o in operations]
+    return [_name_missing_right(operation, outcomes.get(id(operation))) for operation in operations]
 
 
 _REQUESTS: Mapping[type[Operation], str] = {
@@ -152,11 +148,11 @@ _REQUESTS: Mapping[type[Operation], str] = {
 """The requests that need a right on the resource of the operation."""
 
 
-def _name_missing_right(connection: Connection, operation: Operation, outcome: Outcome) -> Outcome:
+def _name_missing_right(operation: Operation, outcome: Outcome) -> Outcome:
     """An outcome that names the right that is missing, if it is one of rights."""
     if outcome is None or type(operation) not in _REQUESTS:
         return outcome
-    return name_right(connection, outcome, _REQUESTS[type(operation)], operation.ref.name)
+    return name_right(outcome, _REQUESTS[type(operation)], operation.ref.name)
 
 
 def _fit(

@@ -37,7 +37,6 @@ from kafkaform.core.errors import (
     Unreachable,
     UnusableCertificate,
 )
-from kafkaform.core.rights import UNKNOWN, Login
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -141,15 +140,6 @@ class Connection:
         from kafkaform.cluster.transport.tokens import token_source
 
         return token_source(sasl)
-
-    @property
-    def login(self) -> Login:
-        """The identity of these clients to the brokers, for messages."""
-        try:
-            principal = self._transport_settings.principal
-        except KafkaformError:  # there is what librdkafka alone can do
-            principal = ""
-        return Login(principal or UNKNOWN.principal, self.bootstrap_servers)
 
     def _token_options(self) -> dict[str, Any]:
         """Have librdkafka take its tokens from our source, but where only librdkafka can get them.

@@ -8,16 +8,15 @@ as Java prints it. Which operation it looked for follows from the request (kafka
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.rights import CLUSTER, UNKNOWN, Right, lacking
+from kafkaform.core.rights import CLUSTER, Right, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.rights import Login
 
 
 RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -63,19 +62,10 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 """By Kafka's name of a request and the type of the resource that an account was refused on, the operation."""
 
 
-class Asker(Protocol):
-    """The client that sends requests."""
-
-    @property
-    def login(self) -> Login:
-        """The identity of the client to the brokers."""
-
-
-def name_right(asker: Asker | None, error: ClusterError, request: str, name: str = "") -> ClusterError:
+def name_right(error: ClusterError, request: str, name: str = "") -> ClusterError:
     """Return the same error; if an account was refused, one that names the right that is missing.
 
     Args:
-        asker: The client whose right it is; None where nobody will read the hint.
         error: The error.
         request: Kafka's name of the request that was refused.
         name: The topic, group or transactional id that it was about.
@@ -88,5 +78,5 @@ def name_right(asker: Asker | None, error: ClusterError, request: str, name: str
         if operation is None or not (name or error.resource == CLUSTER):
             return error
         right = Right(operation, error.resource, "" if error.resource == CLUSTER else name)
-    text, hint = lacking(right, login=UNKNOWN if asker is None else asker.login)
+    text, hint = lacking(right)
     return PermissionDenied(text, hint=hint, right=right)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.resolution import (
-    Resolved,
     extensions,
     refuse_unsupported,
     token_file,
@@ -93,7 +92,6 @@ class TransportSettings:
         bootstrap: Host and port of each bootstrap server.
         client_id: The name that brokers know this client by.
         tls: The TLS context; None for plain text.
-        principal: The account, as ACLs name it by default; empty where it is not known, or is a secret.
         certificate: The property and path of the client's certificate, for messages; empty if it has none.
         authorities: The property and path of the authorities of brokers; empty for those of the system.
         sasl: How to log in; None where nobody does, or only by TLS.
@@ -104,7 +102,6 @@ class TransportSettings:
     bootstrap: tuple[tuple[str, int], ...]
     client_id: str = "kafkaform"
     tls: ssl.SSLContext | None = None
-    principal: str = ""
     certificate: str = ""
     authorities: str = ""
     sasl: SaslSettings | None = None
@@ -141,7 +138,6 @@ def to_transport(resolved: Mapping[str, str]) -> TransportSettings:
         tls=tls,
         certificate=client_certificate(resolved) if tls is not None else "",
         authorities=authorities(resolved) if tls is not None else "",
-        principal=_principal(resolved),
         sasl=_sasl(resolved, bootstrap) if protocol.startswith("SASL_") else None,
         socket_options=_socket_options(resolved),
         address_family=_FAMILIES[resolved.get("broker.address.family", "any")],
@@ -179,15 +175,6 @@ def _sasl(resolved: Mapping[str, str], bootstrap: tuple[tuple[str, int], ...]) -
         password=resolved.get("sasl.password", ""),
         service=resolved.get("sasl.kerberos.service.name", "kafka"),
     )
-
-
-def _principal(resolved: Mapping[str, str]) -> str:
-    """The account that brokers know a user by, unless the user's name is read from outside."""
-    mechanism = resolved.get("sasl.mechanism", "")
-    user = resolved.get("sasl.username", "")
-    if not user or not (mechanism == "PLAIN" or mechanism.startswith("SCRAM-")):
-        return ""
-    return "" if isinstance(resolved, Resolved) and user in resolved.secrets else f"User:{user}"
 
 
 def _tokens(resolved: Mapping[str, str]) -> OidcSettings | TokenFileSettings:

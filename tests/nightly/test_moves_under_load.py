@@ -292,7 +292,49 @@ def test_nothing_is_begun_while_a_broker_is_down(
     calm(real, project)
 
 
+def test_an_apply_whose_controller_is_killed_finds_the_next(
+    project: Project, real: KafkaCluster, brokers: DevCluster
+) -> None:
+    down, _, _ = picked(real, controls=True)
+    for number in range(200):
+        project.topic(f"t{number}", partitions=3, replicationFactor=3)
+    applying = Applying(project, "topics")
+    applying.wait_for("applying: 200 operations")
+    brokers.stop_node(down, graceful=False)
+    # A broker passes a request on to the next controller if the first has died: what was created by then is
+    # refused the second time, so that nobody knows who did it.
+    end = applying.ended().needs(0)
+    assert re.search(
+        r"Apply: (200 created|200 already done|\d+ created, \d+ already done)\. Verified", end.out
+    )
+    assert all(topic["partitions"] == 3 for topic in project.live().values())
+    assert len(project.live()) == 200
+    brokers.start_node(down)
+
+
 # --- applies that end early ------------------------------------------------------------------------
+
+
+def test_ctrl_c_does_not_wait_for_a_dead_broker(
+    project: Project, real: KafkaCluster, brokers: DevCluster
+) -> None:
+    """What it cannot take off is named, and the next apply takes it off."""
+    down, one, other = picked(real, controls=False)
+    before: Assignment = ((one, other), (other, one), (one, other))
+    name = topic_of(project, real, before)
+    applying = Applying(project, "topics", "--throttle", SLOW)
+    in_the_midst(real, name)
+    brokers.stop_node(down, graceful=False)
+    applying.wait_for(f"broker {down} down")
+    applying.process.send_signal(signal.SIGINT)
+    end = applying.ended().needs(1)
+    assert "trying again" not in end.err
+    assert f"still set: the throttle of broker {down}; the next apply removes them" in end.err
+    brokers.start_node(down)
+    whole(real, name, before)
+    applied(project, "topics", "--throttle", "none").needs(0)
+    three_each(real, name, before)
+    calm(real, project)
 
 
 def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:

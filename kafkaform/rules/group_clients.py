@@ -216,6 +216,13 @@ def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
             )
 
 
+_BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (5_000, 15_000)}
+"""The least and the most that brokers accept of a group, in milliseconds.
+
+They are the defaults of `group.consumer.min.session.timeout.ms` and its like for share and streams groups.
+"""
+
+
 def _instead(group: DeclaredGroup, name: str) -> str:
     """What takes the place of a client setting that clients refuse."""
     value = group.declared_client[name]
@@ -231,6 +238,9 @@ def _instead(group: DeclaredGroup, name: str) -> str:
     moved = CONFIG_PREFIXES.get(group.protocol, "") + name
     if moved not in kafka_configs.group_configs() or value == "none":
         return "remove it"
+    if name in _BROKER_LIMITS and value.isdecimal():
+        least, most = _BROKER_LIMITS[name]
+        value = str(min(max(int(value), least), most))
     return f"write {setting(f'config.{moved}', human(name, value))} instead"
 
 

@@ -84,7 +84,7 @@ def distinct_keys(context: RuleContext) -> Iterator[Finding]:
             yield Finding(
                 subject,
                 f"{result.name}: {sentence}",
-                "use a finer key, or fewer partitions",
+                "use a finer key, or fewer partitions in a new topic",
                 path="partitions",
             )
 

@@ -133,6 +133,19 @@ def test_a_value_that_brokers_do_not_take_is_refused_in_the_plan(project: Projec
     assert "refused by the brokers" in refused.out
 
 
+@pytest.mark.parametrize(("name", "value"), [("session.timeout.ms", "10s"), ("heartbeat.interval.ms", "1s")])
+def test_the_group_config_that_is_advised_is_accepted_by_brokers(
+    project: Project, name: str, value: str
+) -> None:
+    """Clients of the consumer protocol do not start with their own; brokers accept 45 s, and 5 s, or more."""
+    declare(project, client={name: value})
+    refused = " ".join(project.run("validate", "topics").needs(1).out.split())
+    advised = re.search(rf"write config: {{(consumer\.{name}): (\w+)}} instead", refused)
+    assert advised is not None, refused
+    declare(project, config={advised[1]: advised[2]})
+    project.apply("topics").needs(0)
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_tombstone(project: Project) -> None:
     declare(project, config={"consumer.session.timeout.ms": "50s"}, offsets={"initial": "earliest"})

@@ -16,7 +16,7 @@ import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
-from tests.support.cli_helpers import Project
+from tests.support.cli_helpers import Project, called
 from tests.support.group_clients import Running, commit, consumer, produce, running
 from tests.support.kafka_fixtures import connect, eventually
 
@@ -139,7 +139,7 @@ def test_the_group_config_that_is_advised_is_accepted_by_brokers(
 ) -> None:
     """Clients of the consumer protocol do not start with their own; brokers accept 45 s, and 5 s, or more."""
     declare(project, client={name: value})
-    refused = " ".join(project.run("validate", "topics").needs(1).out.split())
+    refused = " ".join(called("validate", "topics", cwd=project.folder).needs(1).out.split())
     advised = re.search(rf"write config: {{(consumer\.{name}): (\w+)}} instead", refused)
     assert advised is not None, refused
     declare(project, config={advised[1]: advised[2]})

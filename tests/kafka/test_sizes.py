@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.model import DataSize, ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.kafka_fixtures import Account, eventually
@@ -42,3 +45,23 @@ def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: st
     assert "KF416" in {one.code for one in diagnostics}
     assert "is cut from 3d to 1d" in reasons[ref.name]
     assert "holds" not in reasons[ref.name]
+
+
+def test_a_topic_that_brokers_have_not_opened_yet_holds_nothing(
+    real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For about a second after its creation, log directories lack some of its partitions."""
+    ref = ResourceRef("Topic", f"{prefix}.new")
+    create(real_cluster, ref)
+    (topic,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
+    ask_each = Connection.ask_each
+
+    def asked(connection: Connection, *arguments: Any) -> Any:
+        answers: Any = ask_each(connection, *arguments)
+        for answer in answers.values():
+            for folder in answer["results"]:
+                folder["topics"] = []
+        return answers
+
+    monkeypatch.setattr(Connection, "ask_each", asked)
+    assert real_cluster.sizes([topic]) == {ref: DataSize(0, 2)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
@@ -28,24 +28,30 @@ TIMEOUT_S = 10.0
 def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, DataSize]:
     """Return how much data each topic holds.
 
-    A topic is left out if this account may not see it: brokers that have replicas of it answer, and return
-    none of them. A partition whose brokers do not answer counts as unread.
+    A partition that none of its brokers lists counts as unread if one of them does not answer, or has a log
+    directory that is offline. Otherwise brokers have not opened its log yet, which takes them about a second
+    after its creation: it holds nothing. A topic is left out if this account may not see it.
     """
     counts = {topic.ref: count for topic in topics if isinstance(count := topic.state["partitions"], int)}
     asked = [(ref.name, number) for ref, count in counts.items() for number in range(count)]
-    replicas, answered = _read_replicas(connection, asked)
-    largest = _largest(replicas)
+    reading = _read_replicas(connection, asked)
+    largest = _largest(reading.sizes)
     sizes = {}
     for topic in topics:
         if topic.ref not in counts:
             continue
         name, count = topic.ref.name, counts[topic.ref]
+        places = topic_live(topic).replicas
         known = [size for number in range(count) if (size := largest.get((name, number))) is not None]
-        places = dict(enumerate(topic_live(topic).replicas))
-        unread = [number for number in range(count) if (name, number) not in largest]
-        lost = [n for n in unread if n in places and answered.isdisjoint(places[n])]
-        if known or lost:
-            silent = {broker for n in lost for broker in places[n]}
+        unread = [
+            number
+            for number in range(count)
+            if (name, number) not in largest
+            and not (number < len(places) and reading.complete.issuperset(places[number]))
+        ]
+        silent = {broker for number in unread if number < len(places) for broker in places[number]}
+        silent -= reading.answered
+        if silent or len(unread) < count:
             sizes[topic.ref] = DataSize(sum(known), count, len(unread), tuple(sorted(silent)))
     return sizes
 
@@ -71,18 +77,24 @@ def read_replica_sizes(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> dict[tuple[str, int, int], int]:
     """See `Cluster.replica_sizes`; raises why no broker at all answers."""
-    return _read_replicas(connection, partitions)[0]
+    return _read_replicas(connection, partitions).sizes
 
 
-def _read_replicas(
-    connection: Connection, partitions: Collection[TopicPartition]
-) -> tuple[dict[tuple[str, int, int], int], frozenset[int]]:
-    """Read the bytes of replicas; also returns the brokers that answered."""
+class _ReplicaReading(NamedTuple):
+    """The bytes of replicas, and the brokers that answered: those with all of their log directories apart."""
+
+    sizes: dict[tuple[str, int, int], int]
+    answered: frozenset[int] = frozenset()
+    complete: frozenset[int] = frozenset()
+
+
+def _read_replicas(connection: Connection, partitions: Collection[TopicPartition]) -> _ReplicaReading:
+    """Read the bytes of replicas; raises why no broker at all answers."""
     asked: dict[str, list[int]] = defaultdict(list)
     for name, partition in partitions:
         asked[name].append(partition)
     if not asked:
-        return {}, frozenset()
+        return _ReplicaReading({})
 
     topics = [{"name": name, "partitions": partitions} for name, partitions in asked.items()]
     answers = connection.ask_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
@@ -98,7 +110,13 @@ def _read_replicas(
         for partition in topic["partitions"]
         if not partition["future"]
     }
-    return sizes, frozenset(answered)
+    # Without the right to see them, there are no directories at all.
+    complete = {
+        broker
+        for broker, answer in answered.items()
+        if answer["results"] and not any(folder["error_code"] for folder in answer["results"])
+    }
+    return _ReplicaReading(sizes, frozenset(answered), frozenset(complete))
 
 
 def read_log_dirs(

@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.cli import completion
+from kafkaform.cli.fleet import Answer, Fleet, ask_all
 from kafkaform.cli.options import (
     SectionedCommand,
     Where,
+    all_clusters_option,
     in_milliseconds,
     paths_argument,
     report_option,
+    require_files,
     where_options,
 )
 from kafkaform.cli.output import failure_as_metrics, format_option, show, tell, verbose_option
@@ -48,6 +52,7 @@ _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHE
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
+@all_clusters_option("Check every cluster of kafkaform.yaml.")
 @click.option(
     "--wait",
     callback=in_milliseconds,
@@ -79,6 +84,7 @@ _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHE
 def doctor(
     paths: tuple[Path, ...],
     where: Where,
+    all_clusters: bool,
     wait: int | None,
     fail_on: str,
     codes: tuple[str, ...],
@@ -94,18 +100,44 @@ def doctor(
     could not be determined.
     """
     timeout_s = None if wait is None else wait / 1000
+    examine = partial(_examine, paths=paths, fail_on=Severity(fail_on), codes=codes, timeout_s=timeout_s)
+    if all_clusters:
+        require_files(paths, "--all-clusters reads the manifests once for each cluster")
+
+        def ask(session: Session) -> Answer:
+            report = examine(session, animated=False)
+            return Answer(report, _CODES[report.verdict], {"name": session.require_cluster().name})
+
+        return ask_all(where, ask, Fleet("doctor", output_format, verbose, out))
     session = Session.start(where)
     target = session.require_cluster()
     if output_format == "text":
         session.tell()
     plugins.load()
+    with failure_as_metrics("doctor", output_format, target.name, out):
+        report = examine(session, animated=is_animated(sys.stderr))
+    show("doctor", output_format, report, out=out, name=target.name, verbose=verbose)
+    return _CODES[report.verdict]
+
+
+def _examine(
+    session: Session,
+    *,
+    paths: tuple[Path, ...],
+    fail_on: Severity,
+    codes: tuple[str, ...],
+    timeout_s: float | None,
+    animated: bool,
+) -> HealthReport:
+    """Examine one cluster, once or until it is healthy."""
+    target = session.require_cluster()
     examination = Examination(
         tuple(_declared(session, paths)),
         session.settings,
         target,
         session.environment,
         _chosen(codes, session.settings),
-        Severity(fail_on),
+        fail_on,
         session.is_subset(paths, ()),
     )
 
@@ -113,14 +145,10 @@ def doctor(
         with session.cluster() as cluster:
             return examination.examine(cluster)
 
-    with failure_as_metrics("doctor", output_format, target.name, out):
-        if timeout_s is None:
-            report = examine()
-        else:
-            with _progress(target.name, timeout_s) as tell:
-                report = await_health(examine, timeout_s, tell)
-    show("doctor", output_format, report, out=out, name=target.name, verbose=verbose)
-    return _CODES[report.verdict]
+    if timeout_s is None:
+        return examine()
+    with _progress(target.name, timeout_s, animated=animated) as tell:
+        return await_health(examine, timeout_s, tell)
 
 
 def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
@@ -144,10 +172,12 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
 
 
 @contextmanager
-def _progress(name: str, timeout_s: float) -> Iterator[Callable[[HealthReport | ClusterError], None]]:
+def _progress(
+    name: str, timeout_s: float, *, animated: bool
+) -> Iterator[Callable[[HealthReport | ClusterError], None]]:
     """What tells of the readings before the last, on stderr: one line that changes, or a line a change."""
     until = time.monotonic() + timeout_s
-    if is_animated(sys.stderr):
+    if animated:
         from rich.console import Console
         from rich.markup import escape
 

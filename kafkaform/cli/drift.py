@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkaform.cli.fleet import Answer, Fleet, ask_all
 from kafkaform.cli.options import (
     SectionedCommand,
     Where,
+    all_clusters_option,
     paths_argument,
     report_option,
     require_files,
@@ -33,7 +36,7 @@ from kafkaform.resources import KINDS
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kafkaform.audit.trail import Trail
@@ -54,6 +57,7 @@ _CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
     help="Topics and groups that no manifest declares: ignore them, list them, or count them as drift.  "
     "[default: report; ignore for a subset of the manifests]",
 )
+@all_clusters_option("Compare every cluster of kafkaform.yaml with the manifests.")
 @click.option("--adopt", is_flag=True, help="Write the live values into the manifests.")
 @click.option("--dry-run", is_flag=True, help="With --adopt: show the edits without writing them.")
 @format_option(
@@ -68,6 +72,7 @@ def drift(
     where: Where,
     targets: tuple[str, ...],
     unmanaged: str | None,
+    all_clusters: bool,
     adopt: bool,
     dry_run: bool,
     output_format: str,
@@ -87,32 +92,59 @@ def drift(
     if adopt:
         require_files(paths, "--adopt writes into manifests")
     recorded = not adopt and output_format != "prometheus"
+    compare = partial(_compare, paths=paths, targets=targets, unmanaged=unmanaged, recorded=recorded)
+    if all_clusters:
+        return _compare_all(where, compare, paths, Fleet("drift", output_format, verbose, out), adopt=adopt)
     with problems_as_annotations(output_format):
         session = Session.start(where)
         target = session.require_cluster()
         plugins.load()
         with failure_as_metrics("drift", output_format, target.name, out):
-            subset = session.is_subset(paths, targets)
-            looked_for = _looked_for(unmanaged, subset=subset)
-            with session.cluster() as cluster:
-                desired = session.manifests(paths, targets, found=cluster.prefetch())
-                plan = _plan(session, cluster, desired, looked_for, subset=subset)
-                trail = _record(target, cluster, plan) if recorded else "the record was not read"
-    found = find_drift(plan, desired, trail, unmanaged=looked_for)
+            found = compare(session)
     if adopt:
         return _adopt(found, session.manifests(paths), session, dry_run=dry_run)
-    reach = _reach(paths, session)
-    show(
-        "drift",
-        output_format,
-        found,
-        out=out,
-        header=header(session),
-        reach=reach,
-        name=target.name,
-        verbose=verbose,
-    )
+    options = _options(paths, session)
+    show("drift", output_format, found, out=out, name=target.name, verbose=verbose, **options)
     return _CODES[found.verdict]
+
+
+def _compare_all(
+    where: Where, compare: Callable[[Session], Drift], paths: Sequence[Path], fleet: Fleet, *, adopt: bool
+) -> int:
+    """Compare every cluster of the configuration with the manifests."""
+    if adopt:
+        raise UsageError("--adopt writes what one cluster has", hint="leave out --all-clusters")
+    require_files(paths, "--all-clusters reads the manifests once for each cluster")
+
+    def ask(session: Session) -> Answer:
+        found = compare(session)
+        return Answer(found, _CODES[found.verdict], _options(paths, session))
+
+    return ask_all(where, ask, fleet)
+
+
+def _compare(
+    session: Session,
+    *,
+    paths: tuple[Path, ...],
+    targets: tuple[str, ...],
+    unmanaged: str | None,
+    recorded: bool,
+) -> Drift:
+    """Compare one cluster with the manifests."""
+    target = session.require_cluster()
+    subset = session.is_subset(paths, targets)
+    looked_for = _looked_for(unmanaged, subset=subset)
+    with session.cluster() as cluster:
+        desired = session.manifests(paths, targets, found=cluster.prefetch())
+        plan = _plan(session, cluster, desired, looked_for, subset=subset)
+        trail = _record(target, cluster, plan) if recorded else "the record was not read"
+    return find_drift(plan, desired, trail, unmanaged=looked_for)
+
+
+def _options(paths: Sequence[Path], session: Session) -> dict[str, Any]:
+    """Return what the renderers of drift need."""
+    return {"header": header(session), "reach": _reach(paths, session)}
 
 
 def _looked_for(unmanaged: str | None, *, subset: bool) -> Unmanaged:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli.fleet import Answer, Fleet, ask_all, path_part
 from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     SectionedCommand,
     Where,
+    all_clusters_option,
     kinds_option,
     match_option,
     where_options,
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Observation
     from kafkaform.inspect.importing import Import
 
+_EACH = Path("clusters")
+"""Where folders of clusters go: not below `manifests:`, where a topic of two of them is declared twice."""
+
 
 @click.command("import", cls=SectionedCommand)
 @where_options
@@ -47,8 +54,10 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics]",
+    help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics; with "
+    "--all-clusters: clusters]",
 )
+@all_clusters_option("Import every cluster of kafkaform.yaml, each into a folder of its name below --out.")
 @match_option
 @kinds_option
 @click.option(
@@ -68,6 +77,7 @@ if TYPE_CHECKING:
 def import_(
     where: Where,
     out: Path | None,
+    all_clusters: bool,
     globs: tuple[str, ...],
     kinds: tuple[str, ...],
     by: str,
@@ -79,18 +89,58 @@ def import_(
     The manifests contain each resource's own values, without those that equal the defaults of kafkaform.yaml.
     A plan made right after an import is empty. Resources that a manifest already declares are skipped.
     """
+    selected = Selection(globs, tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN))
+    options = _Options(selected, By(by), overwrite, dry_run)
+    if all_clusters:
+        ask = partial(_import_one, options=options, parent=out or _EACH)
+        return ask_all(where, ask, Fleet("import", "text"))
     session = Session.start(where)
-    target = session.require_cluster()
+    session.require_cluster()
     session.tell()
-    context = session.settings.context(session.environment)
     folder = out or session.settings.manifests[0]
+    made = _import(session, folder, session.settings.manifests, options)
+    _tell(made, folder, session, dry_run=dry_run)
+    return _code(made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The resources to import, and how their files are written."""
+
+    selection: Selection
+    by: By
+    overwrite: bool
+    dry_run: bool
+
+
+def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
+    """Import one of several clusters into a folder of its own, which alone holds what is declared for it."""
+    name = session.require_cluster().name
+    folder = parent / path_part(name, "--all-clusters")
+    made = _import(session, folder, [folder], options)
+
+    def print_next() -> None:
+        if made.files and not options.dry_run:
+            click.echo(printable(f"Next: {command('plan', str(folder), options=('--cluster', name))}"))
+        for line in problems_of(made):
+            click.echo(f"cluster {printable(name)}: {line}", err=True)
+
+    return Answer(made, _code(made), {"folder": folder, "dry_run": options.dry_run}, print_next)
+
+
+def _code(made: Import) -> int:
+    return 1 if made.unread or made.unlike else 0
+
+
+def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
+    """Write manifests of a live cluster, but for what other manifests declare."""
+    target = session.require_cluster()
+    context = session.settings.context(session.environment)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", hint="give a folder: --out DIR")
-    present = [path for path in session.settings.manifests if _with_manifests(path)]
+    present = [path for path in manifests if _with_manifests(path)]
     declared = {one.ref: one.location for one in load(present, context)}
-    selection = Selection(
-        globs, tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN), session.settings.ignore
-    )
+    selection = replace(options.selection, ignore=session.settings.ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
@@ -98,13 +148,12 @@ def import_(
             (), lambda ref: selection.takes(ref) and not is_own(ref), kinds=selection.kinds
         )
     _require_matches(observation, selection)
-    layout = ImportLayout(folder, By(by), _schemas(session.settings.file), overwrite)
+    layout = ImportLayout(folder, options.by, _schemas(session.settings.file), options.overwrite)
     made = make_import(observation, selection, declared, context, layout)
-    _check_files(made.files, context, overwrite=overwrite)
-    if not dry_run:
-        write_files({file.path: file.text for file in made.files}, overwrite=overwrite)
-    _tell(made, folder, session, dry_run=dry_run)
-    return 1 if made.unread or made.unlike else 0
+    _check_files(made.files, context, overwrite=options.overwrite)
+    if not options.dry_run:
+        write_files({file.path: file.text for file in made.files}, overwrite=options.overwrite)
+    return made
 
 
 def _with_manifests(path: Path) -> bool:

@@ -134,6 +134,11 @@ def bundled(
     return decorated
 
 
+def all_clusters_option(explanation: str) -> Callable[..., Any]:
+    """Give a command `--all-clusters`, its argument `all_clusters`."""
+    return click.option("--all-clusters", is_flag=True, help=explanation)
+
+
 def require_files(paths: Sequence[Path], why: str) -> None:
     """Refuse `-` among paths; raises UsageError with the reason."""
     if DASH in paths:

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from kafkaform.cli.options import (
     SectionedCommand,
     Where,
+    all_clusters_option,
     allow_option,
     in_milliseconds,
     manifests_option,
@@ -74,11 +75,7 @@ strict_option = click.option(
     help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
     "due before.",
 )
-@click.option(
-    "--all-clusters",
-    is_flag=True,
-    help="Plan every cluster of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json.",
-)
+@all_clusters_option("Plan every cluster of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json.")
 @click.option(
     "--skew",
     "skew_report",
@@ -142,17 +139,15 @@ def plan(
     make = partial(_made, scope=scope, exact=out is not None, purpose=saving.signed_for)
     judge = partial(exit_code, detailed=detailed_exitcode, strict=strict)
     if all_clusters:
-        from kafkaform.cli.fleet import plan_all, plan_path
+        from kafkaform.cli.fleet import Answer, Fleet, ask_all, plan_path
 
-        return plan_all(
-            where,
-            make,
-            judge=judge,
-            output_format=output_format,
-            verbose=verbose,
-            save=lambda name, made, about: saving.save(made, about, out and plan_path(out, name)),
-            manifests_from=manifests_from,
-        )
+        def ask(session: Session) -> Answer:
+            made, about = make(session)
+            file = out and plan_path(out, session.require_cluster().name)
+            return Answer(made, judge(made), {"header": about}, partial(saving.save, made, about, file))
+
+        fleet = Fleet("plan", output_format, verbose, manifests_from=manifests_from)
+        return ask_all(where, ask, fleet)
     with problems_as_annotations(output_format):
         session = Session.start(where, manifests_from=manifests_from)
         made, about = make(session)

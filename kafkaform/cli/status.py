@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from rich.live import Live
 from rich.text import Text
 
 from kafkaform.cli import completion
+from kafkaform.cli.fleet import Answer, Fleet, ask_all
 from kafkaform.cli.options import (
     SectionedCommand,
     Where,
+    all_clusters_option,
     where_options,
 )
 from kafkaform.cli.output import format_option, print_text, show
@@ -151,6 +154,7 @@ def _clock() -> str:
     type=click.Choice(list(_KINDS)),
     help="Only topics, or only groups.",
 )
+@all_clusters_option("Show every cluster of kafkaform.yaml.")
 @click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
 @format_option("status", "With --watch, json prints one document per line.")
 @watch_option
@@ -158,6 +162,7 @@ def status(
     globs: tuple[str, ...],
     where: Where,
     kind: str | None,
+    all_clusters: bool,
     everything: bool,
     output_format: str,
     pause_s: float | None,
@@ -167,13 +172,18 @@ def status(
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.
     """
+    selected = Selection(globs, (_KINDS[kind],) if kind else SHOWN)
+    if all_clusters:
+        if pause_s is not None:
+            raise UsageError("--watch shows one cluster", hint="leave out --all-clusters")
+        ask = partial(_answer, selected=selected, everything=everything)
+        return ask_all(where, ask, Fleet("status", output_format))
     session = Session.start(where)
     target = session.require_cluster()
     if output_format == "text":
         session.tell()
     desired = declared_if_any(session)
-    kinds = (_KINDS[kind],) if kind else SHOWN
-    selection = Selection(globs, kinds, () if everything else session.settings.ignore)
+    selection = selected if everything else replace(selected, ignore=session.settings.ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
@@ -191,6 +201,23 @@ def status(
         else:
             watch(lambda: _text(read(), selection), pause_s)
     return 0
+
+
+def _answer(session: Session, *, selected: Selection, everything: bool) -> Answer:
+    """Read one of several clusters; notes about the reading name it."""
+    target = session.require_cluster()
+    selection = selected if everything else replace(selected, ignore=session.settings.ignore)
+    desired = declared_if_any(session)
+    with session.cluster() as cluster:
+        if target.cluster_id is not None:
+            check_identity(cluster.facts(), target)
+        report = _read(cluster, desired, selection)
+
+    def print_notes() -> None:
+        for line in _remarks(report):
+            click.echo(f"cluster {printable(target.name)}: {line}", err=True)
+
+    return Answer(report, 0, {"globs": selection.globs}, print_notes)
 
 
 def declared_if_any(session: Session) -> list[Desired] | None:

@@ -22,7 +22,7 @@ from kafkaform.rules.health import offline, under_min_isr, under_replicated
 if TYPE_CHECKING:
     from kafkaform.inspect.health_check import HealthReport, UncheckedRule
 
-_VERDICTS = {
+VERDICTS = {
     HealthVerdict.HEALTHY: "bold green",
     HealthVerdict.UNHEALTHY: "bold red",
     HealthVerdict.UNKNOWN: "bold yellow",
@@ -56,7 +56,12 @@ def headline(report: HealthReport, name: str) -> str:
         **({"group": report.groups} if report.groups else {}),
     }
     seen = ", ".join(counted(len(things), noun) for noun, things in looked_at.items())
-    return f"cluster {clipped(name, _NAME)}: {seen}: {report.verdict}{_tally(report)}"
+    return f"cluster {clipped(name, _NAME)}: {seen}: {verdict_words(report)}"
+
+
+def verdict_words(report: HealthReport) -> str:
+    """Return the verdict, with the number of findings."""
+    return f"{report.verdict}{_tally(report)}"
 
 
 def render_health(
@@ -73,10 +78,10 @@ def render_health(
     page = Page(width)
     lead, _, verdict = headline(report, name).rpartition(": ")
     if page.fits(f"{lead}: {verdict}"):
-        page.line(f"{lead}: ", (verdict, _VERDICTS[report.verdict]))
+        page.line(f"{lead}: ", (verdict, VERDICTS[report.verdict]))
     else:
         page.note("", f"{lead}:", indent=0)
-        page.line((verdict, _VERDICTS[report.verdict]), indent=2)
+        page.line((verdict, VERDICTS[report.verdict]), indent=2)
     notes.listing(page, report.findings if verbose else abridged(report.findings))
     for rule in report.unchecked:
         style = "yellow" if rule.matters else "dim"

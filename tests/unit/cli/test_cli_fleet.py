@@ -16,18 +16,25 @@ import click
 import pytest
 
 from kafkaform.cli.error_handler import Complaints
-from kafkaform.cli.fleet import plan_all, plan_path
+from kafkaform.cli.fleet import Answer, Fleet, ask_all, plan_path, worst
 from kafkaform.cli.options import Where
-from kafkaform.cli.output import header
+from kafkaform.cli.output import header, render
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.session import Session
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.model import Plan
-from kafkaform.plan.fleet import Failed, Made, Member, worst
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.fleet import fleet_sentence, fleet_to_json, fleet_to_markdown, render_fleet
+from kafkaform.report.fleet import (
+    Answered,
+    Failed,
+    Member,
+    fleet_sentence,
+    fleet_to_json,
+    fleet_to_markdown,
+    render_fleet,
+)
 from tests.support.cli_helpers import Call, Project, environment
 from tests.support.scenes import declared, plan_for
 from tests.unit.report.test_report_text import HEADER
@@ -44,12 +51,17 @@ def make(session: Session) -> tuple[Plan, PlanHeader]:
 
 def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
     """Plan every cluster of the project, as a command does."""
-    judge = partial(exit_code, detailed=True, strict=False)
-    given = {"where": Where(), "make": make, "judge": judge, **more}
+    given = {"where": Where(), "make": make, "save": lambda *_: None, **more}
+
+    def ask(session: Session) -> Answer:
+        plan, about = given["make"](session)
+        name = session.require_cluster().name
+        save = partial(given["save"], name, plan, about)
+        return Answer(plan, exit_code(plan, detailed=True, strict=False), {"header": about}, save)
 
     @click.command()
     def command() -> int:
-        return plan_all(output_format=output_format, **given)
+        return ask_all(given["where"], ask, Fleet("plan", output_format))
 
     out, complaints = io.StringIO(), Complaints()
     err = io.StringIO()
@@ -117,6 +129,10 @@ def plan_of(count: int) -> Plan:
         return plan_for(cluster, *(declared(f"orders.{n:04d}") for n in range(count)))
 
 
+def answered(name: str, plan: Plan, output_format: str = "text") -> Answered:
+    return Answered(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
+
+
 def test_the_worst_exit_code_wins() -> None:
     assert worst([0, 2, 0]) == 2
     assert worst([2, 1, 0]) == 1
@@ -131,22 +147,22 @@ def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
 
 def test_markdown_holds_every_plan_while_there_is_room() -> None:
     members: list[Member] = [
-        Made("dev", plan_of(0), HEADER),
-        Made("prod|eu", plan_of(2), HEADER),
-        Failed("x", "no|answer", "wait"),
+        answered("dev", plan_of(0), "markdown"),
+        answered("prod|eu", plan_of(2), "markdown"),
+        Failed("x", "test", "no|answer", "wait"),
     ]
     text = fleet_to_markdown(members)
     assert text.startswith("## kafkaform plan: 3 clusters\n")
     assert "**3 clusters: 2 changes on 1, no changes on 1, 1 not planned.**" in text
     assert text.count("## kafkaform plan: ") == 3
     assert r"| `prod\|eu` |" in text
-    assert "**not planned**" in text
+    assert "| `x` | `test` | **not planned**: " in text
 
 
 @pytest.mark.parametrize("clusters", [2, 5, 14])
 def test_markdown_stays_within_a_comment(clusters: int) -> None:
     big, small = plan_of(400), plan_of(1)
-    members = [Made(f"c{n}", big if n % 2 else small, HEADER) for n in range(clusters)]
+    members = [answered(f"c{n}", big if n % 2 else small, "markdown") for n in range(clusters)]
     text = fleet_to_markdown(members)
     assert len(text) <= 65_536
     shown = text.count("### Changes")
@@ -155,7 +171,7 @@ def test_markdown_stays_within_a_comment(clusters: int) -> None:
 
 
 def test_what_came_from_outside_is_printable() -> None:
-    failed = Failed("c\x1b[2J", "no\x1b[31m answer", "h\x07", ("p\x1b",))
+    failed = Failed("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
     text = render_fleet([failed]).plain
     assert "\x1b" not in text
     assert "\x07" not in text
@@ -166,4 +182,4 @@ def test_what_came_from_outside_is_printable() -> None:
 def test_the_sum_says_what_is_held_back() -> None:
     with MemoryCluster() as cluster:
         plan_ = plan_for(cluster, declared("a", replicas=9))
-    assert fleet_sentence([Made("a", plan_, HEADER)]) == "1 cluster: 1 change on 1 (1 held back)."
+    assert fleet_sentence([answered("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."

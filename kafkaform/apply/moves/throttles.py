@@ -171,8 +171,11 @@ class ThrottleManager:
         cluster, guard = self._context.cluster, self._context.guard
         present = self._context.retry(lambda: cluster.throttles(topics))
         still = without(union(unchanged(leftover.throttles, present) for leftover in ended), in_use)
+        # An apply that died between taking entries out of a list and unsetting it has left an empty list.
+        lists = without(union(leftover.throttles for leftover in ended), in_use).replicas
+        if still or lists:
+            self._context.retry(lambda: cluster.clear_throttles(Throttles(still.rates, lists), guard))
         if still:
-            self._context.retry(lambda: cluster.clear_throttles(still, guard))
             self._context.tell(f"removed the throttles that an earlier apply left behind: {described(still)}")
         # Only a broker itself takes its rates: those of one that is down stay announced in the record.
         alive = {broker.id for broker in layout.brokers}
@@ -237,8 +240,9 @@ class ThrottleManager:
             down = {broker: rates for broker, rates in ours.rates.items() if broker not in alive}
             if not down:
                 raise
-            live = {broker: rates for broker, rates in ours.rates.items() if broker in alive}
-            cluster.clear_throttles(Throttles(live, ours.replicas), guard)
+            still = unchanged(ours, cluster.throttles(ours.replicas))
+            if still:
+                cluster.clear_throttles(still, guard)
             return down
         return {}
 

@@ -121,6 +121,8 @@ TIMEOUT_S = 30.0
 """The time that a broker may take to alter configs."""
 SETTLE_TIMEOUT_S = 10.0
 """The time that brokers may go on showing what was there before a change."""
+HIDDEN_S = 1.0
+"""The time in which a broker may not show yet that a list is set."""
 BATCH = 1_000
 """The most topics that one request alters."""
 ENTRIES = 1_000
@@ -243,15 +245,21 @@ def _lists_shown(connection: Connection, throttles: Throttles) -> bool:
 
 def _emptied(connection: Connection, throttles: Throttles, *, patient: bool) -> dict[str, list[_Alteration]]:
     """The alterations that unset lists without an entry, once brokers show that those to clear are gone."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S * patient
+    begun = time.monotonic()
+    deadline = begun + SETTLE_TIMEOUT_S * patient
     while True:
         lists = read_lists(connection, throttles.replicas)
-        left = any(
-            entries(lists.get(name, {}), config) & cleared
+        cleared = [
+            (lists.get(name, {}), config, listed)
             for name, replicas in throttles.replicas.items()
-            for config, cleared in replicas.by_config().items()
-        )
-        if not left or time.monotonic() >= deadline:
+            for config, listed in replicas.by_config().items()
+            if listed
+        ]
+        left = any(entries(own, config) & listed for own, config, listed in cleared)
+        # A subtraction leaves a list behind also where there was none: one that is not shown is shown later.
+        hidden = any(config not in own for own, config, _ in cleared)
+        now = time.monotonic()
+        if now >= deadline or not (left or (hidden and now - begun < HIDDEN_S)):
             break
         time.sleep(_PAUSE_S)
     return {

@@ -19,7 +19,7 @@ from kafkaform.resources.values import action_of, fields_of, worded
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from kafkaform.core.model import Change, PlannedChange, RiskAssessment
+    from kafkaform.core.model import Change, PlannedChange, ResourceRef, RiskAssessment
 
 _T = TypeVar("_T")
 _Rewrite: TypeAlias = "Callable[[str], str]"
@@ -57,7 +57,7 @@ class Entry:
     @property
     def subject(self) -> str:
         """The resource, or how many there are of which kind: `20 topics`."""
-        return subject_of(self.changes)
+        return subject_of([change.ref for change in self.changes])
 
     @property
     def place(self) -> str:
@@ -88,11 +88,12 @@ class Entry:
         return "", " ".join(consent.allow_flags(change.ref, hazards) for change in self.changes)
 
 
-def subject_of(changes: Sequence[PlannedChange]) -> str:
-    """The resource of a single change, or how many resources of a kind several have."""
-    if len(changes) == 1:
-        return str(changes[0].ref)
-    return counted(len(changes), KINDS[changes[0].ref.kind].collection.removesuffix("s"))
+def subject_of(refs: Sequence[ResourceRef]) -> str:
+    """The resource that is alone, or how many of a kind there are: `20 topics`."""
+    if len(refs) == 1:
+        return str(refs[0])
+    kind = refs[0].kind  # that of a record may be one that only a later version has
+    return counted(len(refs), KINDS[kind].collection.removesuffix("s") if kind in KINDS else kind)
 
 
 def gathered(

@@ -7,13 +7,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.printable import clipped
-from kafkaform.core.wording import command, counted, short_commit
+from kafkaform.core.wording import command, counted, short_commit, spans
+from kafkaform.report.equal_changes import gathered, subject_of, without_name
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.text import SYMBOLS
 from kafkaform.resources.values import Transition, described, label, set_first, single
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from kafkaform.audit.entries import AuditEntry, AuditRecord, RecordedField
 
@@ -52,8 +53,9 @@ def render_history(
         if not page.is_empty:
             page.line()
         _apply(page, changes[0], named=clusters > 1)
-        for entry in sorted(changes, key=lambda entry: _number(entry.id)):
-            _change(page, entry, verbose=verbose)
+        changes.sort(key=lambda entry: _number(entry.id))
+        for group in [[entry] for entry in changes] if verbose else gathered(changes, _equality):
+            _change(page, group, verbose=verbose)
     if not entries:
         page.line("No matching change is recorded.")
     if earlier or (entries and not verbose):
@@ -108,10 +110,25 @@ def _apply(page: Page, entry: AuditEntry, *, named: bool) -> None:
         page.line((clipped(entry.url, PROSE), "dim"), indent=2)
 
 
-def _change(page: Page, entry: AuditEntry, *, verbose: bool) -> None:
+def _equality(entry: AuditEntry) -> Hashable:
+    """All that is said of a change in brief, but for its number and the name of the resource."""
+    outcome = entry.outcome
+    said = None if outcome is None else without_name(outcome.message, entry.ref.name)
+    parts = tuple(field.path for field in entry.carried_out), tuple(field.path for field in entry.in_doubt)
+    return entry.ref.kind, result_of(entry), entry.fields, entry.consents, said, parts
+
+
+def _change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> None:
+    """Word a change, or equal changes of several resources: what happened once, and every name."""
+    entry = group[0]
     fine = entry.outcome is not None and entry.outcome.result in {"applied", "already"}
     symbol, style = SYMBOLS[entry.action] if fine else ("?" if entry.outcome is None else "!", "red")
     title = f"{entry.id}  ", clipped(str(entry.ref), _NAME), f"  {result_of(entry)}"
+    message = entry.outcome.message if entry.outcome is not None else ""
+    if len(group) > 1:
+        numbers = spans(_number(one.id) for one in group)
+        title = f"{entry.run}.{numbers}  ", clipped(subject_of([one.ref for one in group]), _NAME), title[2]
+        message = without_name(message, entry.ref.name)
     brief = "" if verbose else _brief(entry)
     fits = page.fits(f"    {''.join(title)}{brief}")
     page.line(
@@ -124,10 +141,12 @@ def _change(page: Page, entry: AuditEntry, *, verbose: bool) -> None:
     )
     if brief and not fits:
         page.note("", brief.removeprefix(": ").strip(), "dim", indent=FIELD_INDENT)
+    if len(group) > 1:
+        page.note("", ", ".join(clipped(one.ref.name, _NAME) for one in group), indent=FIELD_INDENT)
     if entry.outcome is None:
         page.note("", f"this {_OPEN}", indent=FIELD_INDENT)
-    elif entry.outcome.message:
-        page.note("", clipped(entry.outcome.message, PROSE), indent=FIELD_INDENT)
+    elif message:
+        page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
     unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
     if unsure:
         page.note("", f"what is not known {_OPEN}", indent=FIELD_INDENT)

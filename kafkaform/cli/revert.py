@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,16 +18,16 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.reversal import reversal
+from kafkaform.plan.resets import write_offsets
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from kafkaform.audit.entries import AuditEntry, AuditRecord
-    from kafkaform.config.manifests.edit_files import EditedFile
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Observed
+    from kafkaform.inspect.reversal import Reversal
 
 _LONGEST = 1200
 
@@ -78,7 +79,8 @@ def revert(
     if not dry_run:
         write(editing)
         for made in new:
-            _write_new(made)
+            _write_new(made.path, made.after)
+    _save_offsets(found, dry_run=dry_run)
     tell_problems(log)
     refused = [*found.refused, *(f"{one.ref}: {one.path}: {why}" for one, why in editing.refused)]
     _tell("note", found.notes)
@@ -134,13 +136,23 @@ def _manifest(deleted: Observed, context: Context) -> LiveManifest:
     return live_manifest(deleted, under)
 
 
-def _write_new(file: EditedFile) -> None:
+def _save_offsets(found: Reversal, *, dry_run: bool) -> None:
+    """Write the earlier offsets of each group into a file, and say which reset takes them from there."""
+    names = file_names([ref.name for ref in found.offsets])
+    for ref, offsets in found.offsets.items():
+        path = Path(names[ref.name]).with_suffix(".csv")
+        if not dry_run:
+            _write_new(path, write_offsets(offsets))
+        found.refuse_offsets(ref, len(offsets), "--from-file", str(path))
+
+
+def _write_new(path: Path, content: str) -> None:
     try:
-        file.path.parent.mkdir(parents=True, exist_ok=True)
-        with file.path.open("x", encoding="utf-8") as stream:
-            stream.write(file.after)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(content)
     except OSError as error:
-        raise KafkaformError(f"cannot write {file.path}: {error.strerror}") from error
+        raise KafkaformError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _tell(lead: str, lines: Iterable[str]) -> None:

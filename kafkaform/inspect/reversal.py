@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
 from kafkaform.core.model import FieldChange
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import label, single
 
@@ -30,12 +30,21 @@ class Reversal:
         restored: Resources that were deleted, and that no manifest declares: each needs a new one.
         refused: What cannot be undone, or not without being asked again, and why: a line each.
         notes: What else the reader must know, a line each.
+        offsets: The earlier offsets of groups, by topic and partition, as far as they differ: a reset takes
+            them from a file.
     """
 
     edits: list[Edit] = field(default_factory=list)
     restored: list[Observed] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    offsets: dict[ResourceRef, dict[tuple[str, int], int]] = field(default_factory=dict)
+
+    def refuse_offsets(self, ref: ResourceRef, number: int, *options: str) -> None:
+        """Say which reset restores the offsets of so many partitions of a group."""
+        reset = command("reset", ref.name, options=options)
+        what = f"no manifest holds offsets ({counted(number, 'partition')})"
+        self.refused.append(f"{ref}: {what}: {reset} goes back")
 
 
 def reversal(
@@ -63,7 +72,20 @@ def reversal(
             if other.ref == entry.ref and other.may_have_taken_place and other.id not in chosen
         ]
         _Undoing(entry, later, desired.get(entry.ref), force, found).run()
+    for ref, offsets in [*found.offsets.items()]:
+        if len(set(offsets.values())) == 1:
+            del found.offsets[ref]
+            found.refuse_offsets(ref, len(offsets), *_to_one_offset(offsets))
     return found
+
+
+def _to_one_offset(offsets: Mapping[tuple[str, int], int]) -> list[str]:
+    """The options of a reset that moves partitions to the offset that all of them have."""
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in offsets:
+        partitions.setdefault(topic, []).append(partition)
+    chosen = [("--topic", f"{topic}:{spans(numbers)}") for topic, numbers in sorted(partitions.items())]
+    return [*(word for option in chosen for word in option), "--to", str(next(iter(offsets.values())))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +137,11 @@ class _Undoing:
         change = FieldChange(one.path, one.before, one.after)
         state = self.declared.state if self.declared is not None else None
         if (blocked := self._kind.no_way_back(self.entry.ref, change, state)) is not None:
-            (self._note if blocked.is_needless else self._refuse)(f"{name}: {blocked.reason}")
+            if blocked.offset is not None:
+                topic, partition, offset = blocked.offset
+                self.found.offsets.setdefault(self.entry.ref, {})[topic, partition] = offset
+            else:
+                (self._note if blocked.is_needless else self._refuse)(f"{name}: {blocked.reason}")
         elif (reason := self._overtaken(one)) is not None:
             self._refuse(f"{name}: {reason}")
         else:

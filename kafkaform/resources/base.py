@@ -87,10 +87,12 @@ class NoWayBack:
     Attributes:
         reason: The reason, and what to do instead.
         is_needless: Whether nothing has to be done: the value follows from other fields.
+        offset: The topic, the partition and the offset that `kafkaform reset` can set; None of other fields.
     """
 
     reason: str
     is_needless: bool = False
+    offset: tuple[str, int, int] | None = None
 
 
 class FieldOutcome(Enum):

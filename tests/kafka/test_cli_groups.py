@@ -305,6 +305,27 @@ def test_offsets_go_to_a_file_and_come_back(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_a_reset_of_several_partitions_is_reverted_by_one_command(project: Project) -> None:
+    name = declare(project, offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    commit(project.servers, name, {(project.prefix + "a", 1): 4, (project.prefix + "a", 2): 6})
+    project.run("reset", name, "--to", "latest", "--out", "on.json").needs(1)
+    recorded = {"KAFKAFORM_AUDIT": "true"}
+    project.run("apply", "on.json", RESET, "--auto-approve", env=recorded).needs(0)
+    assert offsets(project) == [10, 10, 10]
+
+    (change,) = project.run("history", name, "--format", "json").needs(0).json["changes"]
+    told = [line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line]
+    command = f"kafkaform reset {name} --from-file {name}.csv"
+    what = "no manifest holds offsets (3 partitions)"
+    assert told == [f"not undone: ConsumerGroup/{name}: {what}: {command} goes back"]
+    project.run(*command.split()[1:], "--out", "back.json").needs(1)
+    project.apply("back.json", RESET).needs(0)
+    assert offsets(project) == [0, 4, 6]
+    assert "File exists" in project.run("revert", change["id"]).needs(1).err
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_reset_stays_within_the_log(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)

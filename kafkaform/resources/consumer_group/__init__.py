@@ -30,7 +30,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.core.wording import command, counted
+from kafkaform.core.wording import counted
 from kafkaform.resources.base import Kind, NoWayBack, own_configs
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
@@ -217,16 +217,14 @@ class ConsumerGroupKind(Kind):
             return "manifests do not contain committed offsets"
         return None
 
-    def no_way_back(self, ref: ResourceRef, field: FieldChange, _declared: State | None) -> NoWayBack | None:
+    def no_way_back(self, _ref: ResourceRef, field: FieldChange, _declared: State | None) -> NoWayBack | None:
         """Offsets, which `kafkaform reset` sets."""
         if not field.path.startswith(OFFSETS_PREFIX):
             return None
         partition = partition_of(field.path)
-        if partition is None or field.before is None:
+        if partition is None or not isinstance(field.before, int):
             return NoWayBack("committed offsets cannot be restored by a manifest or by kafkaform reset")
-        topic, number = partition
-        options = ("--topic", f"{topic}:{number}", "--to", str(field.before))
-        return NoWayBack(f"no manifest holds it: {command('reset', ref.name, options=options)} goes back")
+        return NoWayBack("no manifest holds it", offset=(*partition, field.before))
 
     def restored(self, ref: ResourceRef, state: State) -> Observed:
         """Without its offsets; the topics that it had some in are those that it reads."""

@@ -9,7 +9,7 @@ import pytest
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.config.manifest_text import live_manifest
 from kafkaform.config.manifests.editing import Edit
-from kafkaform.core.model import Desired, Intent, ResourceRef
+from kafkaform.core.model import Desired, FieldValue, Intent, ResourceRef
 from kafkaform.inspect.reversal import Reversal, reversal
 from tests.support.audit_scenes import Story
 from tests.support.scenes import DAY, WEEK, absent, declared
@@ -92,10 +92,25 @@ def test_offsets_are_for_a_reset(story: Story) -> None:
     )
     found = undo(story, change, desired=(Desired(GROUP, {}),))
     assert found.edits == []
-    assert found.refused[0].endswith("kafkaform reset g --topic orders:2 --to 41 goes back")
-    assert found.refused[1].endswith(
+    assert found.refused[0].endswith(
         "committed offsets cannot be restored by a manifest or by kafkaform reset"
     )
+    assert found.refused[1].endswith("kafkaform reset g --topic orders:2 --to 41 goes back")
+
+
+def test_a_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
+    fields: dict[str, tuple[FieldValue, FieldValue]] = {f"offsets.orders:{n}": (0, 7) for n in range(12)}
+    same = story.add("update", "g", {**fields, "offsets.prices:3": (0, 7)}, kind="ConsumerGroup")
+    (refused,) = undo(story, same, desired=(Desired(GROUP, {}),)).refused
+    assert refused.endswith(": kafkaform reset g --topic orders:0-11 --topic prices:3 --to 0 goes back")
+
+
+def test_offsets_that_differ_are_for_a_file(story: Story) -> None:
+    fields: dict[str, tuple[FieldValue, FieldValue]] = {f"offsets.orders:{n}": (n, 70) for n in range(12)}
+    different = story.add("update", "g", fields, kind="ConsumerGroup")
+    found = undo(story, different, desired=(Desired(GROUP, {}),))
+    assert found.refused == []
+    assert found.offsets == {GROUP: {("orders", n): n for n in range(12)}}
 
 
 def test_a_manifest_that_went_back_already_is_left_alone(story: Story) -> None:

@@ -91,7 +91,7 @@ def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
     if voter.lag is None:
         return f"has not fetched since {quorum.leader} was elected"
     if voter.lag >= BEHIND:
-        return f"is {voter.lag:,} records behind"
+        return f"is {counted(voter.lag, 'record')} behind"
     return ""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment
 from kafkaform.core.units import rounded_size
-from kafkaform.core.wording import listed
+from kafkaform.core.wording import counted, listed
 from kafkaform.resources.skew import policy_unit, predicted, worded
 from kafkaform.resources.topic import config_risk, live, placement
 from kafkaform.resources.topic import operations as topic_operations
@@ -88,7 +88,7 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
     assessment = RiskAssessment(
         Risk.DESTRUCTIVE,
         "delete",
-        f"all records in the {count} partitions of {name} are destroyed",
+        f"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed",
         "stop its producers and consumers first, and copy what is still needed",
     )
     assessment = sized(assessment, observed.ref, facts)
@@ -179,8 +179,8 @@ def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
             Risk.IMPOSSIBLE,
             "partition-decrease",
             f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
-            f"create a new topic (such as {_successor(name)}) with {after} partitions, copy the records "
-            f"over, move producers and consumers, then delete {name}; or write partitions: {before}",
+            f"create a new topic (such as {_successor(name)}) with {counted(after, 'partition')}, copy the "
+            f"records over, move producers and consumers, then delete {name}; or write partitions: {before}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     if "compact" in either_policy(context, unknown={"compact"}):

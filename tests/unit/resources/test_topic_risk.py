@@ -587,3 +587,10 @@ def test_no_limit_is_said_in_a_word_and_an_odd_number_rounded(
     name: str, before: str, after: str, said: str
 ) -> None:
     assert judged({**DELETE, name: before}, {name: after}).reason.startswith(said)
+
+
+def test_one_partition_is_written_in_the_singular() -> None:
+    one = KINDS["Topic"].judge_delete(Observed(REF, "id", {"partitions": 1}), Facts("c"))
+    assert one.reason == f"all records in the 1 partition of {REF.name} are destroyed"
+    fewer = judged({"partitions": 3}, {"partitions": 1})
+    assert "with 1 partition, copy the records" in str(fewer.remedy)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Consumer
 
@@ -402,7 +403,9 @@ def test_a_broker_that_restarts_does_not_lose_the_lock_and_one_that_is_silent_do
         (node,) = broker.status().nodes
         assert node.pid is not None
         os.kill(node.pid, signal.SIGSTOP)
+        process = psutil.Process(node.pid)
         try:
+            eventually(process.status, lambda status: status == psutil.STATUS_STOPPED)
             monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.5)
             monkeypatch.setattr(lock_membership, "GIVE_UP_S", 0.5)
             with pytest.raises(LockLost, match="the coordinator of the lock does not respond"):

@@ -95,13 +95,7 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
     if observed.uid is not None:
         return assessment
     by_name = "this cluster has no topic ids, so a topic made again under this name would be deleted, too"
-    return RiskAssessment(
-        Risk.DESTRUCTIVE,
-        "delete-by-name",
-        f"{assessment.reason}; {by_name}",
-        assessment.remedy,
-        figure=assessment.figure,
-    )
+    return replace(assessment, hazard="delete-by-name", reason=f"{assessment.reason}; {by_name}")
 
 
 def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:

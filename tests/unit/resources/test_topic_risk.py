@@ -10,6 +10,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import (
     SAFE,
     UNREAD_DATA,
+    DataSize,
     Facts,
     FieldValue,
     Intent,
@@ -545,6 +546,15 @@ def test_a_deletion_by_name_is_another_hazard() -> None:
     assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "delete-by-name")
     assert "a topic made again under this name would be deleted, too" in found.reason
     assert KINDS["Topic"].includes == {"delete-by-name": "delete"}
+
+
+def test_a_deletion_by_name_of_data_that_could_not_be_read_needs_consent_to_that() -> None:
+    size = DataSize(0, 12, unread=12, silent=(3,))
+    kind, facts = KINDS["Topic"], Facts("c", sizes={REF: size})
+    assessment = kind.judge_delete(Observed(REF, None, {"partitions": 12}), facts)
+    assert assessment.hazard == "delete-by-name"
+    assert kind.consents_of(assessment) == (UNREAD_DATA,)
+    assert "12 of 12 partitions could not be read" in assessment.reason
 
 
 # --- what is shown and not carried out ---------------------------------------------------------------

@@ -19,15 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from spark_validation.errors import ReadingFailed
 from spark_validation.windows import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -35,7 +40,7 @@ GROUP_ID = "kafkaform-skew"
 """A consumer must have one. It never joins nor commits, so the account needs no right on it."""
 
 ANSWER_S = 30.0
-_POLL_S = 0.05
+_FIRST_TURN_S = 0.5
 
 _log = logging.getLogger("spark_validation.librdkafka")
 
@@ -319,6 +324,11 @@ def reading_failed(error: KafkaError | KafkaException, topic: str) -> ReadingFai
     return ReadingFailed(f"topic {topic} cannot be read: {text} ({error.name()})")
 
 
+def _code(error: KafkaException) -> int | None:
+    first = error.args[0] if error.args else None
+    return first.code() if isinstance(first, KafkaError) else None
+
+
 def one_line(text: str) -> str:
     """A text without line breaks."""
     return " ".join(text.replace("\0", " ").split())
@@ -399,8 +409,11 @@ def connected(
 # --- offsets ---------------------------------------------------------------------------------------
 
 
-class KafkaAdmin:
-    """Asks for offsets, where kafkaform's own clients are not at hand.
+class OffsetReader:
+    """Asks brokers for the offsets of partitions, where kafkaform's own clients are not at hand.
+
+    A consumer asks: librdkafka's admin client ended processes by SIGSEGV when many of its requests for
+    offsets were under way (a worker of ListOffsets locks the mutex of a query that another thread has freed).
 
     Args:
         kafka: Properties by librdkafka's names, secrets among them.
@@ -410,23 +423,27 @@ class KafkaAdmin:
     """
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
-        self._client, self._problems = connected(AdminClient, kafka)
+        own = {
+            "group.id": GROUP_ID,
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+        }
+        self._client, self._problems = connected(Consumer, kafka, own)
 
     def cluster_id(self) -> str | None:
-        """The cluster's own id.
+        """Return the cluster's own id.
 
         Raises:
             ReadingFailed: Nobody answers, or the account is refused.
         """
-        found: str | None = self._answer(
-            self._client.describe_cluster(request_timeout=ANSWER_S), ""
-        ).cluster_id
-        return found
+        cluster: Any = self._ask(lambda timeout: self._client.list_topics(timeout=timeout), "")
+        cluster_id: str | None = cluster.cluster_id
+        return cluster_id
 
     def spans(
         self, topics: Iterable[str], *, since_ms: int | None = None
     ) -> tuple[dict[str, list[Span]], dict[str, ReadingFailed]]:
-        """The offsets of each topic's partitions, as a consumer sees them that reads committed records.
+        """Read the offsets of each topic's partitions, as a consumer sees them that reads committed records.
 
         Args:
             topics: Their names; none is created by asking.
@@ -440,63 +457,73 @@ class KafkaAdmin:
             ReadingFailed: Nobody answers, or the account is refused.
         """
         failed: dict[str, ReadingFailed] = {}
-        pairs: list[TopicPartition] = []
-        described = self._client.describe_topics(TopicCollection(sorted({*topics})), request_timeout=ANSWER_S)
-        for topic, future in described.items():
+        partitions: list[tuple[str, int]] = []
+        for topic in sorted({*topics}):
             try:
-                partitions = self._answer(future, topic).partitions
+                partitions += [(topic, number) for number in self._partitions(topic)]
             except ReadingFailed as error:
+                self._problems.check(topic)
                 failed[topic] = error
-                continue
-            leaderless = sorted(part.id for part in partitions if part.leader is None or part.leader.id < 0)
-            if leaderless:
-                failed[topic] = ReadingFailed(
-                    f"partition {leaderless[0]} of topic {topic} has no leader",
-                    hint="wait until its brokers are back",
-                )
-                continue
-            pairs += [TopicPartition(topic, part.id) for part in partitions]
-        spec: Any = OffsetSpec  # its stub knows no types
-        places = [spec.earliest(), spec.latest()]
-        if since_ms is not None:
-            places.append(spec.for_timestamp(since_ms))
-        asked = [self._asked(pairs, place) for place in places]
+        times = [OFFSET_BEGINNING, OFFSET_END, *([] if since_ms is None else [since_ms])]
+        answers = [self._offsets(partitions, time) for time in times]
         spans: dict[str, list[Span]] = {}
-        for pair in pairs:
-            key = (pair.topic, pair.partition)
-            try:
-                offsets = [self._answer(futures[key], pair.topic).offset for futures in asked]
-            except ReadingFailed as error:
-                failed.setdefault(pair.topic, error)
+        for topic, number in partitions:
+            offsets = [answer[topic, number] for answer in answers]
+            errors = [offset.error for offset in offsets if offset.error is not None]
+            if errors:
+                failed.setdefault(topic, reading_failed(errors[0], topic))
                 continue
-            first, end = offsets[0], offsets[1]
+            end = offsets[1].offset
             # No record is as young as that (-1): none is read.
-            start = offsets[-1] if since_ms is not None else first
+            start = offsets[-1].offset if since_ms is not None else offsets[0].offset
             start = min(end, start) if start >= 0 else end
-            spans.setdefault(pair.topic, []).append(Span(pair.partition, start, end))
+            spans.setdefault(topic, []).append(Span(number, start, end))
         return {topic: found for topic, found in spans.items() if topic not in failed}, failed
 
-    def _asked(self, pairs: Collection[TopicPartition], place: Any) -> dict[tuple[str, int], Future[Any]]:
-        if not pairs:
-            return {}
-        futures = self._client.list_offsets(
-            dict.fromkeys(pairs, place),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=ANSWER_S,
-        )
-        return {(pair.topic, pair.partition): future for pair, future in futures.items()}
+    def _partitions(self, topic: str) -> list[int]:
+        metadata = self._ask(lambda timeout: self._client.list_topics(topic, timeout=timeout), topic)
+        described = metadata.topics[topic]
+        if described.error is not None:
+            raise reading_failed(described.error, topic)
+        leaderless = sorted(number for number, part in described.partitions.items() if part.leader < 0)
+        if leaderless:
+            raise ReadingFailed(
+                f"partition {leaderless[0]} of topic {topic} has no leader",
+                hint="wait until its brokers are back",
+            )
+        return sorted(described.partitions)
 
-    def _answer(self, future: Future[Any], topic: str) -> Any:
-        """The answer to a request; a broker that refuses the account is not asked until the time is up."""
-        deadline = time.monotonic() + ANSWER_S + 1
-        while not future.done() and time.monotonic() < deadline:
-            self._client.poll(_POLL_S)
-            self._problems.check(topic)
-        if not future.done():
-            raise self._problems.silent(topic, ANSWER_S)
-        try:
-            return future.result()
-        except KafkaException as error:
-            self._problems.check(topic)
-            failure = reading_failed(error, topic)
-            raise failure from None
+    def _offsets(
+        self, partitions: Collection[tuple[str, int]], time_ms: int
+    ) -> dict[tuple[str, int], TopicPartition]:
+        """Read the first offset of each partition that is not older than a time, or its log's start or end.
+
+        The request is ListOffsets, in which OFFSET_BEGINNING and OFFSET_END are times with a meaning.
+        """
+        if not partitions:
+            return {}
+        topic = next(iter(partitions))[0]
+        asked = [TopicPartition(name, number, time_ms) for name, number in partitions]
+        answer = self._ask(lambda timeout: self._client.offsets_for_times(asked, timeout=timeout), topic)
+        return {(offset.topic, offset.partition): offset for offset in answer}
+
+    def _ask(self, request: Callable[[float], T], topic: str) -> T:
+        """Send a request in turns that get longer; one whose account is refused ends before the time is up.
+
+        Args:
+            request: Takes the seconds that it may block.
+            topic: The topic to name in an error.
+        """
+        began, turn_s = time.monotonic(), _FIRST_TURN_S
+        while True:
+            try:
+                return request(turn_s)
+            except KafkaException as error:
+                self._client.poll(0)  # has the client report its problems
+                self._problems.check(topic)
+                if _code(error) not in _LATE | _UNREACHABLE:
+                    raise reading_failed(error, topic) from None
+            waited_s = time.monotonic() - began
+            if waited_s >= ANSWER_S:
+                raise self._problems.silent(topic, ANSWER_S)
+            turn_s = min(2 * turn_s, max(ANSWER_S - waited_s, _FIRST_TURN_S))

@@ -30,7 +30,7 @@ from spark_validation import __version__
 from spark_validation.configuration import is_local, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError, java_causes
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
-from spark_validation.kafka_client import READERS_OWN, KafkaAdmin
+from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
@@ -286,7 +286,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
         table.check(spark)
     kafka = client_properties(given)
     settings = job_settings(given)
-    admin = KafkaAdmin(kafka)
+    admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
     spans, unread = admin.spans(topics, since_ms=settings.since_ms)
     requests = [

@@ -31,7 +31,7 @@ from kafkaform.core.errors import AuthenticationFailed
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.state import free_ports
 from spark_validation.errors import ReadingFailed
-from spark_validation.kafka_client import KafkaAdmin, travelling
+from spark_validation.kafka_client import OffsetReader, travelling
 from tests.support.certificates import Authority
 from tests.support.cli_helpers import ROOT, Call, Project
 from tests.support.journeys import Site, take
@@ -185,7 +185,7 @@ def by_transport(properties: Mapping[str, str]) -> None:
 
 def by_spark(properties: Mapping[str, str]) -> None:
     """As a Spark executor on another machine does, which has no certificate file."""
-    assert KafkaAdmin(travelling(properties, local=False)).cluster_id()
+    assert OffsetReader(travelling(properties, local=False)).cluster_id()
 
 
 CLIENTS = pytest.mark.parametrize("client", [by_librdkafka, by_transport, by_spark])

@@ -13,7 +13,7 @@ from confluent_kafka.admin import NewTopic
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation import kafka_client
 from spark_validation.errors import ReadingFailed
-from spark_validation.kafka_client import GROUP_ID, HARMLESS, KafkaAdmin, connected, reading_failed
+from spark_validation.kafka_client import GROUP_ID, HARMLESS, OffsetReader, connected, reading_failed
 from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client
 
 RECORDS = 900
@@ -35,7 +35,7 @@ def filled(servers: str, topic: str) -> None:
 def test_spans_are_those_that_other_clients_find(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
     topic, missing = f"{prefix}a", f"{prefix}none"
     filled(kafka.bootstrap_servers, topic)
-    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers})
     theirs = real_cluster.log_spans([(topic, number) for number in range(PARTITIONS)])
     spans, failed = admin.spans([topic, missing])
     assert [(topic, span.partition, span.start, span.end) for span in spans.pop(topic)] == [
@@ -61,7 +61,7 @@ def test_the_spans_end_before_an_open_transaction(kafka: DevCluster, prefix: str
     writer.begin_transaction()
     writer.produce(topic, b"v", key=b"open", partition=0)
     assert writer.flush(TIMEOUT_S) == 0
-    spans, _ = KafkaAdmin({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])
+    spans, _ = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])
     assert sum(span.records for span in spans[topic]) == RECORDS
     writer.abort_transaction(TIMEOUT_S)
 
@@ -93,7 +93,7 @@ def test_reading_takes_no_right_on_a_group(
     filled(kafka_acl.bootstrap_servers, topic)
     reader = account(f"TOPIC:{topic}:READ").properties
     kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
-    spans, failed = KafkaAdmin(kafka).spans([topic])
+    spans, failed = OffsetReader(kafka).spans([topic])
     assert (sum(span.records for span in spans[topic]), failed) == (RECORDS, {})
     assert read(kafka, topic, RECORDS) == RECORDS
     assert read(kafka, topic, RECORDS + 1, 3.0) == RECORDS, (
@@ -122,10 +122,10 @@ def test_a_refusal_is_one_line_that_says_what_to_do(
         assert "hunter2" not in raised.value.message
         assert raised.value.hint
     foreign = f"{prefix}b"
-    _, failed = KafkaAdmin(blind).spans([foreign])
+    _, failed = OffsetReader(blind).spans([foreign])
     assert failed[foreign].message == f"this account may not read topic {foreign}"
     monkeypatch.setattr(kafka_client, "ANSWER_S", 120.0)
     began = time.monotonic()
     with pytest.raises(ReadingFailed, match="rejected the credentials"):
-        KafkaAdmin(wrong).cluster_id()
+        OffsetReader(wrong).cluster_id()
     assert time.monotonic() - began < 60, "a wrong password is no reason to wait"

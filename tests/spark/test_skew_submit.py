@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings
-from spark_validation.kafka_client import KafkaAdmin
+from spark_validation.kafka_client import OffsetReader
 from spark_validation.results import SkewVerdict, from_document
 from spark_validation.submit import parser
 from spark_validation.windows import Span
@@ -74,7 +74,7 @@ def test_a_precision_that_is_missed_is_read_again_with_more_records(
 
 
 def spans_read(kafka: DevCluster, topic: str) -> list[Span]:
-    return KafkaAdmin({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])[0][topic]
+    return OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])[0][topic]
 
 
 # --- the report ------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ import json, sys
 from pathlib import Path
 from spark_validation.results import to_json
 from spark_validation.job import JobSettings, TopicRequest, run_topics
-from spark_validation.kafka_client import KafkaAdmin
+from spark_validation.kafka_client import OffsetReader
 from spark_validation.results import SkewLimits, SkewReport
 from spark_validation.session import start
 from spark_validation.configuration import SessionSettings
@@ -202,7 +202,7 @@ def test_a_standalone_cluster_counts_what_this_machine_counts(
     filled(kafka_acl.bootstrap_servers, topic)
     reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
     kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
-    admin = KafkaAdmin(kafka)
+    admin = OffsetReader(kafka)
     spans, cluster_id = admin.spans([topic])[0][topic], admin.cluster_id()
     job = JobSettings(records=1200, seed=7, what_if=(24,))
     local = result_of(spark, topic, spans, kafka, job)

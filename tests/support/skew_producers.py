@@ -22,7 +22,6 @@ import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    IsolationLevel,
     KafkaError,
     Message,
     Producer,
@@ -34,7 +33,6 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
 from pyspark.sql import SparkSession
@@ -194,21 +192,17 @@ def named(numbers: Iterable[int]) -> list[Key]:
 
 
 def spans(servers: str, topic: str, partitions: int) -> list[Span]:
-    """The offsets that a reader of committed records may see."""
-    admin = admin_client(servers)
-    place_of: Any = OffsetSpec  # its stub knows no types
-    starts, ends = (
-        {
-            where.partition: future.result(TIMEOUT_S).offset
-            for where, future in admin.list_offsets(
-                {TopicPartition(topic, number): place for number in range(partitions)},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=TIMEOUT_S,
-            ).items()
-        }
-        for place in (place_of.earliest(), place_of.latest())
-    )
-    return [Span(number, starts[number], ends[number]) for number in range(partitions)]
+    """Read the offsets that a reader of committed records may see."""
+    settings = {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"}
+    client: Any = Consumer(settings)
+    try:
+        ends = [
+            client.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
+            for number in range(partitions)
+        ]
+    finally:
+        client.close()
+    return [Span(number, start, end) for number, (start, end) in enumerate(ends)]
 
 
 def result_of(

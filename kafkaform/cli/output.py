@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform import __version__
-from kafkaform.cli.terminal import colours, prose_width, table_width
+from kafkaform.cli.terminal import WIDEST, colours, prose_width, table_width
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.core.files import write_file
@@ -110,6 +110,10 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
 
 _TABLES = frozenset({"compare", "status", "balance"})
 """Reports that are tables, as wide as the terminal; prose is wrapped earlier."""
+_PROSE = frozenset(
+    {"adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}
+)
+"""Reports that are wrapped in pipes and files, too; programs read those of which each line is a record."""
 _ANNOTATIONS = frozenset({"github", "sarif"})
 """The formats that put findings on the lines of files, problems of the input too."""
 
@@ -170,6 +174,8 @@ def show(
     """
     stream = None if out is not None else sys.stderr if err else sys.stdout
     width = table_width(stream) if report in _TABLES else prose_width(stream)
+    if report in _PROSE:
+        width = width or WIDEST
     options = {"width": width, "at": time.time(), "workspace": workspace(), **options}
     rendered = render(report, output_format, content, **options)
     if not isinstance(rendered, str):

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _NARROWEST = 60
-_WIDEST = 120
+WIDEST = 120
+"""The columns at which prose is wrapped where no terminal is narrower."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -46,7 +47,7 @@ def prose_width(stream: TextIO | None) -> int | None:
     """The width to wrap prose at, or None where no terminal reads it."""
     if not is_terminal(stream):
         return None
-    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, WIDEST))
 
 
 def table_width(stream: TextIO | None) -> int | None:

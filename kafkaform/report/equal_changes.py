@@ -1,33 +1,47 @@
-"""Equal changes of several resources as one entry: the change and its reason once, every resource by name.
+"""Equal and similar changes of several resources as one entry: the reason once, every resource by name.
 
 Two changes are equal if a report says the same of them but for the name of the resource, the place of its
 manifest, and amounts such as the size of its data. In what is said of several, NAME stands for each name.
+Many updates are similar if they differ in numbers, too: the values of the same fields, and what follows from
+them. Those stand beside the names; VARIES has their place in what is said of all.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kafkaform.core.model import Create, Delete, Update, assessments
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import FEW, counted
 from kafkaform.resources import KINDS, consent
-from kafkaform.resources.values import action_of, fields_of, worded
+from kafkaform.resources.values import action_of, fields_of, label, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from kafkaform.core.model import Change, PlannedChange, ResourceRef, RiskAssessment
+    from kafkaform.core.model import Change, FieldChange, PlannedChange, ResourceRef, RiskAssessment
+    from kafkaform.resources.values import Transition
 
 _T = TypeVar("_T")
 _Rewrite: TypeAlias = "Callable[[str], str]"
 
 NAME = "NAME"
 """What stands for the name of each resource in what is said of several."""
+VARIES = "…"
+"""What stands for a number that differs, in what is said of several."""
+VARIES = "…"
+"""What stands for a number that differs, in what is said of several."""
 _AMOUNT = "the amount beside its name"
 _LONGEST = 280
+_WORD = r"[\w.]*\d(?:[\w.,]*\w)?"
+_NUMBER = re.compile(rf"(?<![\w.-]){_WORD}(?: {_WORD})*(?: %)?")
+"""Numbers with their units, as in 7d 6h."""
+_WORD = r"[\w.]*\d(?:[\w.,]*\w)?"
+_NUMBER = re.compile(rf"(?<![\w.-]){_WORD}(?: {_WORD})*(?: %)?")
+"""Numbers with their units, as in 7d 6h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +52,13 @@ class Entry:
         changes: The changes.
         shown: The change as it is worded for all of them.
         figures: For each change what differs in its reasons, such as the size of its data; mostly nothing.
+        varied: The fields whose values differ, and stand among the figures.
     """
 
     changes: tuple[PlannedChange, ...]
     shown: PlannedChange
     figures: tuple[str, ...]
+    varied: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, changes: Sequence[PlannedChange]) -> Entry:
@@ -67,6 +83,13 @@ class Entry:
             return f"{places[0].file}:{places[0].line}" if places else ""
         files = {place.file for place in places}
         return files.pop() if len(files) == 1 and len(places) == len(self.changes) else ""
+
+    def transition(self, field: FieldChange) -> Transition:
+        """Return what a field of `shown` goes from and to."""
+        transition = worded(self.shown.change, field)
+        if field.path not in self.varied:
+            return transition
+        return replace(transition, told=VARIES if transition.told else "as listed", each=())
 
     def titles(self, *, short: bool = False) -> list[str]:
         """Each resource, with its figure where it has one.
@@ -124,7 +147,7 @@ def equal_changes(
     *,
     most: int | None = None,
 ) -> list[Entry]:
-    """Gather equal changes.
+    """Gather equal changes, and those of many that are similar.
 
     Args:
         changes: The changes, in order.
@@ -132,7 +155,7 @@ def equal_changes(
         most: How many changes an entry has at most; None: any number.
     """
     groups = gathered(changes, lambda planned: (_key(planned), beside(planned)), most=most)
-    return [_entry(group) for group in groups]
+    return _merge_similar([_entry(group) for group in groups], beside, most)
 
 
 def without_name(text: str, name: str) -> str:
@@ -150,6 +173,85 @@ def _entry(group: Sequence[PlannedChange]) -> Entry:
     same = len(set(figures)) == 1
     shown = _reworded(first, _rewriter(first, figures=not same))
     return Entry(tuple(group), shown, ("",) * len(group) if same else tuple(figures))
+
+
+def _merge_similar(
+    entries: Sequence[Entry], beside: Callable[[PlannedChange], Hashable], most: int | None
+) -> list[Entry]:
+    """Make one entry of those that differ in numbers only, where it is one of more than a few changes."""
+    merged: dict[int, list[Entry]] = {}
+    for group in gathered(entries, lambda entry: (_shape(entry), beside(entry.changes[0]))):
+        changes = [planned for entry in group for planned in entry.changes]
+        if len(changes) > FEW and len({_key(entry.changes[0]) for entry in group}) > 1:
+            merged |= {id(entry): [] for entry in group}
+            step = most or len(changes)
+            chunks = (changes[start : start + step] for start in range(0, len(changes), step))
+            merged[id(group[0])] = [*map(_similar_entry, chunks)]
+    return [one for entry in entries for one in merged.get(id(entry), [entry])]
+
+
+def _shape(entry: Entry) -> Hashable:
+    """Return what similar changes have in common; nothing is similar to what is no update."""
+    if not isinstance(entry.shown.change, Update):
+        return id(entry)
+    first = entry.changes[0]
+    general = _reworded(_reworded(first, _rewriter(first, figures=True)), _template)
+    transitions = ((field, worded(general.change, field)) for field in fields_of(general.change))
+    fields = tuple(
+        (field.path, bool(shown.told), field.assessment, field.deferred) for field, shown in transitions
+    )
+    return (*_status(general), fields)
+
+
+def _template(text: str) -> str:
+    return _NUMBER.sub(VARIES, text)
+
+
+def _similar_entry(group: Sequence[PlannedChange]) -> Entry:
+    """Return the entry of similar changes; numbers that all of them have stay in the sentences."""
+    amounts = ["; ".join(dict.fromkeys(_figures(planned.change))) for planned in group]
+    if len(set(amounts)) == 1:
+        amounts = [""] * len(group)
+    general = [
+        _reworded(planned, _rewriter(planned, figures=bool(amount)))
+        for planned, amount in zip(group, amounts, strict=True)
+    ]
+    transitions = [
+        {field.path: worded(planned.change, field) for field in fields_of(planned.change)}
+        for planned in general
+    ]
+    varied = [path for path in transitions[0] if len({str(row[path]) for row in transitions}) > 1]
+    listed = [path for path in varied if not transitions[0][path].told]
+    numbers = [_numbers_of(planned) for planned in general]
+    differing = [len(set(column)) > 1 for column in zip(*numbers, strict=True)]
+    figures = []
+    for row, own, amount in zip(transitions, numbers, amounts, strict=True):
+        values = [row[path].short for path in listed]
+        known = {side.short for path in listed for side in row[path].sides}
+        more = [number for number in compress(own, differing) if number not in known]
+        if len(listed) > 1:
+            values = [f"{label(path)} {value}" for path, value in zip(listed, values, strict=True)]
+        figures.append(", ".join(filter(None, dict.fromkeys([*values, *more, amount]))))
+    shown = _reworded(general[0], _blanker(differing))
+    return Entry(tuple(group), shown, tuple(figures), frozenset(varied))
+
+
+def _numbers_of(planned: PlannedChange) -> list[str]:
+    """Return the numbers in all that is said of a change, in the order in which `_reworded` meets them."""
+    numbers: list[str] = []
+
+    def collect(text: str) -> str:
+        numbers.extend(_NUMBER.findall(text))
+        return text
+
+    _reworded(planned, collect)
+    return numbers
+
+
+def _blanker(differing: Sequence[bool]) -> _Rewrite:
+    """Return what replaces those of the numbers that differ."""
+    left = iter(differing)
+    return lambda text: _NUMBER.sub(lambda number: VARIES if next(left) else number[0], text)
 
 
 def _figures(change: Change) -> list[str]:
@@ -219,15 +321,17 @@ def _key(planned: PlannedChange) -> Hashable:
         for field in fields_of(general.change)
         for shown in (worded(general.change, field),)
     )
+    return (*_status(general), assessments(general.change), fields)
+
+
+def _status(planned: PlannedChange) -> tuple[Hashable, ...]:
     return (
         planned.ref.kind,
         action_of(planned.change),
         planned.status,
-        general.reason,
-        general.remedy,
+        planned.reason,
+        planned.remedy,
         planned.origin,
         planned.earlier,
         planned.location is None,
-        assessments(general.change),
-        fields,
     )

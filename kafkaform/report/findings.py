@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -220,6 +220,23 @@ def of_plan(plan: Plan) -> PlanFindings:
         notes,
         {ref: tuple(dict.fromkeys(found.code for found in several)) for ref, several in said.items()},
     )
+
+
+def refer_to_findings(planned: PlannedChange, shown: Iterable[Diagnostic]) -> PlannedChange:
+    """Put the code of a finding in the place of its text, where the finding is listed beside the changes.
+
+    Args:
+        planned: A change, which may be refused by rules.
+        shown: The findings that are listed in full.
+    """
+    if planned.reason is None:
+        return planned
+    for found in shown:
+        quoted = f"{found.code}: {found.message}"
+        if found.severity is Severity.ERROR and found.ref is None and planned.reason == quoted:
+            remedy = None if planned.remedy == found.suggestion else planned.remedy
+            return replace(planned, reason=f"{found.code}, see the findings", remedy=remedy)
+    return planned
 
 
 def _reasons(planned: PlannedChange) -> Iterator[str]:

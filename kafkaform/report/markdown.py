@@ -23,11 +23,11 @@ from kafkaform.core.wording import FEW, counted, short_commit
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import concerned, headline, summary_sentence
 from kafkaform.report.equal_changes import equal_changes, gathered
-from kafkaform.report.findings import More, abridged, of_plan
+from kafkaform.report.findings import More, abridged, of_plan, refer_to_findings
 from kafkaform.report.markdown_escape import code, finding, prose, resource, sentence
 from kafkaform.report.notes import EACH_ANNOTATION, ConsentLedger, annotation
 from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
-from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single, worded
+from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -114,7 +114,11 @@ def _head(plan: Plan, header: PlanHeader | None) -> str:
 def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     ledger = ConsentLedger(plan)
     found = of_plan(plan)
-    ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
+    ordered = [
+        refer_to_findings(change, found.shown)
+        for status in reversed(Status)
+        for change in plan.with_status(status)
+    ]
 
     def gather(changes: Iterable[PlannedChange]) -> list[Entry]:
         return equal_changes(
@@ -137,7 +141,7 @@ def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
     elsewhere = [f"- {found.elsewhere.sentence(code)}.\n"] if found.elsewhere else []
     findings = [*map(_finding, abridged(loud)), *elsewhere, *quiet]
     concerned_by = [text] if (text := concerned(plan, code)) else []
-    fuller = [entry for entry in rows if _has_more(entry.shown)]
+    fuller = [entry for entry in rows if _has_more(entry)]
     number_fuller = sum(len(entry.changes) for entry in fuller)
     return (
         Block(
@@ -275,9 +279,7 @@ def _risks(entry: Entry, said: Mapping[ResourceRef, Sequence[str]]) -> list[str]
         case Create(assessment=assessment) | Delete(assessment=assessment):
             judged = [(action_of(planned.change), assessment)]
         case Update(fields=fields):
-            judged = [
-                (code(f"{label(f.path)}: {worded(planned.change, f).short}"), f.assessment) for f in fields
-            ]
+            judged = [(code(f"{label(f.path)}: {entry.transition(f).short}"), f.assessment) for f in fields]
     risky = [(what, j) for what, j in judged if j.risk is not Risk.SAFE or j.reason]
     codes = ", ".join(map(code, said.get(planned.ref, ())))
     lines = [
@@ -325,7 +327,7 @@ def _row(entry: Entry, *, told: bool) -> str:
     cells = (
         f"`{symbol}`",
         _names(entry, cell=True),
-        _change_cell(planned, action),
+        _change_cell(entry, action),
         _risk_cell(planned),
         *((_ORIGINS[planned.origin] if planned.origin else "",) if told else ()),
         code(entry.place, cell=True) if entry.place else "",
@@ -333,9 +335,10 @@ def _row(entry: Entry, *, told: bool) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _change_cell(planned: PlannedChange, action: str) -> str:
-    fields = () if isinstance(planned.change, Delete) else fields_of(planned.change)
-    shown = [code(_field(f, worded(planned.change, f).short), _CELL, cell=True) for f in fields[:_IN_ROW]]
+def _change_cell(entry: Entry, action: str) -> str:
+    change = entry.shown.change
+    fields = () if isinstance(change, Delete) else fields_of(change)
+    shown = [code(_field(f, entry.transition(f).short), _CELL, cell=True) for f in fields[:_IN_ROW]]
     more = f" and {len(fields) - _IN_ROW:,} more" if len(fields) > _IN_ROW else ""
     return f"{action} {', '.join(shown)}{more}".rstrip()
 
@@ -370,22 +373,22 @@ def _notes_elsewhere(count: int) -> str:
     return f"- {counted(count, 'note')} on unchanged resources: {listing}.\n"
 
 
-def _has_more(planned: PlannedChange) -> bool:
+def _has_more(entry: Entry) -> bool:
     """Whether the table does not show all fields of a change in full."""
-    fields = fields_of(planned.change)
-    if isinstance(planned.change, Delete):
+    fields = fields_of(entry.shown.change)
+    if isinstance(entry.shown.change, Delete):
         return bool(fields)
     return len(fields) > _IN_ROW or any(
         shown.each or len(_field(field, shown.short)) > _CELL
         for field in fields
-        for shown in (worded(planned.change, field),)
+        for shown in (entry.transition(field),)
     )
 
 
 def _details(entry: Entry) -> str:
     shown = []
     for field in fields_of(entry.shown.change):
-        value = worded(entry.shown.change, field)
+        value = entry.transition(field)
         shown.append(code(_field(field, "; ".join(value.each) or str(value)), 600))
     return f"- {action_of(entry.shown.change)} {_names(entry)}: {', '.join(shown)}\n"
 

@@ -26,6 +26,7 @@ from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.plan.summary import summarise, summary_sentence
 from kafkaform.report import notes
 from kafkaform.report.equal_changes import Entry, equal_changes
+from kafkaform.report.findings import of_plan, refer_to_findings
 from kafkaform.report.notes import EACH_ANNOTATION, ConsentLedger, annotation
 from kafkaform.report.page import (
     FIELD_INDENT,
@@ -34,7 +35,7 @@ from kafkaform.report.page import (
     Page,
 )
 from kafkaform.report.truncation import divided, more_alike, sort_of
-from kafkaform.resources.values import action_of, fields_of, label, single, worded
+from kafkaform.resources.values import action_of, fields_of, label, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,9 +68,14 @@ def render_plan(
     """
     page = Page(width)
     _headline(page, plan, header)
-    ledger = ConsentLedger(plan)
+    ledger, found = ConsentLedger(plan), of_plan(plan)
     listed, summed_up = divided(plan.with_status(Status.PLANNED), sort_of, verbose=verbose)
-    held = [c for status in Status if status is not Status.PLANNED for c in plan.with_status(status)]
+    held = [
+        refer_to_findings(change, found.shown)
+        for status in Status
+        if status is not Status.PLANNED
+        for change in plan.with_status(status)
+    ]
     # One column for all sources, but no further out than a long name or two may push it.
     column = min(64, max((cell_len(str(c.ref)) for c in (*listed, *held)), default=0) + 8)
     for entry in _entries(listed, ledger, verbose=verbose):
@@ -126,7 +132,7 @@ def _change(page: Page, entry: Entry, ledger: ConsentLedger, column: int, *, ver
     _verdict(page, planned, action)
     _origin(page, planned)
     _judgement_of_whole(page, planned)
-    _fields(page, planned, verbose=verbose)
+    _fields(page, entry, verbose=verbose)
     for consent in ledger.given(first):
         given = f"to {clipped(consent.hazard, 120)}: {clipped(consent.reason, PROSE)}"
         page.note("consent given ", given, "green", indent=FIELD_INDENT)
@@ -148,7 +154,9 @@ def _titles(page: Page, entry: Entry, action: str, column: int) -> None:
     lead: list[Part] = [("!" if held else symbol, "bold red" if held else f"bold {style}"), " "]
     if entry.is_long:
         _title(page, lead, entry.subject, clipped(entry.place, 280), column, first=True)
-        page.note("", ", ".join(entry.titles(short=True)), indent=FIELD_INDENT)
+        titles = entry.titles(short=True)
+        for line in titles if entry.varied else [", ".join(titles)]:
+            page.note("", line, indent=FIELD_INDENT)
         return
     for number, (planned, title) in enumerate(zip(entry.changes, entry.titles(), strict=True)):
         source = f"{planned.location.file}:{planned.location.line}" if planned.location else ""
@@ -207,8 +215,9 @@ def _judgement_of_whole(page: Page, planned: PlannedChange) -> None:
             pass
 
 
-def _fields(page: Page, planned: PlannedChange, *, verbose: bool) -> None:
-    rows = [(field, label(field.path), worded(planned.change, field)) for field in fields_of(planned.change)]
+def _fields(page: Page, entry: Entry, *, verbose: bool) -> None:
+    planned = entry.shown
+    rows = [(field, label(field.path), entry.transition(field)) for field in fields_of(planned.change)]
     if not verbose and isinstance(planned.change, Create):
         rows = [(field, name, _abridged(shown)) for field, name, shown in rows]
     names = min(36, max((cell_len(name) for _, name, _ in rows), default=0))

@@ -147,12 +147,6 @@ def measured(assessment: RiskAssessment, context: UpdateContext) -> RiskAssessme
     return replace(assessment, reason=f"{assessment.reason}; {told}" if assessment.reason else told)
 
 
-def _successor(name: str) -> str:
-    """The name of the next version of a topic: orders.v2 after orders.v1, and after orders."""
-    stem, _, version = name.rpartition(".v")
-    return f"{stem}.v{int(version) + 1}" if stem and version.isdecimal() else f"{name}.v2"
-
-
 def _percent_that_move(before: int, after: int) -> float:
     """The share of keys that change their partition with `hash mod count`, to one place after the point.
 
@@ -173,8 +167,9 @@ def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
             Risk.IMPOSSIBLE,
             "partition-decrease",
             f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
-            f"create a new topic (such as {_successor(name)}) with {counted(after, 'partition')}, copy the "
-            f"records over, move producers and consumers, then delete {name}; or write partitions: {before}",
+            f"create a new topic with {counted(after, 'partition')}, such as the next version of {name}, "
+            f"copy the records over, move producers and consumers, then delete {name}; "
+            f"or write partitions: {before}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     if "compact" in either_policy(context, unknown={"compact"}):

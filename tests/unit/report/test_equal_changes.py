@@ -11,7 +11,18 @@ import pytest
 from kafkaform.apply.executor import apply
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
-from kafkaform.core.model import Delete, Desired, Location, Plan, PlannedChange, Risk, RiskAssessment, Status
+from kafkaform.core.model import (
+    Delete,
+    Desired,
+    Diagnostic,
+    Location,
+    Plan,
+    PlannedChange,
+    Risk,
+    RiskAssessment,
+    Severity,
+    Status,
+)
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.apply import render_apply
@@ -111,6 +122,59 @@ def test_an_amount_that_all_have_stays_in_the_sentence() -> None:
     plan, memory = scene_of("cut", 3)
     assert "(the topic holds no data)" in " ".join(render_plan(plan, width=80).plain.split())
     assert memory is not None
+
+
+def different_scene(number: int) -> Plan:
+    """A plan that gives each of some topics another number of partitions; they hold other amounts of data."""
+    memory = MemoryCluster()
+    names = [f"orders-{i:03}" for i in range(number)]
+    for name in names:
+        made(memory, name, 6, retention_ms=WEEK)
+        memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
+    desired = [
+        replace(declared(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
+        for i, name in enumerate(names)
+    ]
+    desired = [replace(one, intent=replace(one.intent, keyed=None)) for one in desired]
+    settings = Settings(rules={**QUIET, "KF401": "off", "KF404": "off"})
+    return build_plan(Request(desired), memory, settings, None)
+
+
+def test_20_different_changes_of_one_field_fit_60_lines_with_every_value_and_reason() -> None:
+    plan = different_scene(20)
+    text = render_plan(plan, HEADER, width=80).plain
+    assert len(text.splitlines()) <= 60
+    assert "orders-000 (6 → 7, 85.7 %, 1.0 MiB)" in text
+    assert "orders-019 (6 → 26, 92.3 %, 20.0 MiB)" in text
+    assert text.count("disruptive: partition-increase") == 1
+    assert "… of keys move to another partition (if records have keys)" in text
+    markdown = render_markdown(plan, HEADER)
+    assert "`Topic/orders-019` (6 → 26, 92.3 %, 20.0 MiB)" in markdown
+    assert "`partitions: as listed`" in markdown
+    verbose = render_plan(plan, HEADER, verbose=True).plain
+    assert verbose.count("disruptive: partition-increase") == 20
+
+
+def test_a_few_different_changes_keep_their_sentences() -> None:
+    text = render_plan(different_scene(3), HEADER).plain
+    assert "85.7 % of keys move" in text
+    assert "75 % of keys move" in text
+    assert "as listed" not in text
+
+
+def test_a_refusal_that_a_finding_explains_refers_to_it() -> None:
+    plan, _ = scene_of("increase", 20)
+    message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
+    refused = tuple(
+        replace(change, status=Status.REFUSED, reason=f"KF404: {message}", remedy=advice)
+        for change in plan.changes
+    )
+    finding = Diagnostic("KF404", Severity.ERROR, message, None, advice)
+    plan = replace(plan, changes=refused, diagnostics=(finding,))
+    for report in (render_plan(plan, HEADER).plain, render_markdown(plan, HEADER)):
+        assert report.count(message) == 1
+        assert report.count(advice) == 1
+        assert "KF404, see the findings" in report
 
 
 def test_json_stays_a_change_for_each_resource() -> None:

@@ -363,7 +363,8 @@ def _partitions(
         raise ReadingFailed(
             f"{path} has records of partition {least - 1}", hint="no topic has that many partitions"
         )
-    return least, [f"the topic is assumed to have {least:,} partitions: its records are on no higher one"]
+    assumed = f"{least:,} partition{'s' if least > 1 else ''}"
+    return least, [f"the topic is assumed to have {assumed}: its records are on no higher one"]
 
 
 def _plan(counts: dict[int, int], count: int, replicates: int, seed: int) -> FilePlan:

@@ -137,7 +137,8 @@ def _key_share(result: TopicResult, limit: float, by: str) -> Iterator[BrokenLim
 def _distinct_keys(result: TopicResult, limit: int) -> Iterator[BrokenLimit]:
     found = result.distinct_keys
     if found.low < limit:
-        message = f"{result.name} has {count(found)} distinct keys; the policy asks for {limit:,}"
+        keys = "distinct key" if count(found) == "1" else "distinct keys"
+        message = f"{result.name} has {count(found)} {keys}; the policy asks for {limit:,}"
         yield BrokenLimit("minDistinctKeys", message, found, certain=found.high < limit)
 
 

@@ -330,7 +330,7 @@ def _judged(
         if policy is not None and policy.status != "pass":
             sys.stderr.writelines(f"{policy.status}: {reason}\n" for reason in policy.reasons)
     if not results:
-        raise JobFailed(f"none of {len(outcome)} topics could be analysed")
+        raise JobFailed("no topic could be analysed")
     return tuple(results), bool(errors)
 
 

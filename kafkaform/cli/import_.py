@@ -30,7 +30,7 @@ from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, nearest
 from kafkaform.inspect.importing import By, ImportedFile, ImportLayout, make_import
-from kafkaform.inspect.resource_status import Selection
+from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
 from kafkaform.report.edits import problems_of
@@ -147,6 +147,8 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
         observation = cluster.observe(
             (), lambda ref: selection.takes(ref) and not is_own(ref), kinds=selection.kinds
         )
+        if not any(ref.kind in selection.kinds for ref in observation.inventory):
+            check_visible(cluster, selection)
     _require_matches(observation, selection)
     layout = ImportLayout(folder, options.by, _schemas(session.settings.file), options.overwrite)
     made = make_import(observation, selection, declared, context, layout)

@@ -75,7 +75,10 @@ class Session:
                 forbid=settings.forbidden,
                 moves=MoveOptions(disk_reserve=settings.limits.disk_reserve),
             )
-            if settings.clusters and "bootstrap_server" in where.variables:
+            # The variable that `kafkaform dev` prints is no slip that leads to another cluster.
+            hosts = [address.rpartition(":")[0] for address in where.bootstrap_server.split(",")]
+            is_foreign = not all(properties.is_loopback(host.strip()) for host in hosts)
+            if settings.clusters and is_foreign and "bootstrap_server" in where.variables:
                 name = where.source("bootstrap_server")
                 _tell_once(f"{name} is set, so no cluster of {settings.file} is used: --cluster chooses one")
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,12 +30,16 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import (
     SHOWN,
+    Order,
     Selection,
+    check_visible,
     read_status,
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources import KINDS
+from kafkaform.resources.consumer_group import ConsumerGroupKind
+from kafkaform.resources.topic import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -154,6 +158,14 @@ def _clock() -> str:
     type=click.Choice(list(_KINDS)),
     help="Only topics, or only groups.",
 )
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice([order.value for order in Order]),
+    help="Sort by name; topics, without groups, by size; or groups, without topics, by lag. The largest come "
+    "first.  [default: name]",
+)
+@click.option("--lagging", is_flag=True, help="Only groups with lag.")
 @all_clusters_option("Show every cluster of kafkaform.yaml.")
 @click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
 @format_option("status", "With --watch, json prints one document per line.")
@@ -162,6 +174,8 @@ def status(
     globs: tuple[str, ...],
     where: Where,
     kind: str | None,
+    order: str | None,
+    lagging: bool,
     all_clusters: bool,
     everything: bool,
     output_format: str,
@@ -172,11 +186,12 @@ def status(
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.
     """
-    selected = Selection(globs, (_KINDS[kind],) if kind else SHOWN)
+    arrangement = _Arrangement(Order(order or Order.NAME), lagging=lagging)
+    selected = Selection(globs, arrangement.kinds((_KINDS[kind],) if kind else SHOWN))
     if all_clusters:
         if pause_s is not None:
             raise UsageError("--watch shows one cluster", hint="leave out --all-clusters")
-        ask = partial(_answer, selected=selected, everything=everything)
+        ask = partial(_answer, selected=selected, arrangement=arrangement, everything=everything)
         return ask_all(where, ask, Fleet("status", output_format))
     session = Session.start(where)
     target = session.require_cluster()
@@ -189,7 +204,7 @@ def status(
             check_identity(cluster.facts(), target)
 
         def read() -> StatusReport:
-            return _read(cluster, desired, selection)
+            return arrangement.arrange(_read(cluster, desired, selection))
 
         if pause_s is None:
             report = read()
@@ -203,7 +218,38 @@ def status(
     return 0
 
 
-def _answer(session: Session, *, selected: Selection, everything: bool) -> Answer:
+@dataclass(frozen=True, slots=True)
+class _Arrangement:
+    """Which rows are shown, and in which order."""
+
+    order: Order
+    lagging: bool
+
+    def kinds(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the kinds that can be sorted so, or have lag.
+
+        Raises:
+            UsageError: None of those that were chosen can.
+        """
+        needed = {"--lagging": ConsumerGroupKind.name} if self.lagging else {}
+        if self.order is not Order.NAME:
+            kind = ConsumerGroupKind.name if self.order is Order.LAG else TopicKind.name
+            needed[f"--sort {self.order}"] = kind
+        for option, kind in needed.items():
+            if kind not in chosen:
+                noun = KINDS[kind].noun
+                raise UsageError(
+                    f"{option} shows {noun}s only, and the other options none", hint="leave one out"
+                )
+            chosen = (kind,)
+        return chosen
+
+    def arrange(self, report: StatusReport) -> StatusReport:
+        """Leave out and sort."""
+        return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
+
+
+def _answer(session: Session, *, selected: Selection, arrangement: _Arrangement, everything: bool) -> Answer:
     """Read one of several clusters; notes about the reading name it."""
     target = session.require_cluster()
     selection = selected if everything else replace(selected, ignore=session.settings.ignore)
@@ -211,7 +257,7 @@ def _answer(session: Session, *, selected: Selection, everything: bool) -> Answe
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        report = _read(cluster, desired, selection)
+        report = arrangement.arrange(_read(cluster, desired, selection))
 
     def print_notes() -> None:
         for line in _remarks(report):
@@ -250,6 +296,8 @@ def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: 
             hint = "ignore: of kafkaform.yaml hides some; --all shows them"
         what = " or ".join(KINDS[kind].noun for kind in selection.kinds)
         raise KafkaformError(f"no {what} matches {glob!r}", hint=hint)
+    if not (report.topics or report.groups or report.hidden):
+        check_visible(cluster, selection)
     return report
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from kafkaform.core.wording import counted
+
 if TYPE_CHECKING:
     from kafkaform.core.layout import Broker
 
@@ -293,7 +295,7 @@ class DataSize:
         verb = "does not answer" if len(self.silent) == 1 else "do not answer"
         noun = "broker" if len(self.silent) == 1 else "brokers"
         why = f" ({noun} {brokers} {verb})" if self.silent else ""
-        return f"{self.unread:,} of {self.partitions:,} partitions could not be read{why}"
+        return f"{self.unread:,} of {counted(self.partitions, 'partition')} could not be read{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +313,7 @@ class Facts:
         group_protocols: Those that brokers offer; None where that is not known.
         offset_retention_ms: How long the offsets of a group without members are kept at the least
             (`offsets.retention.minutes`); None where that is not known.
+        restricted: Whether this account may not describe the cluster, and so may not see all that it has.
     """
 
     cluster_id: str
@@ -321,6 +324,7 @@ class Facts:
     of_kinds: Mapping[str, KindFacts] = field(default_factory=dict)
     group_protocols: frozenset[str] | None = None
     offset_retention_ms: int | None = None
+    restricted: bool = False
 
     def config_default(self, kind: str, name: str) -> str | None:
         """The cluster's default of a config; None if it has none, or is not known."""

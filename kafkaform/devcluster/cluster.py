@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import locked
 from kafkaform.core.progress import Progress, silent
+from kafkaform.core.wording import counted
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.jars.cache import kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
@@ -79,7 +80,7 @@ def place(
         clients = free_ports(count)
     if len(versions) > 1 and len(versions) != count:
         raise DevClusterError(
-            f"--kafka-version names {len(versions)} versions for {count} brokers",
+            f"--kafka-version names {len(versions)} versions for {counted(count, 'broker')}",
             hint="give one version for all brokers, or one for each",
         )
     chosen = [full_version(version) for version in versions] or [node.kafka_version for node in before]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import replace
+from kafkaform.core.wording import counted
 from kafkaform.devcluster.releases import KAFKA_VERSION
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def consecutive_ports(first: int, count: int) -> tuple[int, ...]:
     ports = tuple(range(first, first + count))
     if first < 1 or ports[-1] > _HIGHEST:
         raise DevClusterError(
-            f"{count} brokers starting at port {first} need ports above {_HIGHEST}",
+            f"{counted(count, 'broker')} from port {first} on would need ports above {_HIGHEST}",
             hint="choose a lower --port",
         )
     for port in ports:

@@ -14,6 +14,7 @@ from kafkaform.core.groups import Group, GroupReading
 from kafkaform.core.health import Health, Part
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
+from kafkaform.core.wording import counted
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
 from kafkaform.resources.consumer_group import group_ref, is_group
@@ -294,7 +295,7 @@ def _live_topics(
     unseen = sorted(observation.invisible.items())
     if unseen:
         ref, why = unseen[0]
-        unchecked[_TOPICS].append(f"{len(unseen):,} declared topics, such as {ref.name}: {why}")
+        unchecked[_TOPICS].append(f"{counted(len(unseen), 'declared topic')}, such as {ref.name}: {why}")
     return observation.resources, frozenset(observation.invisible)
 
 
@@ -316,7 +317,7 @@ def _live_groups(
         return {}, frozenset(declared)
     denied = {ref: reading.denied[ref.name] for ref in sorted(declared) if ref.name in reading.denied}
     for ref, why in [*denied.items()][:1]:
-        unchecked[_GROUPS].append(f"{len(denied):,} declared groups, such as {ref.name}: {why}")
+        unchecked[_GROUPS].append(f"{counted(len(denied), 'declared group')}, such as {ref.name}: {why}")
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
@@ -326,5 +327,7 @@ def _live_groups(
         unchecked[_GROUPS].append(f"groups: {reading.unread}")
     partly = [group for group in groups.values() if group.unread]
     for group in partly[:1]:
-        unchecked[_GROUPS].append(f"a part of {len(partly):,} groups, such as {group.name}: {group.unread}")
+        unchecked[_GROUPS].append(
+            f"a part of {counted(len(partly), 'group')}, such as {group.name}: {group.unread}"
+        )
     return groups, frozenset(denied)

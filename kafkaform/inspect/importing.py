@@ -19,6 +19,7 @@ from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import Desired, Facts
+from kafkaform.core.wording import counted
 from kafkaform.plan.planner import diff
 from kafkaform.plan.policy import is_own
 from kafkaform.resources import KINDS
@@ -204,8 +205,8 @@ def _files(
         text = head + "---\n".join(manifests[ref].to_yaml() for ref in refs)
         if len(text) > MAX_BYTES:
             raise KafkaformError(
-                f"{path} would exceed the size limit of manifests, with {len(refs):,} resources; nothing was "
-                "written",
+                f"{path} would exceed the size limit of manifests, with {counted(len(refs), 'resource')}; "
+                "nothing was written",
                 hint="write one file per resource: --by topic",
             )
         files.append(ImportedFile(path, text, tuple(refs)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkaform.core.errors import ClusterError
+from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.groups import GroupReading
 from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.wording import nearest
@@ -110,6 +111,19 @@ class GroupStatus:
     expected: int | None = None
     denied: str = ""
 
+    @property
+    def lag(self) -> int | None:
+        """The records between its commits and the ends of the logs, where that is known."""
+        return self.group.lag if self.group is not None else None
+
+
+class Order(StrEnum):
+    """What resources are sorted by."""
+
+    NAME = "name"
+    LAG = "lag"
+    SIZE = "size"
+
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
@@ -122,6 +136,7 @@ class StatusReport:
         notes: What else is to be known of the reading, a line each.
         hidden: How many resources fit the globs and are left out by `ignore`.
         missed: The globs that nothing fits, each with the nearest name that there is.
+        without_lag: How many groups `only_lagging` left out.
     """
 
     topics: tuple[TopicStatus, ...] = ()
@@ -130,6 +145,21 @@ class StatusReport:
     notes: tuple[str, ...] = ()
     hidden: int = 0
     missed: Mapping[str, str | None] | None = None
+    without_lag: int = 0
+
+    def sorted_by(self, order: Order) -> StatusReport:
+        """Sort topics by size, or groups by lag, largest first and the unknown last."""
+        topics, groups = self.topics, self.groups
+        if order is Order.SIZE:
+            topics = tuple(sorted(topics, key=lambda one: -one.size.bytes if one.size else 1))
+        if order is Order.LAG:
+            groups = tuple(sorted(groups, key=lambda one: -(one.lag or 0) if one.lag is not None else 1))
+        return replace(self, topics=topics, groups=groups)
+
+    def only_lagging(self) -> StatusReport:
+        """Leave out the groups that are not known to have lag."""
+        lagging = tuple(one for one in self.groups if one.lag)
+        return replace(self, groups=lagging, without_lag=len(self.groups) - len(lagging))
 
 
 def members_of(intent: Intent) -> int | None:
@@ -184,6 +214,20 @@ def read_status(
         if reading.unread:
             unread.append(f"groups: {reading.unread}")
     return assemble(observation, reading, sizes, desired, selection, unread)
+
+
+def check_visible(cluster: ClusterReader, selection: Selection) -> None:
+    """Refuse to call a cluster empty of which nothing was seen, if this account may not see all of it.
+
+    Raises:
+        KafkaformError: The account may not describe the cluster.
+    """
+    if cluster.facts().restricted:
+        nouns = " or ".join(KINDS[kind].noun for kind in selection.kinds)
+        raise KafkaformError(
+            f"this account sees no {nouns}: there is none, or the account lacks Describe on it",
+            hint="docs/permissions.md lists the rights that each command needs",
+        )
 
 
 def _add_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReading:

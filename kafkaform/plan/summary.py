@@ -87,7 +87,7 @@ def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str
         if number
     ] or ["nothing to apply"]
     if s.needs_consent:
-        parts[-1] += f" ({s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent)"
+        parts[-1] += f" ({needing_consent(s.needs_consent)})"
     if s.refused:
         parts.append(f"{s.refused:,} refused")
     also = f" Also {', '.join(opened)}." if opened else ""
@@ -120,6 +120,11 @@ def _open_ends(plan: Plan, s: Summary) -> list[str]:
     return ends
 
 
+def needing_consent(number: int) -> str:
+    """Word how many changes need consent: `1 needs consent`, `2 need consent`."""
+    return f"{number:,} need{'s' if number == 1 else ''} consent"
+
+
 def count_held_back(plan: Plan) -> list[str]:
     """Return how many changes are refused, and how many need consent, as far as there are any."""
     s = summarise(plan)
@@ -127,7 +132,7 @@ def count_held_back(plan: Plan) -> list[str]:
     if s.refused:
         held.append(f"{s.refused:,} refused")
     if s.needs_consent:
-        held.append(f"{s.needs_consent:,} need{'s' if s.needs_consent == 1 else ''} consent")
+        held.append(needing_consent(s.needs_consent))
     return held
 
 

@@ -120,11 +120,13 @@ class Column:
         header: What stands above it.
         right: Whether it holds numbers.
         least: How narrow it may become where the room is short; 0 for one that is never folded.
+        rank: `fit_columns` leaves out the highest rank first; 0 for a column that always stays.
     """
 
     header: str
     right: bool = False
     least: int = 0
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,38 @@ def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = No
                 _start(text).append(" " * max(0, min(start, (width or 0) - cell_len(piece))))
                 text.append(piece, cell.style)
     return text
+
+
+def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[int]:
+    """Choose the columns that leave the first one, which has the names, as wide as its names are.
+
+    Args:
+        columns: The columns; those with a rank may be left out.
+        rows: As for `table`.
+        width: The characters of a line; None where no terminal reads it: then all columns stay.
+
+    Returns:
+        The indices of the columns that stay, in order. A name that has no room beside the columns without a
+        rank does not count: `table` gives it a line of its own.
+    """
+    kept = list(range(len(columns)))
+    if width is None:
+        return kept
+    lines = [[Cell(column.header) for column in columns], *([_cell(cell) for cell in row] for row in rows)]
+    widest = [max(cell_len(line[i].text) for line in lines) for i in kept]
+    least = [
+        min(one, most) if one else most for one, most in zip(_leasts(columns, lines), widest, strict=True)
+    ]
+    room = width - sum(least[i] + len(_GAP) for i in kept[1:])
+    optional = sorted((i for i in kept if columns[i].rank), key=lambda i: -columns[i].rank)
+    most = room + sum(least[i] + len(_GAP) for i in optional)
+    name = max((size for line in lines if (size := cell_len(line[0].text)) <= most), default=0)
+    for i in optional:
+        if name <= room:
+            break
+        room += least[i] + len(_GAP)
+        kept.remove(i)
+    return kept
 
 
 def _apart(

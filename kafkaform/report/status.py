@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.text import Text
 
@@ -11,7 +11,7 @@ from kafkaform.core.kafka_configs import readable, topic_configs
 from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
 from kafkaform.core.wording import counted
-from kafkaform.report.page import Cell, Column, table
+from kafkaform.report.page import Cell, Column, fit_columns, table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
     from kafkaform.report.page import Row
 
+_Item = TypeVar("_Item")
+
 _NOTHING = "-"
 _MISSING = Cell("does not exist", "red")
-_UNDECLARED = Cell("undeclared", "dim")
+_UNDECLARED = Cell("no", "yellow")
 _FEW = 3
 """How many readers of a topic a terminal is shown by name."""
+_SCREEN = 20
+"""Above this many rows, a line below the tables counts them."""
 _BUSY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 _TOPIC_COLUMNS = (
@@ -33,17 +37,19 @@ _TOPIC_COLUMNS = (
     Column("RF", right=True),
     Column("RETENTION", least=9),
     Column("SIZE", right=True),
-    Column("GROUPS", least=12),
-    Column("TEAM", least=10),
+    Column("GROUPS", least=12, rank=1),
+    Column("TEAM", least=10, rank=2),
+    Column("DECLARED", rank=3),
 )
 _GROUP_COLUMNS = (
     Column("GROUP", least=14),
-    Column("PROTOCOL"),
+    Column("PROTOCOL", rank=1),
     Column("STATE", least=8),
     Column("MEMBERS", least=7),
-    Column("PARTITIONS", right=True),
+    Column("PARTITIONS", right=True, rank=2),
     Column("LAG", right=True, least=8),
-    Column("TEAM", least=10),
+    Column("TEAM", least=10, rank=3),
+    Column("DECLARED", rank=4),
 )
 _PARTITION_COLUMNS = (
     Column("TOPIC", least=14),
@@ -68,15 +74,18 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     """
     parts = []
     if report.topics:
-        rows = [_topic_row(topic, width) for topic in report.topics]
-        parts.append(_without_empty_teams(_TOPIC_COLUMNS, rows, width))
+        rows = [(*_topic_row(topic, width), *_owner(topic)) for topic in report.topics]
+        parts.append(_table(_TOPIC_COLUMNS, rows, width))
     if report.groups:
-        rows = [_group_row(one) for one in report.groups]
-        parts.append(_without_empty_teams(_GROUP_COLUMNS, rows, width))
+        rows = [(*_group_row(one), *_owner(one)) for one in report.groups]
+        parts.append(_table(_GROUP_COLUMNS, rows, width))
     if len({group.name for group in report.groups}.intersection(globs)) == 1:
         parts += [part for one in report.groups if one.group for part in _partitions(one.group, width)]
     if not parts:
-        parts.append(Text("No topics or groups to show."))
+        parts.append(Text("No group has lag." if report.without_lag else "No topics or groups to show."))
+    counts = "; ".join(_counts(report))
+    if counts:
+        parts.append(Text(counts, "dim"))
     if report.hidden:
         hidden = counted(report.hidden, "name")
         parts.append(Text(f"{hidden} hidden by ignore patterns (--all shows them)", "dim"))
@@ -94,26 +103,52 @@ def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
     return json.dumps(data, indent=indent)
 
 
-def _without_empty_teams(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Text:
-    if any(row[-1] != _NOTHING for row in rows):
-        return table(columns, rows, width)
-    return table(columns[:-1], [row[:-1] for row in rows], width)
+def _table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Text:
+    """Lay out what has a value in any row: teams only if one is known, DECLARED only if something is not."""
+    told = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
+    kept = [i for i in range(len(columns)) if i < len(columns) - 2 or told[i - len(columns)]]
+    columns, rows = _chosen(columns, kept), [_chosen(row, kept) for row in rows]
+    fitting = fit_columns(columns, rows, width)
+    return table(_chosen(columns, fitting), [_chosen(row, fitting) for row in rows], width)
+
+
+def _chosen(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
+    return [items[i] for i in indices]
+
+
+def _counts(report: StatusReport) -> Iterable[str]:
+    """Count what a screen does not show at once, or what is left out."""
+    topics, groups = report.topics, report.groups
+    lagging = sum(bool(one.lag) for one in groups)
+    if report.without_lag:
+        if groups:
+            yield f"{counted(lagging, 'group')} with lag, {report.without_lag:,} without are not listed"
+        return
+    if len(topics) + len(groups) <= _SCREEN:
+        return
+    numbers = {"topic": len(topics), "group": len(groups)}
+    yield ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
+    if lagging:
+        yield f"{counted(lagging, 'group')} with lag (--lagging lists them)"
+    undeclared = sum(one.declared is False for one in topics)
+    undeclared += sum(one.declared is False for one in groups)
+    if undeclared:
+        yield f"{undeclared:,} not declared"
 
 
 # --- topics ----------------------------------------------------------------------------------------
 
 
 def _topic_row(topic: TopicStatus, width: int | None) -> Row:
-    team = _team(topic)
     groups = _names(topic.groups, width)
     if topic.observed is None:
-        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, groups, team)
+        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, groups)
     state = topic.observed.state
     size = _NOTHING
     if topic.size is not None:
         size = f"{'≥ ' if topic.size.unread else ''}{rounded_size(topic.size.bytes)}"
     counts = str(state["partitions"]), str(state["replicationFactor"])
-    return (topic.name, *counts, _retention(topic), size, groups, team)
+    return (topic.name, *counts, _retention(topic), size, groups)
 
 
 def _retention(topic: TopicStatus) -> str:
@@ -155,14 +190,13 @@ def _topic_json(topic: TopicStatus) -> dict[str, Any]:
 
 
 def _group_row(one: GroupStatus) -> Row:
-    team = _team(one)
     group = one.group
     if group is None:
         state = Cell("not visible", "yellow") if one.denied else _MISSING
         if one.only_configs:
             state = Cell("only configs", "yellow")
         expected = f"0 of {one.expected}" if one.expected and not one.denied else _NOTHING
-        return (one.name, _NOTHING, state, expected, _NOTHING, _NOTHING, team)
+        return (one.name, _NOTHING, state, expected, _NOTHING, _NOTHING)
     state = Cell(group.state, _state_style(one, group))
     return (
         one.name,
@@ -171,7 +205,6 @@ def _group_row(one: GroupStatus) -> Row:
         _members(one, group),
         str(len(group.positions)),
         _lag(group),
-        team,
     )
 
 
@@ -279,8 +312,10 @@ def _member_json(member: Member) -> dict[str, Any]:
 # --- both ------------------------------------------------------------------------------------------
 
 
-def _team(one: TopicStatus | GroupStatus) -> str | Cell:
-    return _UNDECLARED if one.declared is False else one.team or _NOTHING
+def _owner(one: TopicStatus | GroupStatus) -> Row:
+    """Return the team, and whether a manifest declares it."""
+    declared = _NOTHING if one.declared is None else "yes" if one.declared else _UNDECLARED
+    return one.team or _NOTHING, declared
 
 
 def _names(names: Sequence[str], width: int | None) -> str:

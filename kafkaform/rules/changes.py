@@ -121,7 +121,7 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
         share, limit = 100 * len(touched) // len(present), 100 * context.limits.blast_radius
         yield Finding(
             None,
-            f"{len(touched):,} of {len(present):,} topics ({share} %) would be put at risk at once; "
+            f"{len(touched):,} of {counted(len(present), 'topic')} ({share} %) would be put at risk at once; "
             f"the limit is {limit:g} %",
             "apply in smaller steps with --target, or raise limits.blastRadius in a reviewed commit",
         )

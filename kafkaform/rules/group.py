@@ -159,7 +159,7 @@ def idle_fetches(context: RuleContext) -> Iterator[Finding]:
         longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
         yield Finding(
             group.desired,
-            f"while no records come, {members} members x {known} ÷ {human(_WAIT, wait)} "
+            f"while no records come, {counted(members, 'member')} x {known} ÷ {human(_WAIT, wait)} "
             f"are {requests} fetch requests a second",
             f"write {setting(f'client.{_WAIT}', human(_WAIT, longer))}",
             path=group.client_path(_WAIT, "members.expected"),

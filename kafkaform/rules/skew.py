@@ -79,7 +79,8 @@ def distinct_keys(context: RuleContext) -> Iterator[Finding]:
         evidence = _evidence(result, "few_keys")
         partitions = len(result.partitions)
         if not evidence and 0 < found.high < partitions and result.null_key_share.high < _MOST:
-            evidence = [f"{count(found)} distinct keys for {partitions} partitions: some stay empty"]
+            keys = "distinct key" if count(found) == "1" else "distinct keys"
+            evidence = [f"{count(found)} {keys} for {partitions} partitions: some stay empty"]
         for sentence in evidence:
             yield Finding(
                 subject,

@@ -287,12 +287,17 @@ def judged_hazards(module: ModuleType) -> dict[str, str]:
 
 def hazards() -> dict[str, str]:
     """Every hazard in the code of the Topic kind, with its risk."""
-    found = {}
+    found: dict[str, str] = {}
     for module in (config_risk, placement, risk):
         tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
+            more_exact = [word.value for word in node.keywords if word.arg == "hazard"]
+            if node.func.id == "replace" and more_exact:
+                (hazard,) = more_exact
+                assert isinstance(hazard, ast.Constant)
+                found[str(hazard.value)] = found[risk.INCLUDES[str(hazard.value)]]
             if node.func.id == "RiskAssessment" and node.args:
                 level, hazard = node.args[0], node.args[1]
                 assert isinstance(level, ast.Attribute)

@@ -124,7 +124,8 @@ def fleet(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def rows(out: str) -> dict[str, list[str]]:
     """The table of clusters: environment and verdict by cluster."""
     first, *_ = out.split("\n\n")
-    return {name: row for name, *row in map(str.split, first.splitlines()[1:])}
+    lines = [line for line in first.splitlines()[1:] if not line.startswith(" ")]
+    return {name: row for name, *row in map(str.split, lines)}
 
 
 def test_drift_of_every_cluster_in_every_format(fleet: Project, prefix: str) -> None:

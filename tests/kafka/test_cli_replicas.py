@@ -93,6 +93,10 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     assert [change["name"] for change in as_json["changes"]] == [name]
 
 
+def in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def test_what_others_move_and_throttle_is_named(three: Project) -> None:
     """Somebody's move crawls at a rate of theirs: drift and plans show it, and estimates go by it."""
     moving, waiting = (three.prefix + name for name in ("moving", "waiting"))
@@ -113,18 +117,18 @@ def test_what_others_move_and_throttle_is_named(three: Project) -> None:
             three.topic("moving", replicationFactor=1)
             three.topic("waiting", replicationFactor=3)
             drift = three.run("drift", "topics").needs(2).out
-            words = " ".join(drift.split())
+            words = in_a_line(drift)
             assert (
                 "a reassignment is running: partition 0 from 1 to 1:3; the live value is that of its target"
                 in words
             )
             assert "layout of the cluster" not in drift
-            plan = three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out
+            plan = in_a_line(three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out)
             assert (
                 "is reassigning partition 0 from 1 to 1:3: wait until that has finished, or cancel it" in plan
             )
             assert "layout of the cluster" not in plan
-            plan = three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out
+            plan = in_a_line(three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out)
             assert f"does not ask for is running: {moving}-0 from 1 to 1:3" in plan
             assert "as broker 1 sends at most 1000 bytes/s: a throttle that is set already" in plan
             call = three.apply("topics", "--target", f"Topic/{waiting}").needs(1)

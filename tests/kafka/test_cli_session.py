@@ -38,13 +38,13 @@ def test_two_options_reach_a_cluster_by_another_address(project: Project) -> Non
     assert "says" not in project.run("validate", env=same).needs(0).both
 
 
-def test_the_address_of_a_variable_is_told_where_clusters_are_configured(project: Project) -> None:
+def test_the_address_of_a_variable_is_used_where_clusters_are_configured(project: Project) -> None:
+    """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
     project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
     project.topic("t")
     env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
     done = called("plan", cwd=project.folder, env=env).needs(0)
-    told = "note: KAFKAFORM_BOOTSTRAP_SERVER is set, so no cluster of kafkaform.yaml is used"
-    assert done.err.startswith(told)
+    assert "note:" not in done.err
     assert project.servers in done.out
 
 

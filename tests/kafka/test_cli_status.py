@@ -113,12 +113,56 @@ def test_what_is_declared_beside_what_is_there(project: Project, orders: str) ->
         call = project.run("status", f"{project.prefix}*").needs(0)
         data = project.run("status", f"{project.prefix}*", "--format", "json").needs(0).json
     lines = [" ".join(line.split()) for line in call.out.split("\n")]
-    assert f"{project.prefix}none - does not exist 0 of 3 - - shop" in lines
-    assert any(line.startswith(f"{project.prefix}stray") and line.endswith("undeclared") for line in lines)
+    assert f"{project.prefix}none - does not exist 0 of 3 - - shop yes" in lines
+    assert any(line.startswith(f"{project.prefix}stray") and line.endswith(" - no") for line in lines)
     assert only(data["topics"], orders)["team"] == "checkout"
     missing = only(data["groups"], f"{project.prefix}none")
     assert (missing["exists"], missing["declared"], missing["expected_members"]) == (False, True, 3)
     assert only(data["groups"], f"{project.prefix}stray")["declared"] is False
+
+
+def test_groups_are_listed_by_lag(project: Project, orders: str) -> None:
+    for name, committed in (("some", 90), ("none", 100), ("much", 10)):
+        with assigned(project.servers, f"{project.prefix}{name}", orders) as (member,):
+            offsets = [TopicPartition(orders, 0, committed), TopicPartition(orders, 1, 50)]
+            member.commit(offsets=offsets, asynchronous=False)
+    mine = f"{project.prefix}*"
+
+    def listed(*options: str) -> list[str]:
+        found = project.run("status", mine, *options, "--format", "json").needs(0).json
+        return [one["name"].removeprefix(project.prefix) for one in (*found["topics"], *found["groups"])]
+
+    assert listed("--sort", "lag") == ["much", "some", "none"]
+    assert listed("--lagging") == ["much", "some"]
+    assert listed("--sort", "size") == ["orders"]
+    out = project.run("status", mine, "--lagging").needs(0).out
+    assert out.endswith("\n\n2 groups with lag, 1 without are not listed\n")
+    call = project.run("status", "--lagging", "--kind", "topic").needs(64)
+    assert call.err.startswith("Error: --lagging shows groups only")
+    project.run("status", "--sort", "size", "--lagging").needs(64)
+
+
+def java_file(folder: Path, login: Account) -> Path:
+    """Write the properties that Kafka's own tools take, with an account's login."""
+    java = folder / "client.properties"
+    user, password = login.properties["sasl.username"], login.properties["sasl.password"]
+    java.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{user}" password="{password}";\n'
+    )
+    return java
+
+
+def test_an_account_that_sees_nothing_is_told(
+    account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    blind = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
+    where = ("--command-config", java_file(tmp_path, account()))
+    for command_line in (("status",), ("import", "--out", str(tmp_path / "new"))):
+        call = blind.run(*command_line, *where).needs(1)
+        assert "this account sees no topic or group: there is none, or the account lacks Describe" in call.err
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -> None:
@@ -212,13 +256,7 @@ def test_what_this_account_may_not_see_is_said_in_a_line(
     ref = ResourceRef("Topic", f"{prefix}seen")
     assert few.cluster.execute([CreateTopic(ref, 1, 1, {})]) == [None]
     eventually(lambda: few.cluster.observe([ref]).resources, lambda found: ref in found)
-    java = tmp_path / "client.properties"
-    user, password = few.properties["sasl.username"], few.properties["sasl.password"]
-    java.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'username="{user}" password="{password}";\n'
-    )
+    java = java_file(tmp_path, few)
     project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
     project.write(
         "topics/group.yaml",

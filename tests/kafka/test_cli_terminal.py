@@ -150,8 +150,8 @@ def test_prose_fits_the_terminal(project: Project, columns: int) -> None:
     prose = [line for line in lines if re.match(r" {8}\w", line)]
     assert prose
     assert max(map(len, prose)) <= max(60, min(columns, 120))
-    # Whoever pipes it gets whole lines.
-    assert max(map(len, project.run("plan", "topics").out.splitlines())) > 120
+    piped = max(map(len, project.run("plan", "topics").out.splitlines()))
+    assert 100 < piped <= 120, "a log or a mail has no width of its own"
 
 
 def test_ctrl_c_while_it_waits_for_the_cluster(tmp_path: Path) -> None:

@@ -70,8 +70,15 @@ def read_facts(connection: Connection) -> Facts:
         configs[broker_id] = {name: entry.value for name, entry in entries.items()}
     diagnostics = _missing(failures, answered=bool(configs))
     protocols = _group_protocols(connection, configs)
+    restricted = any(isinstance(failure, PermissionDenied) for failure in failures.values())
     if not configs:
-        return Facts(cluster.cluster_id, brokers, diagnostics=diagnostics, group_protocols=protocols)
+        return Facts(
+            cluster.cluster_id,
+            brokers,
+            diagnostics=diagnostics,
+            group_protocols=protocols,
+            restricted=restricted,
+        )
     agreed: dict[str, Mapping[str, str | None]] = {}
     for name, kind in KINDS.items():
         inherited = {broker: kind.inherited(own) for broker, own in configs.items()}
@@ -84,6 +91,7 @@ def read_facts(connection: Connection) -> Facts:
         diagnostics,
         group_protocols=protocols,
         offset_retention_ms=_offset_retention_ms(configs.values()),
+        restricted=restricted,
     )
 
 

@@ -34,6 +34,7 @@ from kafkaform.core.health import (
     Quorum,
     Voter,
 )
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -177,11 +178,11 @@ def _without_controller(connection: Connection) -> Health | None:
 def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
     unread = {}
     for name, error in [*configs.denied.items()][:1]:
-        unread[Part.MIN_ISR] = f"{len(configs.denied):,} topics do not tell, such as {name}: {error.message}"
+        unread[Part.MIN_ISR] = f"of {counted(len(configs.denied), 'topic')}, such as {name}: {error.message}"
     failed = {name: code for name, code in placement.failed.items() if code not in MISSING}
     for name, code in [*failed.items()][:1]:
         reason = name_right(translate_code(code, ""), METADATA.name, name).message
-        unread[Part.PARTITIONS] = f"{len(failed):,} topics do not tell, such as {name}: {reason}"
+        unread[Part.PARTITIONS] = f"of {counted(len(failed), 'topic')}, such as {name}: {reason}"
     return unread
 
 

@@ -30,6 +30,7 @@ from kafkaform.core.offset_spec import (
     time_of,
 )
 from kafkaform.core.rights import Right, grant
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -146,8 +147,9 @@ def _obstacle(group: Group | None) -> Outcome:
         return None
     if group.active:
         return RequestRejected(
-            f"group {group.name} has {len(group.members)} members and is {group.state or 'in use'}: offsets "
-            "can only be committed for a group without members (NON_EMPTY_GROUP)",
+            f"group {group.name} has {counted(len(group.members), 'member')} and is "
+            f"{group.state or 'in use'}: offsets can only be committed for a group without members "
+            "(NON_EMPTY_GROUP)",
             code="NON_EMPTY_GROUP",
             hint="stop the members of the group first",
         )

@@ -17,6 +17,7 @@ from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, kafka_error, one_line, translate, translate_code
 from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
 from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -190,7 +191,7 @@ def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
     said = {*answers.found, *answers.denied, *answers.missing}
     if silent := [name for name in names if name not in said]:
         raise ClusterError(
-            f"the brokers' response to a request for the configs of {len(names):,} topics lacks "
+            f"the brokers' response to a request for the configs of {counted(len(names), 'topic')} lacks "
             f"{len(silent):,} of them, such as {silent[0]}"
         )
 

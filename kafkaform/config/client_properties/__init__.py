@@ -6,7 +6,7 @@
 """
 
 from kafkaform.config.client_properties.catalogue import SENSITIVE
-from kafkaform.config.client_properties.properties import HIDDEN, ClientProperties, parse
+from kafkaform.config.client_properties.properties import HIDDEN, ClientProperties, is_loopback, parse
 from kafkaform.config.client_properties.resolution import (
     Resolved,
     read_secret_file,
@@ -21,6 +21,7 @@ __all__ = [
     "SENSITIVE",
     "ClientProperties",
     "Resolved",
+    "is_loopback",
     "parse",
     "read_secret_file",
     "redact",

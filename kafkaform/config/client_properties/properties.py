@@ -225,14 +225,22 @@ def is_plain_http(url: str) -> bool:
     """Return whether a URL is of plain http and not of this machine (`localhost`, 127.0.0.0/8, ::1)."""
     if not url.lower().startswith("http://"):
         return False
-    import ipaddress  # imported here: few clients have such a URL
-    from urllib.parse import urlsplit
+    from urllib.parse import urlsplit  # imported here: few clients have such a URL
 
     try:
-        host = urlsplit(url).hostname or ""
-        return not ipaddress.ip_address(host).is_loopback
+        return not is_loopback(urlsplit(url).hostname or "")
+    except ValueError:  # no URL
+        return True
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine by name or address: `localhost`, 127.0.0.0/8, ::1."""
+    import ipaddress  # imported here: few commands ask
+
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:  # a name, or nothing that could be one
-        return host != "localhost"
+        return host == "localhost"
 
 
 _PATHS = re.compile(r"\.(location|keytab|file)$")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.layout import Strategy, describe_running
+from kafkaform.core.wording import counted
 from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Row
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 
@@ -72,15 +73,14 @@ def _too_few_brokers(want: PlacementRequest, present: Assignment, live: frozense
 def _bad_list(want: PlacementRequest, present: Assignment, live: Collection[int]) -> str | None:
     """What is wrong with a list of replicas."""
     if len(want.static) != want.partitions:
-        return (
-            f"placement lists the replicas of {len(want.static)} partitions, and there are {want.partitions}"
-        )
+        listed = counted(len(want.static), "partition")
+        return f"placement lists the replicas of {listed}, and partitions is {want.partitions}"
     for number, replicas in enumerate(want.static):
         if len(set(replicas)) < len(replicas):
             return f"placement lists a broker twice for partition {number}"
         if len(replicas) != want.replication_factor:
             return (
-                f"placement lists {len(replicas)} brokers for partition {number},"
+                f"placement lists {counted(len(replicas), 'broker')} for partition {number},"
                 f" and replicationFactor is {want.replication_factor}"
             )
         held = present[number] if number < len(present) else ()

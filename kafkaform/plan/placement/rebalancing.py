@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from kafkaform.core.wording import counted
 from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Racks, Row
 from kafkaform.plan.placement.placing import settle, unsettled
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
@@ -78,8 +79,8 @@ def _refusal(topic: str, layout: Layout, board: BrokerLoad, remove: Collection[i
         left = len(set(board.brokers) - kept)
         if len(replicas) - len(kept) > left:
             return (
-                f"partition {number} has {len(replicas)} replicas, and {len(kept) + left} brokers would be"
-                " left: lower its replicationFactor first"
+                f"partition {number} has {counted(len(replicas), 'replica')}, and "
+                f"{counted(len(kept) + left, 'broker')} would be left: lower its replicationFactor first"
             )
     return unsettled(topic, layout)
 

@@ -19,6 +19,7 @@ import requests
 from github import GithubException
 
 from kafkaform.core.errors import ForgeError
+from kafkaform.core.wording import counted
 from kafkaform.vcs.forge.address import is_safe
 from kafkaform.vcs.forge.failures import RequestPurpose, Trouble
 
@@ -47,7 +48,8 @@ def read_plan(archive: bytes) -> str:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             plans = [entry for entry in opened.infolist() if entry.filename == NAME]
             if len(plans) != 1:
-                raise ForgeError(f"the artifact has {len(plans) or 'no'} files named {NAME} instead of one")
+                found = counted(len(plans), "file") if plans else "no files"
+                raise ForgeError(f"the artifact has {found} named {NAME} instead of one")
             (entry,) = plans
             if entry.file_size > LARGEST_PLAN:
                 raise too_large(NAME, entry.file_size, LARGEST_PLAN)

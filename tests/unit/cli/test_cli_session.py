@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from kafkaform.cli.options import Where
+from kafkaform.cli.session import Session
 from tests.support.cli_helpers import Call, called, manifest
 
 NOWHERE = "127.0.0.1:1"
@@ -115,6 +118,26 @@ def test_what_contradicts_is_refused_by_name(
         refused = call(tmp_path, *command, *arguments, env=env).needs(1 if "no such file" in said else 64)
         assert refused.out == ""
         assert refused.err == textwrap.dedent(said).lstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("servers", "told"),
+    [
+        ("127.0.0.1:1", False),
+        ("localhost:1,[::1]:1", False),
+        ("kafka.invalid:1", True),
+        ("127.0.0.1:1,kafka.invalid:1", True),
+    ],
+)
+def test_a_variable_that_leads_to_another_machine_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], servers: str, told: bool
+) -> None:
+    two_clusters(tmp_path)
+    variables = frozenset({"bootstrap_server"})
+    with click.Context(click.Command("plan")):
+        Session.start(Where(tmp_path / "kafkaform.yaml", bootstrap_server=servers, variables=variables))
+    note = f"note: KAFKAFORM_BOOTSTRAP_SERVER is set, so no cluster of {tmp_path}/kafkaform.yaml is used"
+    assert capsys.readouterr().err.startswith(note) == told
 
 
 def test_the_configuration_is_found_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:

@@ -217,9 +217,9 @@ def test_what_is_static_is_counted_before_others_are_placed() -> None:
 @pytest.mark.parametrize(
     ("static", "message"),
     [
-        (((1, 2),), "placement lists the replicas of 1 partitions, and there are 2"),
+        (((1, 2),), "placement lists the replicas of 1 partition, and partitions is 2"),
         (((1, 2), (2, 2)), "placement lists a broker twice for partition 1"),
-        (((1, 2), (2,)), "placement lists 1 brokers for partition 1, and replicationFactor is 2"),
+        (((1, 2), (2,)), "placement lists 1 broker for partition 1, and replicationFactor is 2"),
         (((1, 2), (2, 9)), "placement lists broker 9 for partition 1, which is not live"),
     ],
 )

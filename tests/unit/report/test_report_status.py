@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkaform.core.groups import Group, Member, Position
 from kafkaform.core.model import DataSize, FieldValue, Observed
 from kafkaform.core.printable import printable
-from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
+from kafkaform.inspect.resource_status import GroupStatus, Order, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
 from tests.support.scenes import topic
 from tests.support.strategies import hostile_text
@@ -113,9 +113,15 @@ def test_a_group_whose_lag_nobody_knows_has_none() -> None:
 
 
 def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None:
-    assert "undeclared" in text(TopicStatus("t", observed(), declared=False))
-    assert "TEAM" not in text(TopicStatus("t", observed(), declared=None))
-    assert "TEAM" not in text(TopicStatus("t", observed(), declared=True))
+    some = text(TopicStatus("s", observed(), True, "shop"), TopicStatus("t", observed(), declared=False))
+    assert [line.split()[-2:] for line in some.split("\n")] == [
+        ["TEAM", "DECLARED"],
+        ["shop", "yes"],
+        ["-", "no"],
+    ]
+    assert text(TopicStatus("t", observed(), declared=False)).split("\n")[0].endswith("GROUPS  DECLARED")
+    for declared in (None, True):
+        assert text(TopicStatus("t", observed(), declared=declared)).split("\n")[0].endswith("GROUPS")
 
 
 def test_the_partitions_of_a_group_and_who_has_them() -> None:
@@ -147,6 +153,62 @@ def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
     assert narrow[1] == LONG
     assert sum(reader in line for line in narrow for reader in readers) == 2
     assert "3 more" in text(report, width=300)
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [
+        (120, set()),
+        (100, {"DECLARED"}),
+        (90, {"DECLARED", "TEAM"}),
+        (80, {"DECLARED", "TEAM", "GROUPS"}),
+        (60, {"DECLARED", "TEAM"}),
+    ],
+)
+def test_columns_make_room_for_names(width: int, left_out: set[str]) -> None:
+    name = "checkout.payments.authorised.v1"
+    rows = (
+        TopicStatus(name, observed(name), True, "checkout", DataSize(1395864371, 6), ("ledger", "reports")),
+        TopicStatus("t", observed(), declared=False),
+    )
+    header, row, *_ = text(*rows, width=width).split("\n")
+    columns = {"TOPIC", "PARTITIONS", "RF", "RETENTION", "SIZE", "GROUPS", "TEAM", "DECLARED"}
+    assert set(header.split()) == columns - left_out
+    assert (row == name) == (width == 60), "what no column makes room for has a line of its own"
+
+
+def test_many_rows_are_counted() -> None:
+    idle = Group("g", "classic", "Empty")
+    groups = [GroupStatus(f"g-{i}", GROUP if i < 2 else idle, declared=i > 3) for i in range(20)]
+    assert "lag (" not in text(*groups)
+    shown = text(TopicStatus("t", observed(), declared=False), *groups)
+    assert shown.endswith("\n\n1 topic, 20 groups; 2 groups with lag (--lagging lists them); 5 not declared")
+
+
+def test_only_groups_with_lag() -> None:
+    idle = Group("g", "classic", "Empty")
+    report = StatusReport(groups=tuple(GroupStatus(f"g-{i}", GROUP if i == 4 else idle) for i in range(9)))
+    shown = render_status(report.only_lagging()).plain.split("\n")
+    assert [line.split()[0] for line in shown if line] == ["GROUP", "g-4", "1"]
+    assert shown[-1] == "1 group with lag, 8 without are not listed"
+    none = StatusReport(groups=(GroupStatus("g", idle),)).only_lagging()
+    assert render_status(none).plain == "No group has lag."
+
+
+def test_what_is_not_known_is_sorted_last() -> None:
+    groups = {
+        "none": Group("none", "classic", "Empty", positions=(Position("t", 0, 9, 0, 9),)),
+        "unknown": Group("unknown", "classic", "Empty", positions=(Position("t", 0, None, 0, 9),)),
+        "much": Group("much", "classic", "Empty", positions=(Position("t", 0, 1, 0, 9),)),
+    }
+    sizes = {"empty": DataSize(0, 1), "unknown": None, "large": DataSize(9, 1)}
+    report = StatusReport(
+        tuple(TopicStatus(name, observed(), size=size) for name, size in sizes.items()),
+        tuple(GroupStatus(name, group) for name, group in groups.items()),
+    )
+    assert [one.name for one in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
+    assert [one.name for one in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
+    assert report.sorted_by(Order.NAME) == report
 
 
 def test_eighty_columns_are_enough_for_every_table() -> None:

@@ -1,0 +1,123 @@
+"""Numbers and nouns in messages agree, whatever the number is."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkaform.core.wording import counted, listed
+from kafkaform.plan.summary import needing_consent
+
+ROOT = Path(__file__).parents[3]
+NOUNS = (
+    "topic group partition broker replica member record key file line change resource commit offset value "
+    "cluster finding error warning operation character command manifest divisor element window salt row "
+    "column consumer plan"
+)
+PLURAL = re.compile(
+    r" (?:(?:more|other|distinct|of|its|the|equal|sampled|declared|refused|idle) )*"
+    rf"(?:{'|'.join(f'{noun}s' for noun in NOUNS.split())})\b"
+)
+SHARES = re.compile(r"(?:percent|share|estimated|times_mean|rounded_size|_human|human|_either|shown)\(")
+"""What is no count."""
+NEVER_ONE = {
+    "kafkaform/cluster/kafka/health.py": {"len(partitions)"},
+    "kafkaform/cluster/wire/message_schema.py": {"count"},
+    "kafkaform/config/manifests/loader.py": {"MAX_VALUES"},
+    "kafkaform/config/manifests/yaml_hazards.py": {"MAX_FILE_NODES", "MAX_NODES", "sizes[id(root)]"},
+    "kafkaform/core/printable.py": {"len(text) - len(pieces)"},
+    "kafkaform/devcluster/cluster.py": {"len(nodes)"},
+    "kafkaform/plan/placement/placing.py": {"len(live)", "len(present)"},
+    "kafkaform/plan/placement_planning.py": {"counts[-1]"},
+    "kafkaform/plan/skew_report.py": {"after"},
+    "kafkaform/report/drift_markdown.py": {"limit"},
+    "kafkaform/report/markdown.py": {"limit"},
+    "kafkaform/report/skew_markdown.py": {"limit"},
+    "kafkaform/resources/topic/config_risk.py": {"after"},
+    "kafkaform/resources/topic/copying.py": {"copying.topics"},
+    "kafkaform/resources/topic/risk.py": {"after"},
+    "kafkaform/resources/topic/spec.py": {"replicas"},
+    "kafkaform/rules/group.py": {"' or '.join(map(str, near))", "members", "sum(group.partitions.values())"},
+    "kafkaform/rules/health.py": {"len(transactions)"},
+    "kafkaform/rules/skew.py": {"after", "ceil(times)", "partitions"},
+    "kafkaform/rules/topic_partitions.py": {
+        "_FILES * replicas",
+        "brokers",
+        "ceil(partitions / context.brokers)",
+        "context.brokers",
+        "len(few)",
+        "len(sizes)",
+        "members",
+        "number",
+        "partitions",
+        "replicas",
+        "total",
+    },
+    "kafkaform/rules/topic_replicas.py": {"better", "brokers"},
+    "kafkaform/rules/topic_settings.py": {"len(name)"},
+    "kafkaform/vcs/forge/marked.py": {"total"},
+    "spark_validation/advice.py": {
+        "MOST_SALTS",
+        "best.partitions",
+        "count",
+        "keys_needed(count, target)",
+        "len(counts)",
+        "listed(bounds)",
+        "members",
+    },
+    "spark_validation/analysis.py": {"len(partitions)", "plan.replicates", "read"},
+    "spark_validation/causes_placement.py": {"keys", "misplaced", "share", "topic.partitions"},
+    "spark_validation/diagnosis.py": {"distinct", "keyless", "topic.partitions"},
+    "spark_validation/files.py": {"len(topics)", "total"},
+    "spark_validation/job.py": {"plan.records"},
+}
+"""Numbers that are followed by a plural and cannot be 1: limits and constants, and those that a condition
+beside the message excludes. Every other one is worded by `counted`."""
+
+
+def numbers_before_plurals() -> Iterator[tuple[str, str]]:
+    """Find the file and the expression of each number that a message has a plural noun behind."""
+    for folder in ("kafkaform", "spark_validation"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for text in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if "testing" in path.parts or not isinstance(text, ast.JoinedStr):
+                    continue
+                for number, words in itertools.pairwise(text.values):
+                    if not isinstance(number, ast.FormattedValue) or not isinstance(words, ast.Constant):
+                        continue
+                    shown = ast.unparse(number.value)
+                    if PLURAL.match(str(words.value)) and not SHARES.match(shown):
+                        yield str(path.relative_to(ROOT)), shown
+
+
+def test_a_number_with_its_noun_is_worded_by_counted() -> None:
+    found: dict[str, set[str]] = {}
+    for path, number in numbers_before_plurals():
+        found.setdefault(path, set()).add(number)
+    assert found == NEVER_ONE
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 topics"), (1, "1 topic"), (2, "2 topics"), (1_200, "1,200 topics")]
+)
+def test_numbers_and_nouns_agree(number: int, shown: str) -> None:
+    assert counted(number, "topic") == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(1, "a"), (2, "a and 1 more topic"), (3, "a and 2 more topics")]
+)
+def test_lists_and_nouns_agree(number: int, shown: str) -> None:
+    assert listed(["a", "b", "c"][:number], 1, noun="topic") == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 need consent"), (1, "1 needs consent"), (2, "2 need consent")]
+)
+def test_numbers_and_verbs_agree(number: int, shown: str) -> None:
+    assert needing_consent(number) == shown

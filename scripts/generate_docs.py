@@ -20,6 +20,7 @@ from kafkaform.cli.main import COMMANDS, cli
 from kafkaform.config.client_properties.catalogue import ALIASES, OWN, PROPERTIES
 from kafkaform.config.client_properties.other_names import IGNORED, RENAMED, UNAVAILABLE
 from kafkaform.config.client_properties.treatment import (
+    Addresses,
     Choice,
     Flag,
     Handled,
@@ -160,6 +161,8 @@ def _values(kind: Kind) -> str:
     match kind:
         case Text():
             return kind.describes or "text"
+        case Addresses():
+            return "HOST:PORT, or several of them with commas between"
         case Flag():
             return "true, false"
         case Number():

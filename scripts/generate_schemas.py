@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.config.client_properties.treatment import Choice, Flag, Number, Text
+from kafkaform.config.client_properties.treatment import Addresses, Choice, Flag, Number, Text
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.resources import KINDS
@@ -146,6 +146,8 @@ def client() -> Schema:
                 found["examples"] = [True, False]
             case Number(low, high):
                 found["description"] = f"From {low} to {high}."
+            case Addresses():
+                found["description"] = "Must be HOST:PORT, or several of them with commas between."
             case Text(describes=text):
                 found |= {"description": f"Must be {text}."} if text else {}
         if property_.sensitive:

@@ -32,7 +32,7 @@ from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
 from kafkaform.core.printable import printable
-from kafkaform.core.wording import command, short_commit
+from kafkaform.core.wording import command, short_commit, target_hint
 from kafkaform.plan.plan_file import digest_of_plan
 from kafkaform.plan.planner import narrow
 from kafkaform.plan.planning import check_identity, judged_again
@@ -322,7 +322,7 @@ def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
         if not narrow(plan, [target]).changes:
             raise UsageError(
                 f"--target {target!r} matches no change of the plan",
-                hint="write KIND/NAME as shown in the plan, such as Topic/orders.v1 or 'Topic/orders.*'",
+                hint=target_hint(target),
             )
     return narrow(plan, targets) if targets else plan
 

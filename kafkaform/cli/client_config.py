@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import config_option, environment_option, paths_argument
+from kafkaform.cli.options import (
+    Where,
+    cluster_option,
+    config_option,
+    environment_option,
+    paths_argument,
+)
+from kafkaform.cli.session import choose_environment
 from kafkaform.config.client_config import FORMATS, render
 from kafkaform.config.manifests.loader import hint_for, load
 from kafkaform.config.settings import find_settings
@@ -18,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired
 
 
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     help="Leave this setting out (the Java client's name; repeatable).",
 )
 @config_option
+@cluster_option
 @environment_option
 def client_config(
     group: str,
@@ -47,28 +55,28 @@ def client_config(
     output_format: str,
     without: tuple[str, ...],
     config_file: Path | None,
+    cluster_name: str | None,
     environment: str | None,
 ) -> None:
     """Print the client settings of a declared group, for its application.
 
     Prints group.id, group.protocol and the settings below `client:` in the manifest; no addresses, no
-    secrets.
-    With --format env, max.poll.records becomes KAFKA_CONSUMER_MAX_POLL_RECORDS. Settings that the client
-    would
-    refuse are refused. Needs no cluster.
+    secrets. With --format env, max.poll.records becomes KAFKA_CONSUMER_MAX_POLL_RECORDS. Settings that the
+    client would refuse are refused. Connects to no cluster.
     """
     settings = find_settings(config_file)
-    chosen = environment or _only_environment(settings)
-    settings.check_environment(chosen)
+    source = click.get_current_context().get_parameter_source
+    variables = frozenset(
+        name for name in ("cluster_name", "environment") if source(name) is ParameterSource.ENVIRONMENT
+    )
+    where = Where(config_file, environment, cluster_name, variables=variables)
+    # As for a plan, the only cluster counts if none is named; several are no reason to refuse here.
+    unclear = cluster_name is None and (environment is not None or len(settings.clusters) > 1)
+    target = None if unclear else settings.cluster(cluster_name)
+    chosen = choose_environment(settings, target, where)
     desired = _find(group, load(paths or settings.manifests, settings.context(chosen)))
     _check_without(desired, without)
     click.echo(render(desired, output_format, without), nl=False)
-
-
-def _only_environment(settings: Settings) -> str | None:
-    """The environment of the only cluster, as for a plan."""
-    clusters = list(settings.clusters.values())
-    return clusters[0].environment if len(clusters) == 1 else None
 
 
 def _find(name: str, desired: Sequence[Desired]) -> Desired:

@@ -18,6 +18,7 @@ import click
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.printable import plain_quotes
+from kafkaform.core.wording import DEV_DIRECTORY, dev_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from kafkaform.devcluster.cluster import DevCluster
     from kafkaform.devcluster.state import ClusterStatus
 
-DEFAULT_DIRECTORY = Path(".kafkaform") / "dev"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _COMMAND_GRACE_S = 10
 
@@ -34,7 +34,7 @@ _data = click.option(
     "--data",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    default=DEFAULT_DIRECTORY,
+    default=DEV_DIRECTORY,
     show_default=True,
     metavar="DIR",
     help="The folder for the cluster's data, configuration and logs.",
@@ -91,7 +91,7 @@ def up(brokers: int | None, port: int | None, kafka_version: str | None, directo
         _require_as_asked(cluster, brokers, port, _versions(kafka_version))
         _tell("it is already running")
     else:
-        _tell(f"it answers after {time.monotonic() - begun:.1f} s; `kafkaform dev down` stops it")
+        _tell(f"it answers after {time.monotonic() - begun:.1f} s; stop it: {dev_command('down', directory)}")
     click.echo(cluster.bootstrap_servers)
 
 
@@ -143,7 +143,8 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
 
     cluster = _load(directory)
     if cluster is None:
-        raise DevClusterError(f"there is no cluster in {directory}", hint="start one: kafkaform dev up")
+        start = dev_command("up", directory)
+        raise DevClusterError(f"there is no cluster in {directory}", hint=f"start one: {start}")
     ids = [node_id] if node_id is not None else [node.id for node in cluster.nodes]
     paths = {f"node-{i}": cluster.log_file(i) for i in ids}
 
@@ -274,7 +275,7 @@ def _require_as_asked(
     from kafkaform.devcluster.state import DevClusterStatus
 
     found = cluster.status()
-    advice = "`kafkaform dev down`, then `kafkaform dev up` again"
+    advice = f"stop it, then start it again: {dev_command('down', cluster.directory)}"
     if found.health is not DevClusterStatus.RUNNING:
         ailing = [str(node.id) for node in found.nodes if not node.answers]
         raise DevClusterError(
@@ -284,7 +285,8 @@ def _require_as_asked(
     if brokers is not None and brokers != len(cluster.nodes):
         raise DevClusterError(
             f"the cluster that runs in {cluster.directory} has --brokers {len(cluster.nodes)}, not {brokers}",
-            hint="use another --data, or first `kafkaform dev down --wipe`",
+            hint="use another --data, or remove the cluster: "
+            f"{dev_command('down', cluster.directory, '--wipe')}",
         )
     if port is not None and port != cluster.nodes[0].port:
         raise DevClusterError(

@@ -12,7 +12,7 @@ import click
 from kafkaform.audit.record import timestamp
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cli import completion
-from kafkaform.cli.options import SectionedCommand, Where, in_milliseconds, where_options
+from kafkaform.cli.options import SectionedCommand, Where, age_or_time, where_options
 from kafkaform.cli.output import format_option, show, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError
@@ -44,7 +44,10 @@ record_option = click.option(
     help="The maximum number of changes to show, latest first.",
 )
 @click.option(
-    "--since", callback=in_milliseconds, metavar="DURATION", help="Only changes from this period, such as 7d."
+    "--since",
+    callback=age_or_time,
+    metavar="DURATION|TIME",
+    help="Only changes since then: 7d, or 2026-11-01T00:00:00Z.",
 )
 @format_option("history", "json contains every field of every change.")
 @verbose_option

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import yaml
 
 from kafkaform.cli.fleet import Answer, Fleet, ask_all, path_part
 from kafkaform.cli.options import (
@@ -29,14 +30,14 @@ from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, nearest
-from kafkaform.inspect.importing import By, ImportedFile, ImportLayout, make_import
+from kafkaform.inspect.importing import By, ImportedFile, ImportLayout, make_import, shared_values
 from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
 from kafkaform.report.edits import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.errors import Problem
@@ -45,6 +46,17 @@ if TYPE_CHECKING:
 
 _EACH = Path("clusters")
 """Where folders of clusters go: not below `manifests:`, where a topic of two of them is declared twice."""
+
+
+def _labels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Read labels; raises UsageError if one has no name or no value."""
+    labels = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise UsageError(f"--label {text}: not NAME=VALUE", hint="write e.g. --label team=checkout")
+        labels[name.strip()] = value.strip()
+    return labels
 
 
 @click.command("import", cls=SectionedCommand)
@@ -73,6 +85,20 @@ _EACH = Path("clusters")
     help="Replace existing files, with everything that people wrote there. Otherwise an existing file is "
     "an error.",
 )
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=_labels,
+    metavar="NAME=VALUE",
+    help="Give every manifest this label (repeatable), such as team=checkout; with --match, those of a team.",
+)
+@click.option(
+    "--defaults",
+    is_flag=True,
+    help="Print the values that most topics share, as `defaults:` for kafkaform.yaml, and write no files. An "
+    "import afterwards leaves them out of the manifests.",
+)
 @click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them.")
 def import_(
     where: Where,
@@ -82,6 +108,8 @@ def import_(
     kinds: tuple[str, ...],
     by: str,
     overwrite: bool,
+    labels: Mapping[str, str],
+    defaults: bool,
     dry_run: bool,
 ) -> int:
     """Write manifests for the topics and groups of a live cluster.
@@ -90,13 +118,17 @@ def import_(
     A plan made right after an import is empty. Resources that a manifest already declares are skipped.
     """
     selected = Selection(globs, tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN))
-    options = _Options(selected, By(by), overwrite, dry_run)
+    options = _Options(selected, By(by), overwrite, dry_run, labels)
+    if all_clusters and defaults:
+        raise UsageError("--defaults is about one cluster", hint="name one: --cluster")
     if all_clusters:
         ask = partial(_import_one, options=options, parent=out or _EACH)
         return ask_all(where, ask, Fleet("import", "text"))
     session = Session.start(where)
     session.require_cluster()
     session.tell()
+    if defaults:
+        return _print_defaults(session, options)
     folder = out or session.settings.manifests[0]
     made = _import(session, folder, session.settings.manifests, options)
     _tell(made, folder, session, dry_run=dry_run)
@@ -111,6 +143,23 @@ class _Options:
     by: By
     overwrite: bool
     dry_run: bool
+    labels: Mapping[str, str]
+
+
+def _print_defaults(session: Session, options: _Options) -> int:
+    """Print the values that most of the live resources share, for the configuration file."""
+    context = session.settings.context(session.environment)
+    observation, _ = _observe(session, options)
+    shared = shared_values(observation, context)
+    if not shared:
+        click.echo(
+            "no value is shared by more than half of the topics, beyond the defaults there are", err=True
+        )
+        return 0
+    click.echo(yaml.safe_dump({"defaults": {KINDS_BY_NOUN["topic"]: shared}}, sort_keys=False), nl=False)
+    if session.settings.defaults:
+        click.echo(f"note: {session.settings.file} has defaults: merge the two by hand", err=True)
+    return 0
 
 
 def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
@@ -134,12 +183,25 @@ def _code(made: Import) -> int:
 
 def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
     """Write manifests of a live cluster, but for what other manifests declare."""
-    target = session.require_cluster()
     context = session.settings.context(session.environment)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", hint="give a folder: --out DIR")
     present = [path for path in manifests if _with_manifests(path)]
     declared = {one.ref: one.location for one in load(present, context)}
+    observation, selection = _observe(session, options)
+    layout = ImportLayout(
+        folder, options.by, _schemas(session.settings.file), options.overwrite, options.labels
+    )
+    made = make_import(observation, selection, declared, context, layout)
+    _check_files(made.files, context, overwrite=options.overwrite)
+    if not options.dry_run:
+        write_files({file.path: file.text for file in made.files}, overwrite=options.overwrite)
+    return made
+
+
+def _observe(session: Session, options: _Options) -> tuple[Observation, Selection]:
+    """Read what is selected in detail, and return the selection with what the configuration ignores."""
+    target = session.require_cluster()
     selection = replace(options.selection, ignore=session.settings.ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
@@ -150,12 +212,7 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
         if not any(ref.kind in selection.kinds for ref in observation.inventory):
             check_visible(cluster, selection)
     _require_matches(observation, selection)
-    layout = ImportLayout(folder, options.by, _schemas(session.settings.file), options.overwrite)
-    made = make_import(observation, selection, declared, context, layout)
-    _check_files(made.files, context, overwrite=options.overwrite)
-    if not options.dry_run:
-        write_files({file.path: file.text for file in made.files}, overwrite=options.overwrite)
-    return made
+    return observation, selection
 
 
 def _with_manifests(path: Path) -> bool:

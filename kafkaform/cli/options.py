@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from kafkaform.cli import completion
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_age
 from kafkaform.resources import KINDS
 
@@ -108,6 +110,30 @@ def in_milliseconds(_context: click.Context, option: click.Parameter, given: str
         return parse_age(given)
     except ValueError as error:
         raise UsageError(f"{option.opts[0]}: {error}") from error
+
+
+def age_or_time(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    """Read an age such as 7d, or a time, of which it returns the age in ms; the callback of an option.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if given is None:
+        return None
+    now = time.time_ns() // 1_000_000
+    try:
+        return parse_age(given)
+    except ValueError as error:
+        reason = error
+    try:
+        at = time_of(parse_initial(given), now)
+    except ValueError as error:
+        # What begins as a date is told what is wrong with it as a time.
+        shown = error if given[:1].isdecimal() and "-" in given else reason
+        raise UsageError(f"{option.opts[0]}: {shown}") from error
+    if at is None:
+        raise UsageError(f"{option.opts[0]}: {reason}")
+    return max(0, now - at)
 
 
 def bundled(
@@ -298,17 +324,18 @@ _SOURCES = {
 }
 
 
+cluster_option = click.option(
+    "--cluster",
+    "cluster_name",
+    envvar="KAFKAFORM_CLUSTER",
+    show_envvar=True,
+    metavar="NAME",
+    shell_complete=completion.clusters,
+    help="A cluster of kafkaform.yaml.  [default: the only one]",
+)
 _WHERE = (
     config_option,
-    click.option(
-        "--cluster",
-        "cluster_name",
-        envvar="KAFKAFORM_CLUSTER",
-        show_envvar=True,
-        metavar="NAME",
-        shell_complete=completion.clusters,
-        help="A cluster of kafkaform.yaml.  [default: the only one]",
-    ),
+    cluster_option,
     click.option(
         "--bootstrap-server",
         envvar="KAFKAFORM_BOOTSTRAP_SERVER",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import Settings
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_signature import Purpose
-    from kafkaform.report.findings import Workspace
+    from kafkaform.report.findings import ChangedFiles, Workspace
     from kafkaform.report.page import Page
 
 RENDERERS: Mapping[str, Mapping[str, str]] = {
@@ -238,6 +238,24 @@ def _commit(
         return commit, repository.ref() if with_ref else None
     except RepositoryError:
         return None, None
+
+
+def changed_files(settings: Settings, paths: Sequence[Path], since: str | None) -> ChangedFiles | None:
+    """Find the files that the branch changes; None without `since`, the branch that it is to be merged into.
+
+    Raises:
+        RepositoryError: The manifests are in no Git repository, or there is no such commit.
+    """
+    if since is None:
+        return None
+    from kafkaform.report.findings import ChangedFiles
+    from kafkaform.vcs.branch import find_changed_files
+
+    file = None
+    if settings.file is not None:
+        file = settings.root / Path(settings.file).name if settings.root is not None else Path(settings.file)
+    changed = find_changed_files(since, paths or settings.manifests, file)
+    return ChangedFiles(changed, (settings.root or Path()).resolve())
 
 
 def workspace() -> Workspace:

@@ -25,6 +25,7 @@ from kafkaform.cli.options import (
     where_options,
 )
 from kafkaform.cli.output import (
+    changed_files,
     header,
     plan_format_option,
     problems_as_annotations,
@@ -153,7 +154,8 @@ def plan(
         made, about = make(session)
     saving.save(made, about)
     policies = {policy.code: policy for policy in session.settings.policies}
-    show("plan", output_format, made, header=about, verbose=verbose, policies=policies)
+    changed = changed_files(session.settings, paths, changed_since) if output_format == "github" else None
+    show("plan", output_format, made, header=about, verbose=verbose, policies=policies, changed=changed)
     if out is not None:
         saving.tell(made, session.where)
     return judge(made)

@@ -19,6 +19,7 @@ from kafkaform.config.settings import ClusterSettings, Settings, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.moves import MoveOptions
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import target_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ class Session:
             target = _named_cluster(settings, where)
         if target is not None:
             target = replace(target, client=_client(target, where))
-        chosen = _environment(settings, target, where)
+        chosen = choose_environment(settings, target, where)
         return cls(settings, target, chosen, where)
 
     def manifests(
@@ -113,7 +114,7 @@ class Session:
             if not any(fnmatchcase(str(d.ref), target) for d in desired):
                 raise UsageError(
                     f"--target {target!r} matches no declared resource",
-                    hint="write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'",
+                    hint=target_hint(target),
                 )
         return [d for d in desired if is_target(d.ref, targets)]
 
@@ -134,7 +135,7 @@ class Session:
         if self.target is None:
             raise UsageError(
                 "no cluster is configured",
-                hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml",
+                hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml: kafkaform init",
             )
         return self.target
 
@@ -233,8 +234,8 @@ def _named_cluster(settings: Settings, where: Where) -> ClusterSettings | None:
     return target
 
 
-def _environment(settings: Settings, target: ClusterSettings | None, where: Where) -> str | None:
-    """The environment whose overrides hold.
+def choose_environment(settings: Settings, target: ClusterSettings | None, where: Where) -> str | None:
+    """Return the environment whose overrides hold.
 
     Raises:
         UsageError: There is no such environment, or it is not that of the cluster.

@@ -14,11 +14,18 @@ from kafkaform.cli.options import (
     manifests_option,
     paths_argument,
 )
-from kafkaform.cli.output import format_option, problems_as_annotations, show, tell_configuration
+from kafkaform.cli.output import (
+    changed_files,
+    format_option,
+    problems_as_annotations,
+    show,
+    tell_configuration,
+)
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import InvalidManifests, file_problems, load_all
 from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
+from kafkaform.core.model import Severity
 from kafkaform.core.wording import counted
 from kafkaform.report.diagnostics import has_errors, tally
 from kafkaform.report.findings import by_environment, from_problems
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired, Diagnostic
-    from kafkaform.report.findings import Reported
+    from kafkaform.report.findings import ChangedFiles, Reported
     from kafkaform.rules import Note, Rule
 
 _STAGES = (rules.Stage.MANIFESTS,)
@@ -41,6 +48,12 @@ _STAGES = (rules.Stage.MANIFESTS,)
 @config_option
 @manifests_option
 @environment_option
+@click.option(
+    "--changed-since",
+    metavar="REF",
+    help="List findings in files that this branch changes first, and only count other warnings and infos. "
+    "REF: what it is to be merged into.",
+)
 @format_option(
     "findings",
     "text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
@@ -50,6 +63,7 @@ def validate(
     config_file: Path | None,
     manifests_from: Path | None,
     environment: str | None,
+    changed_since: str | None,
     output_format: str,
 ) -> int:
     """Check manifests and configuration offline, and list every problem.
@@ -88,13 +102,30 @@ def validate(
                 return 1
             raise
     found = _check(declared, settings, known, subset=subset)
+    changed = changed_files(settings, paths, changed_since)
+    listed, inherited = found, found[:0]
+    if changed is not None:
+        found.sort(key=lambda each: not changed.includes(each.diagnostic))
+        if output_format in {"text", "github"}:
+            listed = [each for each in found if _is_listed(each.diagnostic, changed)]
+            inherited = [each for each in found if not _is_listed(each.diagnostic, changed)]
     resources = len(next(iter(declared.values())))
-    _show(found, output_format, known, resources)
+    _show(listed, output_format, known, resources)
     if unknown is not None:
         raise unknown
     if output_format in {"text", "github"}:
+        if inherited:
+            counts = ", ".join(tally(inherited))
+            click.echo(
+                f"Also {counts} in files that this branch does not change: kafkaform validate lists them."
+            )
         click.echo(_summary(resources, found))
     return int(has_errors(found))
+
+
+def _is_listed(found: Diagnostic, changed: ChangedFiles) -> bool:
+    """Return whether a finding is in a file of the branch, or an error."""
+    return changed.includes(found) or (found.severity is Severity.ERROR and found.waived is None)
 
 
 def _settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path | None) -> Settings:

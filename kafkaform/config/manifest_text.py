@@ -32,6 +32,8 @@ _ODD = re.compile(r"[^\n\x20-\x7e]")
 NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
 """That nothing lies under a manifest."""
 
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class LiveManifest:
@@ -66,7 +68,9 @@ class LiveManifest:
         return _ODD.sub(lambda found: found[0] if is_plain(found[0]) else json.dumps(found[0])[1:-1], text)
 
 
-def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS) -> LiveManifest:
+def live_manifest(
+    observed: Observed, under: Mapping[str, object] = NO_DEFAULTS, labels: Mapping[str, str] = NO_LABELS
+) -> LiveManifest:
     """Write a live resource as a manifest: own values only, in human units where they are exact.
 
     What is not to be seen on the cluster (members expected, where to start, whether keys matter) is not
@@ -76,6 +80,7 @@ def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS)
         observed: The resource.
         under: The defaults that will lie under the manifest, as one layer in normal form: what they say
             is not said again, and what they say and the resource does not have is taken away by a null.
+        labels: The labels of the manifest.
     """
     left_out: list[str] = []
     config = _config(observed, under, left_out)
@@ -90,7 +95,7 @@ def live_manifest(observed: Observed, under: Mapping[str, object] = NO_DEFAULTS)
     data = {
         "apiVersion": API_VERSION,
         "kind": observed.ref.kind,
-        "metadata": {"name": observed.ref.name},
+        "metadata": {"name": observed.ref.name} | ({"labels": dict(labels)} if labels else {}),
         "spec": spec,
     }
     return LiveManifest(data, tuple(left_out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
 from kafkaform.config.manifests.files import CONFIG_FILE, read_bytes
-from kafkaform.config.manifests.loader import Context, hint_for, located_below, unknown_environment
+from kafkaform.config.manifests.loader import Context, hint_for, located_below, merge, unknown_environment
+from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import sound_part, structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
@@ -23,7 +25,7 @@ from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
 from kafkaform.rules.policies import check_severities, read_policies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from kafkaform.config.client_properties import ClientProperties
     from kafkaform.config.manifests.yaml12 import Document
@@ -113,6 +115,7 @@ class Settings:
         environments: The closed list of environments; None without a configuration file.
         clusters: By name.
         defaults: For each kind, its layer in normal form and those of environments.
+        default_places: For each kind with defaults, what finds them in the file.
         undeclared: The default of `spec.undeclared`.
         owns: Globs of the topics that pruning may delete.
         protected: Globs of the resources that are never deleted.
@@ -129,6 +132,7 @@ class Settings:
     environments: tuple[str, ...] | None = None
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
     defaults: Mapping[str, tuple[Layer, Mapping[str, Layer]]] = field(default_factory=dict)
+    default_places: Mapping[str, FieldPlaces] = field(default_factory=dict, compare=False, repr=False)
     undeclared: Undeclared = Undeclared.REPORT
     owns: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
@@ -165,7 +169,18 @@ class Settings:
         except InvalidInput as error:
             raise InvalidInput([located_below(folder, problem) for problem in error.problems]) from error
         difference = _compare_configurations(file, proposed)
-        return replace(settings, file=self.file, clusters=self.clusters, root=folder, branch=difference)
+        places = {
+            kind: replace(each, document=replace(each.document, file=file.name))
+            for kind, each in settings.default_places.items()
+        }
+        return replace(
+            settings,
+            file=self.file,
+            clusters=self.clusters,
+            root=folder,
+            branch=difference,
+            default_places=places,
+        )
 
     @property
     def forbidden(self) -> tuple[str, ...]:
@@ -187,7 +202,8 @@ class Settings:
         for kind, (base, overrides) in self.defaults.items():
             over = overrides.get(environment) if environment is not None else None
             layers[kind] = (base,) if over is None else (base, over)
-        return Context(self.environments, environment, layers, self.undeclared, self.root)
+        places = {kind: replace(each, environment=environment) for kind, each in self.default_places.items()}
+        return Context(self.environments, environment, layers, self.undeclared, self.root, places)
 
     def cluster(self, name: str | None) -> ClusterSettings | None:
         """The cluster of that name; the only one if no name is given; None if there are none.
@@ -216,9 +232,19 @@ class Settings:
         """What rules look at offline."""
         from kafkaform.rules import RuleContext
 
-        brokers = self.brokers(environment)
+        context = self.context(environment)
         return RuleContext(
-            desired, limits=self.limits, environment=environment, brokers=brokers, subset=subset
+            desired,
+            limits=self.limits,
+            environment=environment,
+            brokers=self.brokers(environment),
+            subset=subset,
+            defaults={
+                (kind, path): place
+                for kind, places in context.default_places.items()
+                for path in _fields(merge(context.defaults.get(kind, ())))
+                if (place := places.find(path)) is not None
+            },
         )
 
     def check_environment(self, name: str | None) -> None:
@@ -227,6 +253,15 @@ class Settings:
             return
         hint = hint_for(name, self.environments, "environments")
         raise UsageError(f"there is no environment {name!r} in {self.file}", hint=hint)
+
+
+def _fields(layer: Layer) -> Iterator[str]:
+    """The paths of the fields that a layer in normal form sets."""
+    for name, value in layer.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{key}" for key in value)
+        elif value is not None:
+            yield name
 
 
 def find_settings(given: Path | None, *, untrusted: Path | None = None) -> Settings:
@@ -350,6 +385,10 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
             c.name: replace(c, moves=replace(c.moves, disk_reserve=limits.disk_reserve)) for c in clusters
         },
         defaults=_defaults(document, data.get("defaults", {}), known, problems),
+        default_places={
+            kind: FieldPlaces(document, KINDS[kind].shorthands, None, ("defaults", kind))
+            for kind in data.get("defaults", {})
+        },
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
         rules=severities,
         limits=limits,

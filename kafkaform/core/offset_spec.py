@@ -12,6 +12,7 @@ from kafkaform.core.wording import quoted
 
 _AGO = re.compile(r"(.+?)(?:\s+|-)ago")
 _SHIFT = re.compile(r"shift-by[ =:]([-+]?[0-9]{1,19})")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OFFSET = re.compile(r"[0-9]{1,19}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -135,6 +136,8 @@ def _parse(text: str) -> OffsetSpec | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
+    if moment.tzinfo is None and _DAY.fullmatch(text):
+        raise ValueError(f"{quoted(text)} has no time of day and no time zone; write {text}T00:00:00Z (UTC)")
     if moment.tzinfo is None:
         raise ValueError(f"{quoted(text)} has no time zone; end it with Z (UTC) or e.g. +02:00")
     ms = (moment - _EPOCH) // _MS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ FEW = 5
 """How many names a message has room for."""
 DIRTY = "-dirty"
 """What is added to the commit of files that are not as that commit has them, as `git describe` does."""
+DEV_DIRECTORY = Path(".kafkaform") / "dev"
+"""Where a `kafkaform dev` cluster is if nobody says otherwise."""
 _COMMIT = 12
 _PLAIN = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
 """A value that YAML reads as it is, also within braces."""
@@ -79,6 +82,19 @@ def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
     if any(argument.startswith("-") for argument in arguments):
         return shlex.join(["kafkaform", verb, *options, "--", *arguments])
     return shlex.join(["kafkaform", verb, *arguments, *options])
+
+
+def dev_command(verb: str, directory: Path, *options: str) -> str:
+    """A `kafkaform dev` command to paste, for the cluster in a directory."""
+    data = () if directory.resolve() == DEV_DIRECTORY.resolve() else ("--data", str(directory))
+    return command("dev", verb, options=(*options, *data))
+
+
+def target_hint(target: str) -> str:
+    """Say how a `--target` that matches nothing should be written."""
+    if "/" not in target:
+        return f"a target has its kind: --target {shlex.quote(f'Topic/{target}')}"
+    return "write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'"
 
 
 def double_quoted(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import locked
 from kafkaform.core.progress import Progress, silent
-from kafkaform.core.wording import counted
+from kafkaform.core.wording import counted, dev_command
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.jars.cache import kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
@@ -51,12 +51,14 @@ def place(
     brokers: int | None,
     port: int | None,
     sasl: bool,
+    directory: Path,
     versions: Sequence[str] = (),
 ) -> tuple[DevBroker, ...]:
     """The nodes of a start.
 
     Args:
         kept: What the directory holds from before.
+        directory: The directory, for hints.
         brokers: How many nodes; None for as many as before, or one.
         port: Of the first plaintext listener; None for the ports of before if they are free, else any.
         sasl: Whether each node needs a port for SASL too.
@@ -70,7 +72,8 @@ def place(
     if before and count != len(before):
         raise DevClusterError(
             f"the data there is from a cluster of {len(before)} and cannot be used for one of {count}",
-            hint=f"use --brokers {len(before)}, another --data, or first `kafkaform dev down --wipe`",
+            hint=f"use --brokers {len(before)} or another --data, or remove the cluster: "
+            f"{dev_command('down', directory, '--wipe')}",
         )
     if port is not None:
         clients = consecutive_ports(port, count)
@@ -85,7 +88,7 @@ def place(
         )
     chosen = [full_version(version) for version in versions] or [node.kafka_version for node in before]
     own = chosen * count if len(chosen) == 1 else chosen or [KAFKA_VERSION] * count
-    _require_one_mode(own, before)
+    _require_one_mode(own, before, directory)
     others = free_ports(2 * count, avoid=frozenset(clients))
     return tuple(
         DevBroker(
@@ -99,7 +102,7 @@ def place(
     )
 
 
-def _require_one_mode(versions: Sequence[str], before: Sequence[DevBroker]) -> None:
+def _require_one_mode(versions: Sequence[str], before: Sequence[DevBroker], directory: Path) -> None:
     """Refuse brokers with ZooKeeper and with KRaft in one cluster, at a time or one after the other."""
     modes = {needs_zookeeper(version) for version in versions}
     if len(modes) > 1 or (modes == {True} and len(set(versions)) > 1):
@@ -111,7 +114,7 @@ def _require_one_mode(versions: Sequence[str], before: Sequence[DevBroker]) -> N
         raise DevClusterError(
             f"the data there is from Kafka {before[0].kafka_version} and cannot be used by {versions[0]}:"
             " brokers before 3.3 run with ZooKeeper, later ones without",
-            hint="use another --data, or first `kafkaform dev down --wipe`",
+            hint=f"use another --data, or remove the cluster: {dev_command('down', directory, '--wipe')}",
         )
 
 
@@ -134,7 +137,7 @@ class AlreadyRunning(DevClusterError):  # noqa: N818
         self.cluster = cluster
         super().__init__(
             f"a cluster is running in {cluster.directory}",
-            hint="use it, or stop it with `kafkaform dev down`",
+            hint=f"use it, or stop it: {dev_command('down', cluster.directory)}",
         )
 
 
@@ -196,7 +199,14 @@ class DevCluster:
             if kept is not None and any(_running(kept.nodes).values()):
                 raise AlreadyRunning(cls(directory, kept))
             versions = (kafka_version,) if isinstance(kafka_version, str) else kafka_version or ()
-            nodes = place(kept, brokers=brokers, port=port, sasl=sasl_users is not None, versions=versions)
+            nodes = place(
+                kept,
+                brokers=brokers,
+                port=port,
+                sasl=sasl_users is not None,
+                directory=directory,
+                versions=versions,
+            )
             refuse_strangers(directory, kept, nodes)
             zookeeper = None
             if needs_zookeeper(nodes[0].kafka_version):
@@ -322,7 +332,7 @@ class DevCluster:
             if kafka_version is not None:
                 node = dataclasses.replace(node, kafka_version=full_version(kafka_version))
                 nodes = tuple(node if other.id == node_id else other for other in self.nodes)
-                _require_one_mode([other.kafka_version for other in nodes], self.nodes)
+                _require_one_mode([other.kafka_version for other in nodes], self.nodes, self.directory)
                 self._state = dataclasses.replace(self._state, nodes=nodes)
             java = find_java()
             self._launch([node], java, _classpaths([node], java), timeout_s)

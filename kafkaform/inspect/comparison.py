@@ -91,6 +91,7 @@ class ResourceDifference:
         fields: The fields that differ, in the order of plans; empty unless both sides have it.
         as_declared: Whether the manifests declare just this difference.
         remark: What manifests say of a resource that only one side has; empty if nothing.
+        state: The own values of a resource that only one side has.
     """
 
     ref: ResourceRef
@@ -99,6 +100,7 @@ class ResourceDifference:
     fields: tuple[FieldDifference, ...] = ()
     as_declared: bool = False
     remark: str = ""
+    state: State = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ def _only(ref: ResourceRef, a: Side, b: Side) -> ResourceDifference:
             as_declared = True
         else:
             remark = "no manifest declares it"
-    return ResourceDifference(ref, there is a, there is b, (), as_declared, remark)
+    return ResourceDifference(ref, there is a, there is b, (), as_declared, remark, there.things[ref].state)
 
 
 def _fields(ref: ResourceRef, a: Thing, b: Thing, sides: tuple[Side, Side]) -> Iterator[FieldDifference]:

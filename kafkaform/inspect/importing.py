@@ -6,13 +6,14 @@ told by name.
 
 from __future__ import annotations
 
+import json
 import os
-from collections import defaultdict
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkaform.config.manifest_text import file_names, live_manifest, prefix
 from kafkaform.config.manifests.loader import merge
@@ -23,16 +24,22 @@ from kafkaform.core.wording import counted
 from kafkaform.plan.planner import diff
 from kafkaform.plan.policy import is_own
 from kafkaform.resources import KINDS
+from kafkaform.resources.topic import is_topic
 from kafkaform.resources.values import fields_of, label
+from kafkaform.rules import RULES, RuleContext
+from kafkaform.rules.notes import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from kafkaform.config.manifest_text import LiveManifest
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Location, Observation, Observed, ResourceRef
     from kafkaform.inspect.resource_status import Selection
     from kafkaform.resources.base import Layer
+
+
+_COLLISION = "KF102"
 
 
 class By(StrEnum):
@@ -51,12 +58,14 @@ class ImportLayout:
         by: What goes into one.
         schemas: The folder that has the schemas of manifests, for the first line of each file.
         overwrite: Whether files that exist may be replaced.
+        labels: The labels of every manifest.
     """
 
     folder: Path
     by: By = By.TOPIC
     schemas: Path | None = None
     overwrite: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +140,11 @@ def make_import(
     there = [ref for ref in wanted if ref in observation.resources and ref not in unread]
     idle = [ref for ref in there if KINDS[ref.kind].idle(observation.resources[ref])]
     manifests = {
-        ref: live_manifest(observation.resources[ref], _under(ref.kind, context))
+        ref: live_manifest(observation.resources[ref], _under(ref.kind, context), layout.labels)
         for ref in there
         if ref not in idle
     }
+    manifests.update(_waive_collisions(manifests, observation))
     return Import(
         _files(manifests, paths, layout),
         tuple(ref for ref in fitting if ref not in chosen),
@@ -146,6 +156,38 @@ def make_import(
         unread,
         tuple(note.message for note in observation.diagnostics),
     )
+
+
+def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
+    """Find the values that more than half of the topics have as their own, at least two of them.
+
+    Partition counts stay with each topic, as do the places of replicas.
+
+    Args:
+        observation: A reading of the cluster.
+        context: What manifests are read with: what its defaults say is not said again.
+
+    Returns:
+        What a manifest's `spec` would have; empty if nothing is shared.
+    """
+    refs = [ref for ref in observation.resources if is_topic(ref) and not is_own(ref)]
+    specs = [
+        live_manifest(observation.resources[ref], _under(ref.kind, context)).data["spec"]
+        for ref in sorted(refs)
+        if not _is_internal(observation.resources[ref])
+    ]
+    fields = [spec | spec.get("config", {}) for spec in specs]
+    shared: dict[str, Any] = {}
+    for name in sorted({name for topic in fields for name in topic}.difference(_EACH_ITS_OWN)):
+        counts = Counter(json.dumps(topic[name]) for topic in fields if topic.get(name) is not None)
+        value, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+        if count > max(1, len(specs) // 2):
+            layer = shared.setdefault("config", {}) if "." in name else shared
+            layer[name] = json.loads(value)
+    return shared
+
+
+_EACH_ITS_OWN = frozenset({"partitions", "placement", "config", "undeclared", "state"})
 
 
 def _fits(ref: ResourceRef, selection: Selection) -> bool:
@@ -176,6 +218,20 @@ def _stays(place: Location | None, path: Path, layout: ImportLayout) -> bool:
 
 def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
+
+
+def _waive_collisions(
+    manifests: Mapping[ResourceRef, LiveManifest], observation: Observation
+) -> Iterator[tuple[ResourceRef, LiveManifest]]:
+    """Waive KF102 for live topics whose names collide: offline, `validate` cannot see that both exist."""
+    desired = tuple(Desired(ref, {}) for ref in manifests)
+    context = RuleContext(desired, inventory=observation.inventory)
+    for finding in RULES[_COLLISION].check(context):
+        if finding.ref is not None:
+            manifest = manifests[finding.ref]
+            annotations = {f"{PREFIX}{_COLLISION}": "both topics existed when they were imported"}
+            metadata = {**manifest.data["metadata"], "annotations": annotations}
+            yield finding.ref, replace(manifest, data={**manifest.data, "metadata": metadata})
 
 
 # --- files -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from rich.text import Text
 from kafkaform.core.model import FieldChange, ResourceRef, Update
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.comparison import FieldDifference
+from kafkaform.inspect.comparison import PROTOCOL, FieldDifference
 from kafkaform.report.markdown_escape import code, prose
 from kafkaform.report.page import Cell, Column, table
 from kafkaform.report.truncation import Block, fit_all
@@ -68,11 +68,20 @@ def _row(line: _Line) -> Sequence[str | Cell]:
 def _lines(difference: ResourceDifference) -> Iterator[_Line]:
     title = clipped(str(difference.ref), 280)
     if not difference.fields:
-        there = tuple("there" if has else "(missing)" for has in (difference.in_a, difference.in_b))
+        shown = _describe_resource(difference)
+        there = tuple(shown if has else "(missing)" for has in (difference.in_a, difference.in_b))
         yield title, "", there[0], there[1], _DONE if difference.as_declared else difference.remark
     for number, field in enumerate(difference.fields):
         a, b = _values(difference.ref, field)
         yield "" if number else title, label(field.path), a, b, _remark(field)
+
+
+def _describe_resource(difference: ResourceDifference) -> str:
+    """Describe a resource that only one side has: the counts of a topic, the protocol of a group."""
+    partitions, replicas = map(difference.state.get, ("partitions", "replicationFactor"))
+    if isinstance(partitions, int):
+        return counted(partitions, "partition") + (f", RF {replicas}" if replicas else "")
+    return str(difference.state.get(PROTOCOL, "there"))
 
 
 def _remark(field: FieldDifference) -> str:

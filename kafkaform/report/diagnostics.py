@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
     from kafkaform.core.model import Location, Plan
-    from kafkaform.report.findings import Reported, Workspace
+    from kafkaform.report.findings import ChangedFiles, Reported, Workspace
     from kafkaform.rules import Note, Rule
 
 
@@ -54,11 +54,18 @@ def findings_to_github(found: Sequence[Reported], *, workspace: Workspace) -> st
     return "".join(f"{line}\n" for line in commands(found, workspace))
 
 
-def plan_to_github(plan: Plan, *, workspace: Workspace) -> str:
-    """Write the findings of a plan as annotations, and its summary."""
+def plan_to_github(plan: Plan, *, workspace: Workspace, changed: ChangedFiles | None = None) -> str:
+    """Write the findings of a plan as annotations, and its summary.
+
+    Args:
+        plan: The plan.
+        workspace: What paths are relative to.
+        changed: The files whose findings come first among those that are as severe; None: no file does.
+    """
     found = of_plan(plan)
+    relevant = changed.first(found.relevant) if changed is not None else found.relevant
     others = f"Also {found.elsewhere.sentence(printable)}\n" if found.elsewhere else ""
-    annotations = findings_to_github(everywhere(found.relevant), workspace=workspace)
+    annotations = findings_to_github(everywhere(relevant), workspace=workspace)
     return f"{annotations}{others}{summary_sentence(plan)}\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Diagnostic, Location, Severity, assessments
@@ -56,6 +56,27 @@ class Workspace:
         inside = os.path.relpath(absolute, self.root)
         outside = PurePath(inside).parts[:1] == (os.pardir,)
         return PurePath(absolute if outside else inside).as_posix()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that a branch changes, which a reviewer of it answers for.
+
+    Attributes:
+        files: Their absolute paths.
+        root: The folder that the paths of locations start from.
+    """
+
+    files: frozenset[Path]
+    root: Path
+
+    def includes(self, found: Diagnostic) -> bool:
+        """Return whether a finding is in one of them."""
+        return found.location is not None and (self.root / found.location.file).resolve() in self.files
+
+    def first(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Put the findings in these files first; otherwise the order stays."""
+        return sorted(found, key=lambda one: not self.includes(one))
 
 
 def everywhere(diagnostics: Iterable[Diagnostic]) -> list[Reported]:

@@ -107,12 +107,12 @@ def _table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) ->
     """Lay out what has a value in any row: teams only if one is known, DECLARED only if something is not."""
     told = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
     kept = [i for i in range(len(columns)) if i < len(columns) - 2 or told[i - len(columns)]]
-    columns, rows = _chosen(columns, kept), [_chosen(row, kept) for row in rows]
+    columns, rows = _choose(columns, kept), [_choose(row, kept) for row in rows]
     fitting = fit_columns(columns, rows, width)
-    return table(_chosen(columns, fitting), [_chosen(row, fitting) for row in rows], width)
+    return table(_choose(columns, fitting), [_choose(row, fitting) for row in rows], width)
 
 
-def _chosen(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
+def _choose(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
     return [items[i] for i in indices]
 
 

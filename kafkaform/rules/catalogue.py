@@ -27,6 +27,7 @@ from kafkaform.core.model import (
     Desired,
     Diagnostic,
     Facts,
+    Location,
     Observed,
     PlannedChange,
     ResourceRef,
@@ -167,6 +168,7 @@ class RuleContext:
         skew: Measurements of topics, by name; empty without a skew report.
         saved: Whether the changes are those of a saved plan: then no manifest is there to look at.
         invisible: Resources that this account may not see, whether they exist or not.
+        defaults: The place of each default of kafkaform.yaml, by kind and path; empty but for `validate`.
     """
 
     desired: tuple[Desired, ...]
@@ -183,6 +185,7 @@ class RuleContext:
     skew: Mapping[str, TopicResult] = field(default_factory=dict)
     saved: bool = False
     invisible: frozenset[ResourceRef] = frozenset()
+    defaults: Mapping[tuple[str, str], Location] = field(default_factory=dict)
 
     @cached_property
     def declared(self) -> Mapping[ResourceRef, Desired]:
@@ -211,6 +214,8 @@ class Finding:
         suggestion: What to do.
         severity: Where it is not the rule's own.
         path: The field that it is about, as in `Desired.place`; empty: the whole manifest.
+        waivable: Whether a manifest can waive it, where the rule can be waived.
+        location: Where it is, if not in the manifest of a resource.
     """
 
     subject: Desired | ResourceRef | None
@@ -218,6 +223,8 @@ class Finding:
     suggestion: str | None = None
     severity: Severity | None = None
     path: str = ""
+    waivable: bool = True
+    location: Location | None = None
 
     @property
     def ref(self) -> ResourceRef | None:
@@ -307,8 +314,9 @@ def check(
 
 def _diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic:
     declared = finding.declared
-    place = declared.place(finding.path) if declared is not None else None
-    reason = declared.intent.waivers.get(entry.code) if declared is not None and entry.waivable else None
+    place = declared.place(finding.path) if declared is not None else finding.location
+    waivable = entry.waivable and finding.waivable
+    reason = declared.intent.waivers.get(entry.code) if declared is not None and waivable else None
     if reason:
         severity = Severity.INFO
     return Diagnostic(

@@ -37,7 +37,8 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
     rule compares the count with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240 and
     360. It suggests the nearest of these that is at most a third away and has at least half again as many
     divisors. It prefers multiples of the broker count, and suggests only these if the present count is a
-    multiple. For a live topic it never suggests a decrease, which Kafka cannot do. It does not report
+    multiple. For a live topic, and offline, where it is not known which topics exist, it never suggests a
+    decrease, which Kafka cannot do. It does not report
     counts of 1, 2 and 3, powers of two (which stay even as the members double), or counts above 360,
     where one partition more makes little difference. Topics that are joined need the same count: change
     all of them, or waive the rule.
@@ -46,7 +47,7 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
         partitions = count(topic, _PARTITIONS)
         if partitions is None:
             continue
-        better = _better_count(partitions, context.brokers, live_count(topic, _PARTITIONS, context) or 0)
+        better = _better_count(partitions, context.brokers, _fewest(topic, partitions, context))
         if better is not None:
             few, many = _divisors(partitions), _divisors(better)
             yield Finding(
@@ -56,6 +57,13 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
                 f"write {setting(_PARTITIONS, better)}, which {_either(many)} members share evenly",
                 path=_PARTITIONS,
             )
+
+
+def _fewest(topic: Desired, partitions: int, context: RuleContext) -> int:
+    """Return how many partitions can be advised at the least: no fewer than a live topic may have."""
+    if context.facts is None:
+        return partitions
+    return live_count(topic, _PARTITIONS, context) or 0
 
 
 @rule("KF105", Severity.INFO)
@@ -78,8 +86,8 @@ def even_leaders(context: RuleContext) -> Iterator[Finding]:
             continue
         least, extra = divmod(partitions, brokers)
         if 1 <= least < _LEADERS_UNFELT:
-            live = live_count(topic, _PARTITIONS, context) or 0
-            multiples = [n for n in (least * brokers, (least + 1) * brokers) if n >= live]
+            fewest = _fewest(topic, partitions, context)
+            multiples = [n for n in (least * brokers, (least + 1) * brokers) if n >= fewest]
             yield Finding(
                 topic,
                 f"{partitions} partitions over {brokers} brokers: {extra} of them "

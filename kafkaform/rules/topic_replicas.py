@@ -13,6 +13,8 @@ from kafkaform.rules.topic_values import count, in_force, live_count, topics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkaform.core.model import Desired
+
 DEVELOPMENT = frozenset({"dev", "development", "local", "test"})
 """Names of environments whose data nobody misses."""
 
@@ -89,6 +91,7 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
     (warning), acks=all guarantees nothing. Most topics need 2 of 3. The rule checks the value in force
     after an apply: the declared value, else the value that was set on the live topic and that the
     manifest leaves in place, else the cluster's default. Offline, it checks only the declared value.
+    If the live topic already has both values, the error is a warning: the plan does not cause it.
     """
     for topic in topics(context):
         replicas, value = count(topic, _REPLICAS), in_force(topic, "min.insync.replicas", context)
@@ -97,14 +100,33 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
             continue
         both = f"min.insync.replicas is {value.shown}, replicationFactor is {replicas}"
         if least > replicas:
-            text, better = f"{both}: that many replicas can never be in sync", max(1, replicas - 1)
-            yield Finding(topic, text, f"write {setting(_MIN_ISR, better)}", path=_MIN_ISR)
+            text = f"{both}: that many replicas can never be in sync"
+            severity = Severity.WARNING if _is_live(topic, replicas, least, context) else None
+            yield Finding(topic, text, _fitting(replicas, least, context), severity, _MIN_ISR)
         elif least == replicas > 1:
             text = f"{both}: no broker may fail without stopping writes"
-            yield Finding(topic, text, f"write {setting(_MIN_ISR, replicas - 1)}", Severity.WARNING, _MIN_ISR)
+            yield Finding(topic, text, _fitting(replicas, least, context), Severity.WARNING, _MIN_ISR)
         elif least == 1 and replicas >= 3:
             text = f"{both}: an acknowledged write may be on one broker only"
             yield Finding(topic, text, f"write {setting(_MIN_ISR, 2)}", Severity.WARNING, _MIN_ISR)
+
+
+def _fitting(replicas: int, least: int, context: RuleContext) -> str:
+    """Advise more replicas first: fewer in sync make acknowledged writes less safe."""
+    lower = setting(_MIN_ISR, max(1, replicas - 1))
+    if context.brokers is not None and context.brokers <= least:
+        return f"write {lower} (there {_are(context.brokers)}, too few for {least + 1} replicas)"
+    return f"write {setting(_REPLICAS, least + 1)}, or {lower} if the topic's data may be lost"
+
+
+def _is_live(topic: Desired, replicas: int, least: int, context: RuleContext) -> bool:
+    """Return whether the live topic already has this replication factor and min.insync.replicas."""
+    live = context.live.get(topic.ref)
+    return (
+        live is not None
+        and live_count(topic, _REPLICAS, context) == replicas
+        and live.effective.get(_MIN_ISR) == str(least)
+    )
 
 
 @rule("KF113", Severity.WARNING)

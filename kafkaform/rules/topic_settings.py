@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
+from kafkaform.core.wording import counted
+from kafkaform.resources import KINDS
 from kafkaform.resources.topic import TopicKind, is_topic
+from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
@@ -96,30 +99,67 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
             )
 
 
-@rule("KF102", Severity.ERROR, waivable=False)
+@rule("KF117", Severity.INFO)
+def idle_defaults(context: RuleContext) -> Iterator[Finding]:
+    """A default has no effect.
+
+    Every manifest sets the field itself, and what a manifest sets counts, not the default of
+    kafkaform.yaml. Remove the field from the manifests that should take the default, or remove the
+    default. `kafkaform import --defaults` finds values that most topics share. Only `kafkaform validate`
+    checks this, over all manifests.
+    """
+    if context.subset:
+        return
+    for (kind, path), place in context.defaults.items():
+        present = [declared for declared in context.of_kind(kind) if declared.state is not None]
+        if present and all(declared.keys(path) is not None for declared in present):
+            count = counted(len(present), KINDS[kind].noun)
+            yield Finding(
+                None,
+                f"the default of {label(path)} has no effect: {count}, and each manifest sets its own value",
+                "remove the value from the manifests that should take the default, or remove the default",
+                location=place,
+            )
+
+
+@rule("KF102", Severity.ERROR)
 def colliding_names(context: RuleContext) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
     Such names collide in metric names, so a broker refuses to create the second topic. It does not notice
     when one request creates, or validates, both. Use only one of the two characters in all names. If a
-    cluster is read, live topics that no manifest declares count too. Brokers refuse such a name, so this
-    rule cannot be waived.
+    cluster is read, live topics that no manifest declares count too. If both topics exist, as some older
+    or simultaneous requests made them, it is a warning. Offline, it is unknown which topics exist:
+    `kafkaform import` waives the rule for topics that do. A plan ignores the waiver unless both exist.
     """
     declared = topics(context)
     doomed = {topic.ref.name for topic in context.of_kind(TopicKind.name) if topic.state is None}
     live = {ref.name for ref in context.inventory if is_topic(ref)}
+    offline = context.facts is None and not context.inventory
     folded: dict[str, set[str]] = {}
     for name in live | {topic.ref.name for topic in declared}:
         folded.setdefault(name.replace(".", "_"), set()).add(name)
     for topic in declared:
-        others = sorted(folded[topic.ref.name.replace(".", "_")] - {topic.ref.name})
-        if others:
+        names = folded[topic.ref.name.replace(".", "_")]
+        others = sorted(names - {topic.ref.name})
+        text = f"{topic.ref.name} and {', '.join(others)} differ only in '.' and '_'"
+        if not others:
+            continue
+        if not names <= live:
             yield Finding(
                 topic,
-                f"{topic.ref.name} and {', '.join(others)} differ only in '.' and '_': "
-                "Kafka does not allow both",
+                f"{text}: Kafka does not allow both",
                 "rename one of them" if set(others) - doomed else "plan again once the old one is deleted",
                 path=_NAME,
+                waivable=offline,
+            )
+        elif set(others) - doomed:
+            yield Finding(
+                topic,
+                f"{text}: their metrics have the same names",
+                "move the clients of one of them to another topic, then delete it, or waive the rule",
+                Severity.WARNING,
+                _NAME,
             )
 
 

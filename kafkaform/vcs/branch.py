@@ -242,6 +242,25 @@ def compare_branch(
     return BranchComparison(since, merged, (note,))
 
 
+def find_changed_files(ref: str, paths: Sequence[Path], config_file: Path | None) -> frozenset[Path]:
+    """Find the manifests, and the configuration, that the checked out branch changes.
+
+    Args:
+        ref: The commit or branch that this branch is to be merged into.
+        paths: Where the manifests are.
+        config_file: The configuration; None if there is none.
+
+    Returns:
+        Their absolute paths.
+
+    Raises:
+        RepositoryError: The manifests are in no Git repository, or there is no such commit.
+    """
+    repository = Repository.at(_folder(paths))
+    files = [*paths, *([config_file] if config_file is not None else [])]
+    return frozenset(repository.root / path for path in repository.changed(repository.merge_base(ref), files))
+
+
 def merge_declarations(
     before: Iterable[Desired], since: Iterable[Desired], desired: Iterable[Desired]
 ) -> tuple[list[Desired], list[str], list[str]]:

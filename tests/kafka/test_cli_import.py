@@ -102,6 +102,58 @@ def manifests(project: Project, folder: str = "topics") -> dict[str, Any]:
     return found
 
 
+# --- defaults, labels, and what a broker would refuse today ------------------------------------------
+
+
+def test_values_that_most_topics_share_become_defaults(project: Project, prefix: str) -> None:
+    topics = [new(f"{prefix}{n}", 1 + n, retention_ms="604800000", segment_ms="3600000") for n in range(3)]
+    create(project, [*topics, new(f"{prefix}own", retention_ms="1000")])
+    config = project.config()
+    mine = ("--match", f"{prefix}*", "--kind", "topic")
+    printed = project.run("import", *mine, "--defaults").needs(0)
+    assert printed.said == ""
+    assert yaml.safe_load(printed.out) == {
+        "defaults": {
+            "Topic": {"replicationFactor": 1, "retention": "7d", "config": {"segment.ms": "1h"}},
+        }
+    }
+    assert not (project.folder / "topics").exists()
+    config.write_text(config.read_text() + printed.out)
+    project.run("import", *mine).needs(0)
+    assert {name.removeprefix(prefix): one["spec"] for name, one in manifests(project).items()} == {
+        "0": {"partitions": 1},
+        "1": {"partitions": 2},
+        "2": {"partitions": 3},
+        "own": {"partitions": 1, "retention": "1s", "config": {"segment.ms": None}},
+    }
+    empty_plan(project, "--no-strict")
+    again = project.run("import", *mine, "--defaults").needs(0)
+    assert again.out == ""
+    assert "no value is shared by more than half of the topics, beyond the defaults" in again.err
+
+
+def test_labels_are_written(project: Project, prefix: str) -> None:
+    create(project, [new(f"{prefix}a"), new(f"{prefix}b")])
+    project.run("import", "--match", f"{prefix}a", "--label", "team=checkout", "--label", "tier=1").needs(0)
+    project.run("import", "--match", f"{prefix}b").needs(0)
+    found = {name.removeprefix(prefix): one["metadata"] for name, one in manifests(project).items()}
+    assert found["a"]["labels"] == {"team": "checkout", "tier": "1"}
+    assert "labels" not in found["b"]
+    for wrong in ("team", "team=", "=x"):
+        call = project.run("import", "--label", wrong).needs(64)
+        assert call.err.startswith(f"Error: --label {wrong}: not NAME=VALUE")
+
+
+def test_names_that_collide_are_waived(project: Project, prefix: str) -> None:
+    """A broker creates both where one request asks for both; no later one can."""
+    create(project, [new(f"{prefix}a.b"), new(f"{prefix}a_b")])
+    project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
+    waivers = [one["metadata"]["annotations"] for one in manifests(project).values()]
+    assert waivers == [{"kafkaform/waive.KF102": "both topics existed when they were imported"}] * 2
+    called("validate", cwd=project.folder).needs(0)
+    empty_plan(project, "topics")
+
+
 # --- 200 varied topics -----------------------------------------------------------------------------
 
 
@@ -178,7 +230,7 @@ def test_the_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str
     call = project3.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
     assert call.said == ""
     assert call.out == "Written: 200 topics in 200 files below topics.\nNext: kafkaform plan\n"
-    assert empty_plan(project3, "topics", "--no-strict")["summary"]["unchanged"] == 200
+    assert empty_plan(project3, "topics")["summary"]["unchanged"] == 200
     found = manifests(project3)
     assert {found[topic.topic]["spec"]["replicationFactor"] for topic in topics} == {1, 2, 3}
 

@@ -188,12 +188,14 @@ class Project:
         return admin_client(self.servers)
 
 
-def manifest(name: str, spec: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> str:
-    """A Topic manifest as YAML."""
+def manifest(
+    name: str, spec: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, kind: str = "Topic"
+) -> str:
+    """A manifest as YAML."""
     return yaml.safe_dump(
         {
             "apiVersion": "kafkaform/v1",
-            "kind": "Topic",
+            "kind": kind,
             "metadata": {"name": name, **(metadata or {})},
             "spec": dict(spec),
         },

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.treatment import (
+    Addresses,
     Choice,
     Flag,
     Handled,
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
 
 
 _INT_MAX = 2_147_483_647
-_ADDRESS = r"\s*([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?\s*"
-_ADDRESSES = Text(rf"{_ADDRESS}(,{_ADDRESS})*,?\s*", "HOST:PORT, or several of them with commas between")
 
 CONNECTION = (
-    Property("bootstrap.servers", _ADDRESSES, Handled(), shown=True),
+    Property("bootstrap.servers", Addresses(), Handled(), shown=True),
     Property("client.id", Text(), Handled(), shown=True),
     Property(
         "client.dns.lookup",

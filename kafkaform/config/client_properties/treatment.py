@@ -77,6 +77,33 @@ class Text:
         return None
 
 
+_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(?::(?P<port>[0-9]+))?")
+_LAST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """`HOST:PORT`, or several with commas between; the name of a listener may stand before each."""
+
+    def canonical(self, value: str) -> str:
+        """The value as it is."""
+        return value
+
+    def flaw(self, value: str) -> str | None:
+        """Return why the value cannot be used."""
+        if not value.strip():
+            return "must not be empty"
+        for address in map(str.strip, value.removesuffix(",").split(",")):
+            parts = _ADDRESS.fullmatch(address)
+            if address.lower().startswith(("http://", "https://")):
+                return "must be HOST:PORT without http://: brokers speak Kafka's own protocol"
+            if parts is None:
+                return "must be HOST:PORT, or several of them with commas between"
+            if parts["port"] is not None and not 0 < int(parts["port"]) <= _LAST_PORT:
+                return f"has a port that is not between 1 and {_LAST_PORT}"
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
     """`true` or `false`."""
@@ -127,4 +154,4 @@ class Choice:
         return f"must be one of {listed}" if len(self.values) > 1 else f"must be {listed}"
 
 
-Kind: TypeAlias = Text | Flag | Number | Choice
+Kind: TypeAlias = Text | Addresses | Flag | Number | Choice

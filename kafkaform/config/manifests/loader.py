@@ -63,6 +63,7 @@ class Context:
         defaults: For each kind, the layers (normal form, least specific first) under every spec.
         undeclared: The default of `spec.undeclared`.
         root: The folder that the paths of locations are told from; None: as they were given.
+        default_places: For each kind, where the configuration has its defaults.
     """
 
     environments: tuple[str, ...] | None = None
@@ -70,6 +71,7 @@ class Context:
     defaults: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
     undeclared: Undeclared = Undeclared.REPORT
     root: Path | None = None
+    default_places: Mapping[str, FieldPlaces] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +357,8 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
         layers.append(manifest.overrides.get(context.environment, {}))
     state, intent = manifest.kind.resolve(merge(layers), document.reporter(("spec",), problems))
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
-    places = FieldPlaces(document, manifest.kind.shorthands, context.environment)
+    defaults = context.default_places.get(manifest.kind.name)
+    places = FieldPlaces(document, manifest.kind.shorthands, context.environment, defaults=defaults)
     return Desired(manifest.ref, state, intent, document.locate(), places)
 
 

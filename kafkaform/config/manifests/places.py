@@ -25,19 +25,27 @@ class FieldPlaces:
         document: The manifest.
         shorthands: The second places of its configs.
         environment: Whose overrides are looked at first.
+        base: The keys that lead to the fields.
+        defaults: Finds what the manifest leaves to the defaults of kafkaform.yaml.
     """
 
     document: Document
     shorthands: Mapping[str, Shorthand]
     environment: str | None
+    base: tuple[str, ...] = ("spec",)
+    defaults: FieldPlaces | None = None
 
     def __call__(self, path: str) -> Location:
         """The place of a field, or of the nearest thing around it."""
-        for steps in self._candidates(path):
-            place = self.document.find(steps)
-            if place is not None:
-                return place
-        return self.document.locate(("metadata", "name"))
+        place = self.find(path)
+        if place is None and self.defaults is not None:
+            place = self.defaults.find(path)
+        return place or self.document.locate(("metadata", "name"))
+
+    def find(self, path: str) -> Location | None:
+        """The place of a field; None where the document does not set it."""
+        places = map(self.document.find, self._candidates(path))
+        return next((place for place in places if place is not None), None)
 
     def keys(self, path: str) -> tuple[str, ...] | None:
         """The keys that lead to a field in the manifest; None where the manifest does not set it."""
@@ -48,19 +56,19 @@ class FieldPlaces:
         return self.document.locate(keys, key=True)
 
     def _candidates(self, path: str) -> tuple[tuple[str, ...], ...]:
-        return _candidates(path, self.shorthands.get(path), self.environment)
+        return _candidates(path, self.shorthands.get(path), self.environment, self.base)
 
 
 @cache  # a rule asks for the same few paths in each of thousands of manifests
 def _candidates(
-    path: str, shorthand: Shorthand | None, environment: str | None
+    path: str, shorthand: Shorthand | None, environment: str | None, spec: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
     """The keys that may lead to a field, those that count first."""
     if not path:
         return ()
     if path.startswith("metadata."):
         return (("metadata", *_steps(path.removeprefix("metadata."))),)
-    bases = [("spec",)] if environment is None else [("spec", "overrides", environment), ("spec",)]
+    bases = [spec] if environment is None else [(*spec, "overrides", environment), spec]
     candidates = []
     for base in bases:
         candidates.append((*base, *_steps(path)))

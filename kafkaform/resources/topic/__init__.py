@@ -182,7 +182,7 @@ class TopicKind(Kind):
         if context.ref in topic_facts(context.facts).placements:
             return None
         if path in {REPLICATION_FACTOR, PLACEMENT}:
-            return placement.deferred(context.ref, topic_facts(context.facts))
+            return placement.deferred(context)
         return live.deferred_min_isr(context) if path == live.MIN_ISR else None
 
     def operations(self, change: Change) -> tuple[Operation, ...]:

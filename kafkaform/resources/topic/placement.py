@@ -30,11 +30,9 @@ if TYPE_CHECKING:
         FieldValue,
         Intent,
         Observed,
-        ResourceRef,
         State,
     )
     from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
-    from kafkaform.resources.topic.live import TopicFacts
 
 
 def live(observed: Observed, facts: Facts | None = None) -> str | None:
@@ -131,8 +129,12 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(Risk.DISRUPTIVE, "replica-move", reason_with_doubt, figure=reason)
 
 
-def deferred(ref: ResourceRef, facts: TopicFacts) -> str:
+def deferred(context: UpdateContext) -> str:
     """Return why it was not planned where the replicas of a topic are to be."""
+    ref, facts = context.ref, topic_facts(context.facts)
+    before, after = (state.get("partitions") for state in (context.before, context.after))
+    if isinstance(before, int) and isinstance(after, int) and after < before:
+        return "where its replicas are to be is planned once no partitions are to be removed"
     running = facts.layout.running(ref.name) if facts.layout is not None else {}
     if running:
         return f"a reassignment is running: {describe_running(running)}; the live value is that of its target"

@@ -43,6 +43,20 @@ def test_properties_unless_told_otherwise(project: Project) -> None:
     )
 
 
+def test_the_environment_is_that_of_the_cluster(project: Project) -> None:
+    clusters = {
+        name: {"environment": name, "client": {"bootstrap.servers": "127.0.0.1:1"}}
+        for name in ("dev", "prod")
+    }
+    project.config(environments=["dev", "prod"], clusters=clusters)
+    longer = "fetch.max.wait.ms: 1s\n  overrides: {prod: {client: {fetch.max.wait.ms: 2s}}}"
+    project.write("topics/g.yaml", MANIFEST.replace("MORE", longer))
+    assert "fetch.max.wait.ms=2000\n" in config(project, "checkout", "--cluster", "prod").needs(0).out
+    assert "fetch.max.wait.ms=1000\n" in config(project, "checkout", "--cluster", "dev").needs(0).out
+    both = config(project, "checkout", "--cluster", "dev", "-e", "prod").needs(64)
+    assert "cluster dev is of environment dev" in both.err
+
+
 def test_each_format(project: Project) -> None:
     call = config(project, "checkout", "--format", "json").needs(0)
     assert call.json["max.poll.interval.ms"] == "300000"

@@ -113,3 +113,42 @@ def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         Session.start(Where()).cluster()
     with pytest.raises(KafkaformError, match="no such file"):
         Session.start(Where(tmp_path / "nowhere.yaml"))
+
+
+NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["status", "--bootstrap-server", "127.0.0.1:99999"],
+            "Error: --bootstrap-server: bootstrap.servers: has a port that is not between 1 and 65535",
+        ),
+        (
+            ["status", "--bootstrap-server", "http://127.0.0.1:9092"],
+            "Error: --bootstrap-server: bootstrap.servers: must be HOST:PORT without http://",
+        ),
+        (
+            ["reset", "g", "--to", "2026-11-20", *NOWHERE],
+            "has no time of day and no time zone; write 2026-11-20T",
+        ),
+        (
+            ["history", "--since", "2026-11-20", *NOWHERE],
+            "has no time of day and no time zone; write 2026-11-20T",
+        ),
+        (
+            ["plan", "--target", "orders.v1", *NOWHERE],
+            "hint: a target has its kind: --target Topic/orders.v1",
+        ),
+        (
+            ["plan", "--target", "orders.*", *NOWHERE],
+            "hint: a target has its kind: --target 'Topic/orders.*'",
+        ),
+    ],
+)
+def test_slips_get_the_right_words(tmp_path: Path, arguments: list[str], said: str) -> None:
+    project = Project(tmp_path, "127.0.0.1:1", "")
+    project.topic("a")
+    call = called(*arguments, cwd=tmp_path).needs(64)
+    assert said in " ".join(call.err.split("\n"))

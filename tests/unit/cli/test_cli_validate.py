@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -371,3 +373,111 @@ def test_a_tombstone_keeps_its_waivers(project: Project, validate: Callable[...,
     project.config(policies=[wide])
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/waive.policy/wide": "why"}})
     assert "KF418" not in validate().out
+
+
+# --- what a branch changes ---------------------------------------------------------------------------
+
+
+def commit(project: Project, message: str) -> None:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
+    subprocess.run(["git", "add", "-A"], cwd=project.folder, check=True)
+    subprocess.run(["git", *identity, "commit", "-q", "-m", message], cwd=project.folder, check=True)
+
+
+@pytest.fixture
+def branch(project: Project) -> Project:
+    """A branch that changes b; main has findings in a and b, and later an error in z."""
+    project.config(defaults={"Topic": {"retention": "7d"}})
+    for name in ("a", "b"):
+        project.topic(name, partitions=10, replicationFactor=2)
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project.folder, check=True)
+    commit(project, "main")
+    subprocess.run(["git", "switch", "-q", "-c", "branch"], cwd=project.folder, check=True)
+    project.topic("b", partitions=14, replicationFactor=2)
+    return project
+
+
+@pytest.mark.usefixtures("branch")
+def test_findings_of_the_branch_come_first_and_others_are_counted(validate: Callable[..., Call]) -> None:
+    call = validate("--changed-since", "main")
+    lines = call.out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-2]] == ["topics/b.yaml"] * 2
+    assert re.fullmatch(
+        r"Also \d notes in files that this branch does not change: kafkaform validate lists them\.", lines[-2]
+    )
+    assert lines[-1].startswith("2 resources: valid, ")
+    annotated = validate("--changed-since", "main", "--format", "github").out.splitlines()
+    assert [line.split(",")[0] for line in annotated if line.startswith("::")] == [
+        "::notice file=topics/b.yaml"
+    ] * 2
+    found = json.loads(validate("--changed-since", "main", "--format", "json").out)["diagnostics"]
+    files = [one["source"]["file"] for one in found]
+    assert files == sorted(files, reverse=True), "programs are told everything, the branch's own first"
+    assert {"topics/a.yaml", "topics/b.yaml"} == set(files)
+
+
+def test_errors_are_listed_wherever_they_are(branch: Project, validate: Callable[..., Call]) -> None:
+    branch.topic("a b", partitions=1)
+    commit(branch, "an error that the branch inherits")
+    subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
+    branch.topic("b", partitions=15, replicationFactor=2)
+    call = validate("--changed-since", "main")
+    assert call.code == 1
+    first, *_ = call.out.splitlines()
+    assert first.startswith("topics/b.yaml:")
+    assert re.search(r"error: KF101 '.*a b' ", call.out)
+
+
+@pytest.mark.usefixtures("branch")
+def test_a_branch_that_is_not_there_is_told(validate: Callable[..., Call]) -> None:
+    call = validate("--changed-since", "nope")
+    assert (call.code, "nope" in call.err) == (1, True)
+
+
+# --- defaults ----------------------------------------------------------------------------------------
+
+
+def test_a_default_that_every_manifest_replaces_is_told_at_its_line(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.write(
+        "kafkaform.yaml",
+        "apiVersion: kafkaform/v1\nkind: Config\ndefaults:\n  Topic:\n    retention: 7d\n"
+        "    config:\n      segment.ms: 1d\n",
+    )
+    project.topic("a", retention="1d")
+    project.topic("b", config={"retention.ms": "2d"})
+    call = validate()
+    assert call.code == 0
+    told = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
+    assert f"kafkaform.yaml:5:5: info: KF117 {told.replace('retention', 'retention.ms', 1)}" in call.out
+    assert call.out.count("KF117") == 1
+    assert "KF117" not in validate("topics/a.yaml").out, "the other manifests may take it"
+    project.topic("c")
+    assert "KF117" not in validate().out
+
+
+def test_a_finding_about_a_default_is_at_its_line(project: Project, validate: Callable[..., Call]) -> None:
+    project.write(
+        "kafkaform.yaml",
+        "apiVersion: kafkaform/v1\nkind: Config\ndefaults:\n  Topic:\n    config:\n"
+        "      min.insync.replicas: 4\n",
+    )
+    project.topic("a", partitions=6, replicationFactor=3)
+    call = validate()
+    assert call.code == 1
+    assert call.out.startswith("kafkaform.yaml:6:7: error: KF109 ")
+    project.topic("a", partitions=6, replicationFactor=3, config={"min.insync.replicas": 5})
+    (own,) = [line for line in validate().out.splitlines() if "KF109" in line]
+    assert own.startswith("topics/a.yaml:")
+
+
+# --- where there is nothing --------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("project")
+def test_an_empty_folder_is_told_how_to_start(validate: Callable[..., Call]) -> None:
+    call = validate()
+    assert call.code == 1
+    assert "start with kafkaform init, or with kafkaform import" in " ".join(call.err.split())
+    assert "kafkaform init" not in validate("nope.yaml").err, "a file that was named is another slip"

@@ -469,7 +469,7 @@ def test_paths() -> None:
     assert problems({}) == [
         (
             "t:1:1: no manifests (*.yaml, *.yml) in this folder "
-            "(write a manifest, or run kafkaform init for an example)"
+            "(write a manifest, or run kafkaform init (an example) or kafkaform import (of a live cluster))"
         )
     ]
     assert problems({}, paths=("nowhere/a.yaml",)) == ["nowhere/a.yaml:1:1: no such file or folder"]

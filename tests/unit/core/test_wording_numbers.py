@@ -58,7 +58,7 @@ NEVER_ONE = {
         "replicas",
         "total",
     },
-    "kafkaform/rules/topic_replicas.py": {"better", "brokers"},
+    "kafkaform/rules/topic_replicas.py": {"better", "brokers", "least + 1"},
     "kafkaform/rules/topic_settings.py": {"len(name)"},
     "kafkaform/vcs/forge/marked.py": {"total"},
     "spark_validation/advice.py": {

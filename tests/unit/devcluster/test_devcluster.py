@@ -273,7 +273,7 @@ def test_versions_that_cannot_be_run(tmp_path: Path, given: str, message: str) -
 
 def test_the_versions_of_a_start() -> None:
     def versions(kept: state.ClusterState | None, *given: str, brokers: int | None = None) -> list[str]:
-        nodes = place(kept, brokers=brokers, port=None, sasl=False, versions=given)
+        nodes = place(kept, brokers=brokers, port=None, sasl=False, directory=Path(), versions=given)
         return [node.kafka_version for node in nodes]
 
     assert versions(None) == [releases.KAFKA_VERSION]

@@ -119,7 +119,8 @@ def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, 
         side("dev", wanted={"t": state()} if on_dev else {}, t=Thing(state())),
         side("prod", wanted={"t": state()} if on_prod else {}),
     )
-    assert comparison.differences == (ResourceDifference(topic("t"), True, False, (), as_declared, remark),)
+    expected = ResourceDifference(topic("t"), True, False, (), as_declared, remark, state())
+    assert comparison.differences == (expected,)
     assert "1 only in dev" in render_comparison(comparison).plain
 
 
@@ -224,11 +225,11 @@ def test_the_table() -> None:
     b = Thing(state(12), {"config.retention.ms": WEEK, "config.segment.ms": DAY})
     comparison = compare_sides(side("dev", t=a, u=a), side("prod", t=b))
     assert render_comparison(comparison).plain.splitlines() == [
-        "                   field         dev         prod",
-        "(broker defaults)  segment.ms    default 7d  default 1d  1 topic inherits it",
-        "Topic/t            partitions    3           12",
-        "                   retention.ms  1d          default 7d",
-        "Topic/u                          there       (missing)",
+        "                   field         dev           prod",
+        "(broker defaults)  segment.ms    default 7d    default 1d  1 topic inherits it",
+        "Topic/t            partitions    3             12",
+        "                   retention.ms  1d            default 7d",
+        "Topic/u                          3 partitions  (missing)",
         "",
         "Different: 1 only in dev, 1 differs, 1 inherited value differs.",
     ]

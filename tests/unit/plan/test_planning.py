@@ -129,9 +129,24 @@ def test_a_rule_that_is_an_error_refuses_its_resource(memory: MemoryCluster) -> 
     assert statuses(plan) == {"bad": Status.REFUSED, "good": Status.PLANNED}
     (bad, _) = plan.changes
     assert (bad.reason or "").startswith("KF109: min.insync.replicas is 4, replicationFactor is 3")
-    assert bad.remedy == "write config: {min.insync.replicas: 2}"
+    assert bad.remedy == (
+        "write config: {min.insync.replicas: 2} (there are 3 brokers, too few for 5 replicas)"
+    )
     assert [d.code for d in plan.diagnostics] == ["KF109"]
     assert {operation.ref.name for batch in watched.checks for operation in batch} == {"good"}
+
+
+def test_a_refusal_does_not_make_the_layout_unknown(
+    memory: MemoryCluster,
+) -> None:
+    made(memory, "a", 6, 1)
+    (planned,) = plan_for(memory, declared("a", 3, 3)).changes
+    assert planned.status is Status.REFUSED
+    assert isinstance(planned.change, Update)
+    reasons = {field.path: field.deferred for field in planned.change.fields}
+    assert reasons["replicationFactor"] == (
+        "where its replicas are to be is planned once no partitions are to be removed"
+    )
 
 
 def test_a_rule_that_is_a_warning_does_not(memory: MemoryCluster) -> None:

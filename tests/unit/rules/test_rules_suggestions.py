@@ -16,6 +16,7 @@ from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
+from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
@@ -26,6 +27,7 @@ from kafkaform.core.model import (
     Desired,
     Facts,
     Intent,
+    Location,
     Plan,
     PlannedChange,
     ResourceRef,
@@ -253,6 +255,9 @@ def starting(name: str, *others: Desired) -> RuleContext:
     return RuleContext(desired, live=memory.observe(refs).resources, changes=changes)
 
 
+WITH_PARTITIONS = FieldPlaces(
+    read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}, None
+)
 KEYED = replace(configured({"cleanup.policy": "compact"}), intent=Intent(keyed=False))
 LIVE = living(observed("a", 10, 3))
 BROKEN = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=5_000)
@@ -290,6 +295,12 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF114": [offline(declared("a"), limits=ProjectLimits(topics=0))],
     "KF115": [of_topic(retention_ms="7"), of_topic(message_format_version="2.8")],
     "KF116": [of_topic(2_000)],
+    "KF117": [
+        RuleContext(
+            (replace(declared("a", 6), places=WITH_PARTITIONS),),
+            defaults={("Topic", "partitions"): Location("kafkaform.yaml", 4, 5)},
+        )
+    ],
     "KF201": [offline(ORDERS, group(members={"expected": 13}))],
     "KF202": [
         offline(ORDERS, group(members={"expected": 5})),
@@ -468,6 +479,7 @@ WORDS = {
     "KF106": "which topics need fewer partitions is for their owners to say",
     "KF114": "which topics are merged is for their owners to say",
     "KF116": "how many are needed depends on the traffic",
+    "KF117": "which of the two is meant is not known",
     "KF201": "members, partitions or a waiver: a choice",
     "KF202": "members or partitions: a choice",
     "KF205": "the application sets it",

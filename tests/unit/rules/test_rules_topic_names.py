@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.core.model import ResourceRef
+from kafkaform.core.model import Desired, Facts, ResourceRef
 from kafkaform.rules import RULES, RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.rule_scenes import Said, diagnostics, said, silent
@@ -35,14 +35,36 @@ def test_a_long_name_is_shown_in_short() -> None:
     assert len(found.message) < 120
 
 
-@pytest.mark.parametrize(("code", "names"), [("KF101", ["a b"]), ("KF102", ["a.b", "a_b"])])
-def test_what_brokers_refuse_cannot_be_waived(code: str, names: list[str]) -> None:
-    assert not RULES[code].waivable
-    waived = [
+def waived(code: str, *names: str) -> tuple[Desired, ...]:
+    return tuple(
         replace(one, intent=replace(one.intent, waivers={code: "we like it"})) for one in map(declared, names)
-    ]
-    found = diagnostics(RuleContext(tuple(waived)), code)
-    assert [(one.severity.value, one.waived) for _, one in found] == [("error", None)] * len(names)
+    )
+
+
+def test_a_name_that_brokers_refuse_cannot_be_waived() -> None:
+    assert not RULES["KF101"].waivable
+    ((_, found),) = diagnostics(RuleContext(waived("KF101", "a b")), "KF101")
+    assert (found.severity.value, found.waived) == ("error", None)
+
+
+@pytest.mark.parametrize(("live", "severity"), [((), "error"), (("a.b",), "error"), (("a.b", "a_b"), "info")])
+def test_names_that_collide_can_be_waived_only_if_both_exist(live: tuple[str, ...], severity: str) -> None:
+    there = frozenset(map(topic, live))
+    context = RuleContext(waived("KF102", "a.b", "a_b"), Facts("c"), there)
+    found = [one for _, one in diagnostics(context, "KF102")]
+    assert [one.severity.value for one in found] == [severity] * 2
+    assert all((one.waived is None) == (severity == "error") for one in found)
+    offline = [one for _, one in diagnostics(RuleContext(waived("KF102", "a.b", "a_b")), "KF102")]
+    assert {one.severity.value for one in offline} == {"info"}, "offline, it is not known that they do not"
+
+
+def test_topics_that_exist_with_names_that_collide_are_a_warning() -> None:
+    live = frozenset(map(topic, ("a.b", "a_b")))
+    (found,) = said("KF102", RuleContext((declared("a.b"),), Facts("c"), live))
+    assert (found.severity, found.message) == (
+        "warning",
+        "a.b and a_b differ only in '.' and '_': their metrics have the same names",
+    )
 
 
 # --- KF102: names that collide ---------------------------------------------------------------------
@@ -57,7 +79,7 @@ def test_names_that_collide_within_the_manifests() -> None:
 
 
 def test_a_name_that_collides_with_a_live_topic() -> None:
-    live = frozenset(map(topic, ("a_b.c", "a.b.c", "other")))
+    live = frozenset(map(topic, ("a_b.c", "other")))
     assert said("KF102", RuleContext((declared("a.b.c"),), inventory=live)) == [
         Said(
             "a.b.c",

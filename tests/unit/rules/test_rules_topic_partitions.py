@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.core.model import Desired, Severity
+from kafkaform.core.model import Desired, Facts, Severity
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
@@ -17,9 +17,10 @@ from tests.support.scenes import absent, declared
 
 
 def advised(partitions: int, brokers: int | None = None, live: int | None = None) -> int | None:
-    """The count that the rule names for a partition count; None if it says nothing."""
+    """The count that the rule names on a cluster for a partition count; None if it says nothing."""
     resources = living(observed("a", live)) if live is not None else {}
-    found = said("KF104", RuleContext((declared("a", partitions),), brokers=brokers, live=resources))
+    context = RuleContext((declared("a", partitions),), Facts("c"), brokers=brokers, live=resources)
+    found = said("KF104", context)
     return (
         int((found[0].suggestion or "").removeprefix("write partitions: ").split(",")[0]) if found else None
     )
@@ -68,6 +69,13 @@ def test_evenness_over_brokers_is_not_given_up() -> None:
     assert advised(10, brokers=0) == 12
 
 
+def test_offline_no_decrease_is_named_as_the_topic_may_be_live() -> None:
+    (found,) = said("KF104", RuleContext((declared("a", 25),)))
+    assert (found.suggestion or "").startswith("write partitions: 30")
+    (found,) = said("KF105", RuleContext((declared("a", 10),), brokers=3))
+    assert found.suggestion == "write partitions: 12"
+
+
 def test_no_decrease_of_a_live_topic_is_named() -> None:
     assert advised(25, live=25) == 30
     assert advised(25, live=12) == 24
@@ -89,7 +97,7 @@ def test_a_waiver_is_shown_with_its_reason() -> None:
 
 
 def test_partitions_that_the_brokers_do_not_divide() -> None:
-    assert said("KF105", RuleContext((declared("a", 10),), brokers=3)) == [
+    assert said("KF105", RuleContext((declared("a", 10),), Facts("c"), brokers=3)) == [
         Said(
             "a",
             "info",
@@ -107,7 +115,7 @@ def test_who_leads_how_many_is_counted() -> None:
 
 def test_a_live_topic_can_only_grow() -> None:
     for present, remedy in ((9, "write partitions: 9, or partitions: 12"), (10, "write partitions: 12")):
-        scene = RuleContext((declared("a", 10),), brokers=3, live=living(observed("a", present)))
+        scene = RuleContext((declared("a", 10),), Facts("c"), brokers=3, live=living(observed("a", present)))
         assert [found.suggestion for found in said("KF105", scene)] == [remedy]
 
 

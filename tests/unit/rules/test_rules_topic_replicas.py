@@ -148,28 +148,48 @@ def test_min_insync_replicas_against_replicas(replicas: int, least: str, trips: 
         RuleContext((declared("a", 3, replicas, min_insync_replicas=least),)),
         RuleContext(unsaid, default),
         RuleContext((declared("a", 3, replicas, min_insync_replicas=None),), default),
+    ):
+        assert [str(one) for one in said("KF109", scene)] == trips
+    for scene in (
         RuleContext(unsaid, live=living(own)),
         RuleContext(unsaid, facts(min_insync_replicas=str(replicas + 1)), live=living(own)),
         RuleContext(unsaid, live=living(observed("a", 3, replicas, inherited=least))),
     ):
-        assert [str(one) for one in said("KF109", scene)] == trips
+        # What is so already is no reason to refuse other changes.
+        assert [str(one) for one in said("KF109", scene)] == [
+            one.replace("error", "warning") for one in trips
+        ]
+    others = observed("a", 3, replicas + 1, min_insync_replicas=least)
+    scene = RuleContext(unsaid, live=living(others))
+    assert [str(one) for one in said("KF109", scene)] == trips, "the plan lowers the replication factor"
     assert silent("KF109", RuleContext(unsaid))
 
 
 @pytest.mark.parametrize(
-    ("least", "message", "better"),
+    ("least", "message", "more"),
     [
-        ("4", "4, replicationFactor is 3: that many replicas can never be in sync", "2"),
-        ("3", "3, replicationFactor is 3: no broker may fail without stopping writes", "2"),
-        ("1", "1, replicationFactor is 3: an acknowledged write may be on one broker only", "2"),
+        ("4", "4, replicationFactor is 3: that many replicas can never be in sync", 5),
+        ("3", "3, replicationFactor is 3: no broker may fail without stopping writes", 4),
+        ("1", "1, replicationFactor is 3: an acknowledged write may be on one broker only", None),
     ],
 )
-def test_the_figures_and_a_value_that_fits_are_told(least: str, message: str, better: str) -> None:
+def test_the_figures_and_values_that_fit_are_told(least: str, message: str, more: int | None) -> None:
     (found,) = said("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas=least),)))
     assert found.message == f"min.insync.replicas is {message}"
-    assert found.suggestion == f"write config: {{min.insync.replicas: {better}}}"
+    lower = "config: {min.insync.replicas: 2}"
+    raised = f"write replicationFactor: {more}, or {lower} if the topic's data may be lost"
+    assert found.suggestion == (raised if more else f"write {lower}")
     assert found.path == "config.min.insync.replicas"
-    assert silent("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas=better),)))
+    assert silent("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas="2"),)))
+    if more:
+        assert silent("KF109", RuleContext((declared("a", 3, more, min_insync_replicas=least),)))
+
+
+def test_more_replicas_than_brokers_are_not_advised() -> None:
+    (found,) = said("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas="3"),), brokers=3))
+    assert found.suggestion == (
+        "write config: {min.insync.replicas: 2} (there are 3 brokers, too few for 4 replicas)"
+    )
 
 
 def test_who_says_an_undeclared_value_is_told() -> None:
@@ -190,7 +210,7 @@ def test_a_declared_value_counts_more_than_a_live_one_and_the_default() -> None:
 
 @pytest.mark.parametrize(
     ("undeclared", "trips"),
-    [(Undeclared.REPORT, ["a error"]), (Undeclared.KEEP, ["a error"]), (Undeclared.RESET, [])],
+    [(Undeclared.REPORT, ["a warning"]), (Undeclared.KEEP, ["a warning"]), (Undeclared.RESET, [])],
 )
 def test_a_live_value_counts_unless_the_apply_resets_it(undeclared: Undeclared, trips: list[str]) -> None:
     live = living(observed("a", inherited="2", min_insync_replicas="4"))

@@ -1,0 +1,211 @@
+"""What rules advise is carried out on a real Kafka, for live topics too; the rule is silent afterwards."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.rules import RULES
+from tests.support.cli_helpers import Project, manifest
+from tests.unit.rules.test_rules_suggestions import FIELDS, WORDS, snippets
+
+Spec = dict[str, Any]
+
+TOPICS: dict[str, list[Spec]] = {
+    "KF104": [{"partitions": 10}, {"partitions": 25}],
+    "KF105": [{"partitions": 10}, {"partitions": 4}],
+    "KF108": [{"replicationFactor": 2}],
+    "KF109": [
+        {"config": {"min.insync.replicas": 1}},
+        {"config": {"min.insync.replicas": 3}},
+        {"replicationFactor": 2, "config": {"min.insync.replicas": 2}},
+    ],
+    "KF110": [{"retention": "1m"}],
+    "KF111": [{"retention": "1d"}, {"retention": {"bytes": "512MiB"}}],
+    "KF112": [
+        {"config": {"cleanup.policy": "compact"}, "retention": "1d"},
+        {"config": {"cleanup.policy": "compact"}, "retention": {"bytes": "1GiB"}},
+    ],
+    "KF113": [{"config": {"unclean.leader.election.enable": True}}],
+    "KF115": [{"config": {"retention.ms": 7}}],
+}
+"""Specs of topics that trip a rule, beside 6 partitions with 3 replicas and a min.insync.replicas of 2."""
+
+GROUPS: dict[str, list[Spec]] = {
+    "KF107": [{"members": {"expected": 6}, "topics": ["narrow"]}],
+    "KF203": [
+        {"protocol": protocol, "processing": {"maxTimePerRecord": "10s"}} for protocol in ("classic", "share")
+    ],
+    "KF204": [{"client": {"partition.assignment.strategy": "roundrobin"}}],
+    "KF206": [
+        {"protocol": "classic", "client": {"session.timeout.ms": 8999, "heartbeat.interval.ms": 3000}},
+    ],
+    "KF208": [{"downtime": {"max": "9d"}}],
+    "KF209": [
+        *({"guarantees": {"delivery": one}} for one in ("at-most-once", "at-least-once", "exactly-once")),
+    ],
+    "KF211": [
+        {
+            "protocol": "consumer",
+            "client": {"session.timeout.ms": 10000, "heartbeat.interval.ms": 1000},
+        },
+        {"protocol": "consumer", "client": {"session.timeout.ms": 300000}},
+        {"protocol": "share", "client": {"auto.offset.reset": "latest"}},
+        {"protocol": "share", "client": {"isolation.level": "read_committed"}},
+    ],
+    "KF212": [{"offsets": {"initial": "earliest"}, "client": {"auto.offset.reset": "latest"}}],
+    "KF214": [{"protocol": "classic", "config": {"consumer.session.timeout.ms": 50000}}],
+}
+"""Specs of groups that trip a rule, of a topic with 12 partitions."""
+
+ELSEWHERE = {
+    "KF207": "900 partitions and members: the advice is a client setting",
+    "KF213": "needs members of another protocol: tests/kafka/test_cli_groups.py",
+    "KF216": "needs an older broker: tests/versions",
+    "KF303": "advises to start a broker: tests/kafka/test_health.py",
+    "KF307": "advises to start members: tests/kafka/test_cli_doctor.py",
+    "KF309": "advises a command, which tests/kafka/test_cli_replicas.py runs",
+    "KF310": "advises a command, which tests/kafka/test_disk_space.py runs",
+    "KF311": "advises a command of Kafka's, which tests/kafka/test_transactions.py runs",
+    "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
+    "KF405": "advises stop, apply, reset, start: tests/kafka/test_cli_groups.py",
+    "KF406": "advises consent in words of the group's owner: tests/unit/rules/test_rules_changes.py",
+    "KF409": "advises more replicas first, as KF109 does",
+    "KF501": "measured skew: advises keys, which only an application changes",
+    "KF502": "measured skew: advises keys, which only an application changes",
+    "KF503": "measured skew: advises keys, which only an application changes",
+    "KF505": "measured skew: advises keys, which only an application changes",
+    "KF506": "measured skew: advises another count, which tests/kafka/test_cli_plan_skew.py plans",
+}
+"""Rules whose advice is not carried out here, with the reason; `WORDS` are the ones that advise no line."""
+
+
+def test_every_rule_is_tried_or_says_why_not() -> None:
+    assert {*TOPICS, *GROUPS, *ELSEWHERE} | WORDS.keys() == RULES.keys()
+    assert not ({*TOPICS, *GROUPS} & {*ELSEWHERE, *WORDS})
+
+
+@pytest.fixture
+def project3(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
+    made = Project(tmp_path, kafka3.bootstrap_servers, prefix)
+    made.config(limits={"recoveryWindow": "3d"})
+    return made
+
+
+def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
+    """What a rule says of a resource in a plan."""
+    plan = project.run("plan", "--no-strict", "--format", "json").needs(0).json
+    return [
+        one for one in plan["diagnostics"] if one["code"] == code and (one["about"] or {}).get("name") == name
+    ]
+
+
+def merged(under: Spec, over: Spec) -> Spec:
+    """A spec with the fields of another one; null takes a field away."""
+    result = dict(under)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def advised(suggestion: str, kind: str) -> list[Spec]:
+    """The lines of a manifest that an advice has, each an alternative."""
+    found = [yaml.safe_load(line) for key, line in snippets(suggestion) if key in FIELDS[kind]]
+    assert found, suggestion
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in TOPICS.items() for spec in specs]
+)
+def test_the_advice_for_a_live_topic_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
+    base = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
+    wrong = merged(base, spec)
+    names = [project3.topic("t0", **wrong)]
+    project3.apply("--allow", "destructive").needs(0)
+    (finding,) = findings(project3, code, names[0])
+    choices = advised(finding["suggestion"], "Topic")
+    names += [project3.topic(f"t{number}", **wrong) for number in range(1, len(choices))]
+    if choices[1:]:
+        project3.apply("--allow", "destructive").needs(0)
+    for number, choice in enumerate(choices):
+        project3.topic(f"t{number}", **merged(wrong, choice))
+    project3.apply("--allow", "destructive").needs(0)
+    assert [findings(project3, code, name) for name in names] == [[]] * len(names), choices
+
+
+class Scene:
+    """A group and its topics, as manifests that advice changes."""
+
+    def __init__(self, project: Project, code: str, spec: Spec) -> None:
+        self._project, self._code = project, code
+        safe = {"replicationFactor": 3, "config": {"min.insync.replicas": 2}}
+        sizes = {"wide": 12, "narrow": 1}
+        self._topics: dict[str, Spec] = {name: {**safe, "partitions": n} for name, n in sizes.items()}
+        read = [project.prefix + name for name in spec.get("topics", ["wide"])]
+        self._group = {"protocol": "classic", **spec, "topics": read}
+        self._about = project.prefix + ("narrow" if code == "KF107" else "g")
+        self._write()
+
+    def _write(self) -> None:
+        for name, spec in self._topics.items():
+            self._project.topic(name, **spec)
+        self._project.write(
+            "topics/g.yaml", manifest(f"{self._project.prefix}g", self._group, kind="ConsumerGroup")
+        )
+
+    def findings(self) -> list[dict[str, Any]]:
+        """What the rule says of it."""
+        return findings(self._project, self._code, self._about)
+
+    def choices(self, finding: dict[str, Any]) -> list[Spec]:
+        """The alternatives of an advice."""
+        return advised(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
+
+    def follow(self, finding: dict[str, Any], choice: Spec) -> None:
+        """Do what an advice says: `instead` takes the setting away that the message names."""
+        if self._code in ON_TOPICS:
+            name = ON_TOPICS[self._code]
+            self._topics[name] = merged(self._topics[name], choice)
+        else:
+            if "instead" in finding["suggestion"]:
+                for section in ("client", "config"):
+                    settings = self._group.get(section, {})
+                    gone = [
+                        name
+                        for name in settings
+                        if re.search(rf"(?<![\w.]){name}(?![\w.])", finding["message"])
+                    ]
+                    self._group[section] = {n: v for n, v in settings.items() if n not in gone}
+            self._group = merged(self._group, choice)
+        self._write()
+
+
+ON_TOPICS = {"KF107": "narrow", "KF208": "wide"}
+"""Rules about groups whose advice is for a topic."""
+STEPS = {"KF204"}
+"""Rules whose advice is to be done one line after the other, with a restart between."""
+
+
+@pytest.mark.parametrize(
+    ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in GROUPS.items() for spec in specs]
+)
+def test_the_advice_for_a_group_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
+    first = Scene(project3, code, spec)
+    (finding, *_) = first.findings()
+    choices = first.choices(finding)
+    for number, choice in enumerate(choices):
+        scene = first if code in STEPS else Scene(project3, code, spec)
+        scene.follow(finding, choice)
+        if code in STEPS and number < len(choices) - 1:
+            continue
+        for other in scene.findings():
+            scene.follow(other, scene.choices(other)[0])
+        assert scene.findings() == [], choice
+        project3.apply("--allow", "destructive").needs(0)

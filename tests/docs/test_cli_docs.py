@@ -53,6 +53,8 @@ _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": ".", "replicas": ".
 """Blocks that start a broker by themselves, and the folder in which they do."""
 _FROM_NOTHING = {"quickstart", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
+_CONFIGURED = {"gitops"}
+"""Stories whose configuration names the broker, and no variable."""
 _OFFLINE = {"rules", "client-config"}
 """Stories that ask no cluster."""
 _DAILY = {"quickstart", *_OFFLINE}
@@ -196,6 +198,9 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     exports = folder / ".exports"
     # The configuration of the page names this broker, as a reader's would name theirs.
     written = block.text.replace(EXAMPLE_ADDRESS, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""))
+    story, _, _ = str(block.name).partition("/")
+    if story in _CONFIGURED:
+        variables = {name: value for name, value in variables.items() if "BOOTSTRAP" not in name}
     text = f"{script(written)}\nexport -p > {exports}"
     if exports.exists():
         text = f". {exports}\n{text}"

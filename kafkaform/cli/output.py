@@ -99,6 +99,10 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "json": "kafkaform.report.graph:graph_to_json",
     },
     "import": {"text": "kafkaform.report.edits:render_import"},
+    "arrivals": {
+        "text": "kafkaform.report.arrivals:render_arrivals",
+        "json": "kafkaform.report.arrivals:arrivals_to_json",
+    },
     "skew": {
         "text": "kafkaform.report.skew_text:render_skew",
         "json": "spark_validation.results:to_json",
@@ -108,7 +112,7 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
 }
 """The function that renders each report in each format, imported when it is used; the default comes first."""
 
-_TABLES = frozenset({"compare", "status", "balance"})
+_TABLES = frozenset({"arrivals", "compare", "status", "balance"})
 """Reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
     {"adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -15,12 +16,22 @@ from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.error_handler import Complaints
 from kafkaform.cli.options import SectionedCommand, Where, where_options
+from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
 from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.skew import choose, declared_partitions, limits, read_logs, readers, recorded_increases
+from kafkaform.inspect.arrivals import Spread, read_arrivals
+from kafkaform.inspect.skew import (
+    choose,
+    declared_partitions,
+    is_glob,
+    limits,
+    read_logs,
+    readers,
+    recorded_increases,
+)
 from kafkaform.plan.planning import check_identity
 
 if TYPE_CHECKING:
@@ -50,12 +61,15 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
 
     TOPICs are names or globs; the default is every declared topic with a skew policy. Spark reads a sample of
     the records, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
-    declared skew policy with statistical confidence, 1 if a topic could not be read.
+    declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
+    but offsets is read, of all topics unless some are named, and no Spark is needed.
     """
     from kafkaform.cli.skew_run import publish, require_spark
     from kafkaform.plan.skew_report import is_beyond_policy, judged
 
     session = Session.start(where)
+    if options.arrivals:
+        return _show_arrivals(session, topics, options)
     if options.source is None:
         session.require_cluster()
         if options.output_format == "text":
@@ -74,6 +88,22 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     if outcome.failed:
         return 1
     return 2 if is_beyond_policy(report) else 0
+
+
+def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions) -> int:
+    """Show how the records written to topics spread over partitions; returns the exit code."""
+    session.require_cluster()
+    if options.output_format == "text":
+        session.tell()
+    with session.cluster() as cluster:
+        check_identity(cluster.facts(), session.target)
+        chosen = choose(cluster, topics or ("*",), (), session.settings.ignore)
+        found = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
+    for name, error in chosen.failed.items():
+        click.echo(printable(f"not read: {name}: {error.message}"), err=True)
+    named = not any(map(is_glob, topics or ("*",)))
+    show("arrivals", options.output_format, found, out=options.out, verbose=options.verbose or named)
+    return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in found))
 
 
 def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:

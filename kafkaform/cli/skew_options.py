@@ -53,6 +53,7 @@ class SkewOptions:
         master: A Spark master's URL; None for this machine.
         remote: A Spark Connect URL.
         spark_conf: Spark settings of the user's own.
+        arrivals: Only how many records arrive in each partition, by offsets: no record is read.
     """
 
     records: int = _RECORDS
@@ -74,6 +75,7 @@ class SkewOptions:
     master: str | None = None
     remote: str | None = None
     spark_conf: dict[str, str] = field(default_factory=dict)
+    arrivals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,16 @@ class _Given:
     master: str | None
     remote: str | None
     spark_conf: tuple[str, ...]
+    arrivals: bool
 
 
 _OPTIONS = (
+    click.option(
+        "--arrivals",
+        is_flag=True,
+        help="List the topics whose records arrive unevenly, by offsets alone: without Spark or any record. "
+        "Counts what was written, also if it has been removed since.",
+    ),
     click.option(
         "--records",
         type=click.IntRange(min=1),
@@ -228,6 +237,7 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         given.master,
         given.remote,
         dict(map(_setting, given.spark_conf)),
+        given.arrivals,
     )
 
 
@@ -269,6 +279,23 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
             "--partitions needs --from; a cluster knows its partition counts",
         ),
     )
+    unused = [
+        name
+        for name in ("records", "precision", "full", "seed", "what_if", "source", "partitions", "show_keys")
+        if getattr(given, name) not in {None, False}
+    ]
+    unused += [
+        name
+        for name in ("json_file", "markdown_file", "html_file", "history", "metrics", "master", "remote")
+        if getattr(given, name) is not None
+    ]
+    if given.arrivals and (unused or given.output_format not in {"text", "json"}):
+        option = f"--{unused[0].removesuffix('_file').replace('_', '-')}" if unused else "--format"
+        option = "--from" if option == "--source" else option
+        raise UsageError(
+            f"--arrivals reads no record and cannot be combined with {option}",
+            hint="it takes --since, --format text or json, --out and --verbose",
+        )
     for wrong, message in contradictions:
         if wrong:
             raise UsageError(message, hint="use only one of them; see kafkaform skew --help")

@@ -47,7 +47,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _EXITS = re.compile(r"#.*\bexits (\d+)")
-_AFTER_TRAFFIC = {"reset", "skew"}
+_AFTER_TRAFFIC = {"arrivals", "reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
 _STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": ".", "replicas": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""

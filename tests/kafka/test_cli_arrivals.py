@@ -1,0 +1,82 @@
+"""`kafkaform skew --arrivals` on a real Kafka: what was written, whatever the logs still hold."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from tests.support.cli_helpers import Project
+from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+
+COUNTS = (400, 400, 1_600)
+OLD_MS = 3 * 3_600_000
+"""Some records are this old, so that periods have a beginning."""
+
+
+def written(project: Project, name: str, counts: tuple[int, ...], now_ms: int) -> str:
+    """Make a topic with so many records in each partition, one half of them three hours old."""
+    full = project.prefix + name
+    admin = admin_client(project.servers)
+    admin.create_topics([NewTopic(full, len(counts), 1)])[full].result(TIMEOUT_S)
+    eventually(lambda: full in admin.list_topics(timeout=TIMEOUT_S).topics, bool)
+    producer = Producer({"bootstrap.servers": project.servers, "linger.ms": 5})
+    for partition, count in enumerate(counts):
+        for number in range(count):
+            at = now_ms - (OLD_MS if number < count // 2 else 1_000)
+            producer.produce(full, b"x" * 20, partition=partition, timestamp=at)
+    assert producer.flush(TIMEOUT_S) == 0
+    return full
+
+
+@pytest.fixture
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) -> None:
+    hot = written(project, "hot", COUNTS, now_ms)
+    even = written(project, "even", (600, 600, 600), now_ms)
+    admin = admin_client(project.servers)
+    # As retention.bytes leaves it: each partition holds 300 records.
+    trimmed = [TopicPartition(hot, number, count - 100) for number, count in enumerate(COUNTS)]
+    for future in admin.delete_records(trimmed).values():
+        future.result(TIMEOUT_S)
+    call = project.run("skew", "--arrivals", f"{project.prefix}*", "--format", "json").needs(1)
+    found = {topic["name"]: topic for topic in call.json["topics"]}
+    # No log keeps a record from before any period that is tried, as all that is left is one second old.
+    assert (found[hot]["spread"], found[hot]["records"]) == ("not known", None)
+    assert found[hot]["max_over_mean_since_made"] == pytest.approx(2.0)
+    assert [one["records_since_made"] for one in found[hot]["partitions"]] == list(COUNTS)
+    assert (found[even]["spread"], found[even]["max_over_mean"]) == ("even", 1.0)
+    assert (found[even]["since_made"], found[even]["records"]) == (True, 1_800)
+
+
+def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
+    hot = written(project, "hot", COUNTS, now_ms)
+    admin = admin_client(project.servers)
+    (future,) = admin.delete_records([TopicPartition(hot, 2, 700)]).values()
+    future.result(TIMEOUT_S)
+    call = project.run("skew", "--arrivals", hot, "--format", "json").needs(0)
+    (found,) = call.json["topics"]
+    assert found["period_ms"] == OLD_MS
+    assert [one["records"] for one in found["partitions"]] == [200, 200, 800]
+    assert (found["spread"], found["fullest_partition"]) == ("uneven", 2)
+    assert found["max_over_mean"] == pytest.approx(2.0)
+    text = project.run("skew", "--arrivals", hot).needs(0).out
+    assert " uneven" in text
+    assert text.endswith("Arrivals in 1 topic: 1 uneven.\n")
+    every = project.run("skew", "--arrivals", "--out", "arrivals.txt").code
+    assert every in {0, 1}
+    assert hot in (project.folder / "arrivals.txt").read_text()
+
+
+def test_what_it_cannot_be_combined_with(project: Project) -> None:
+    for option in (("--full",), ("--records", "9"), ("--html", "x.html"), ("--what-if", "6")):
+        call = project.run("skew", "--arrivals", *option).needs(64)
+        expected = f"Error: --arrivals reads no record and cannot be combined with {option[0]}\n"
+        assert call.err.startswith(expected)
+    project.run("skew", "--arrivals", "--format", "html").needs(64)
+    project.run("skew", "--arrivals", f"{project.prefix}none").needs(1)

@@ -1,0 +1,168 @@
+"""How arrivals spread: the period that is chosen, what is even, and how topics are ranked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from kafkaform.core.groups import LogSpan
+from kafkaform.inspect.arrivals import Spread, TopicArrivals, read_arrivals
+from kafkaform.report.arrivals import arrivals_to_json, render_arrivals
+
+HOUR = 3_600_000
+NOW = 1_000 * 24 * HOUR
+Partition = tuple[str, int]
+
+
+@dataclass
+class Log:
+    """A log: the time of every record, and the first offset that is kept."""
+
+    times: list[int]
+    start: int = 0
+
+
+class Logs:
+    """A cluster of nothing but logs."""
+
+    def __init__(self, logs: Mapping[Partition, Log]) -> None:
+        self._logs = logs
+        self.asked: list[tuple[int, int | None]] = []
+
+    def log_spans(
+        self, partitions: Collection[Partition], at_ms: int | None = None, *, committed: bool = False
+    ) -> Mapping[Partition, LogSpan]:
+        assert not committed
+        self.asked.append((len(partitions), at_ms))
+        return {one: self._span(self._logs[one], at_ms) for one in partitions if one in self._logs}
+
+    def _span(self, log: Log, at_ms: int | None) -> LogSpan:
+        end = len(log.times)
+        at = None
+        if at_ms is not None:
+            at = next((n for n, time in enumerate(log.times) if n >= log.start and time >= at_ms), end)
+        return LogSpan(log.start, end, at)
+
+
+def every(milliseconds: int, since: int) -> list[int]:
+    """Times of records, one every so often, up to now."""
+    return list(range(NOW - since, NOW, milliseconds))
+
+
+def arrivals(logs: Mapping[int, Log], since_ms: int | None = None) -> TopicArrivals:
+    cluster = Logs({("t", number): log for number, log in logs.items()})
+    (found,) = read_arrivals(cluster, {"t": max(logs) + 1}, NOW, since_ms)  # type: ignore[arg-type]
+    return found
+
+
+def test_what_was_trimmed_counts_all_the_same() -> None:
+    """The hot partition keeps as many records as the others, as retention.bytes makes it."""
+    even = {number: Log(every(60_000, 100 * HOUR)) for number in range(3)}
+    hot = every(10_000, 100 * HOUR)
+    found = arrivals({**even, 3: Log(hot, len(hot) - 6_000)})
+    assert found.spread is Spread.UNEVEN
+    assert found.period_ms == 12 * HOUR, "the longest period that all logs reach back over"
+    assert found.counts == (720, 720, 720, 4_320)
+    assert found.ratio == pytest.approx(4_320 * 4 / 6_480)
+    assert found.fullest == 3
+    assert found.per_second == pytest.approx(6_480 / (12 * 3600))
+    assert found.ratio_since_made == found.ratio
+
+
+def test_records_deleted_by_hand_make_no_topic_uneven() -> None:
+    times = every(60_000, 40 * HOUR)
+    found = arrivals({number: Log(times, 1_200 * (number % 2)) for number in range(4)})
+    assert (found.spread, found.ratio) == (Spread.EVEN, 1.0)
+    assert found.period_ms == 12 * HOUR
+
+
+def test_a_topic_that_is_younger_than_the_period_is_counted_since_it_was_made() -> None:
+    found = arrivals({0: Log(every(1_000, HOUR)), 1: Log(every(2_000, HOUR))})
+    assert (found.since_made, found.period_ms) == (True, None)
+    assert found.counts == (3_600, 1_800)
+    assert found.per_second == pytest.approx(1.5), "of the longest period in which it was there"
+
+
+def test_a_log_that_reaches_back_over_no_period_leaves_it_unknown() -> None:
+    times = every(1_000, HOUR)
+    found = arrivals({0: Log(times), 1: Log(times, len(times) - 10)})
+    assert (found.spread, found.counts, found.period_ms) == (Spread.UNKNOWN, (), None)
+    assert found.ratio_since_made == 1.0, "offsets tell it all the same"
+
+
+def test_a_partition_without_a_leader_leaves_it_unknown() -> None:
+    cluster = Logs({("t", 0): Log(every(1_000, HOUR))})
+    (found,) = read_arrivals(cluster, {"t": 2}, NOW)  # type: ignore[arg-type]
+    assert (found.spread, found.ends, found.ratio_since_made) == (Spread.UNKNOWN, (3_600, None), None)
+
+
+@pytest.mark.parametrize(
+    ("counts", "spread"),
+    [
+        ((149, 150), Spread.LITTLE),
+        ((3, 0, 0), Spread.LITTLE),
+        ((0, 0), Spread.LITTLE),
+        ((150, 150), Spread.EVEN),
+        ((1_240, 1_000, 760), Spread.EVEN),
+        ((1_260, 1_000, 740), Spread.UNEVEN),
+        ((*(3,) * 100, 9), Spread.EVEN),
+        ((*(3,) * 100, 12), Spread.EVEN),
+        ((*(3,) * 100, 20), Spread.UNEVEN),
+    ],
+)
+def test_what_is_even(counts: tuple[int, ...], spread: Spread) -> None:
+    assert TopicArrivals("t", HOUR, counts, counts).spread is spread
+
+
+def test_uneven_topics_come_first_by_ratio_times_rate() -> None:
+    slow, fast = every(40_000, 50 * HOUR), every(4_000, 50 * HOUR)
+    logs = {
+        ("a.even", 0): Log(fast),
+        ("a.even", 1): Log(fast),
+        ("b.slow", 0): Log(slow),
+        ("b.slow", 1): Log([]),
+        ("c.fast", 0): Log(fast),
+        ("c.fast", 1): Log(slow),
+    }
+    cluster = Logs(logs)
+    found = read_arrivals(cluster, dict.fromkeys(("a.even", "b.slow", "c.fast"), 2), NOW)  # type: ignore[arg-type]
+    assert [topic.name for topic in found] == ["c.fast", "b.slow", "a.even"]
+    assert len(cluster.asked) <= 6, "a request for each period that is tried, whatever the number of topics"
+
+
+def test_the_period_can_be_given() -> None:
+    times = every(60_000, 100 * HOUR)
+    found = arrivals({0: Log(times), 1: Log(times)}, NOW - 5 * HOUR)
+    assert (found.period_ms, found.counts) == (5 * HOUR, (300, 300))
+
+
+def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> None:
+    found = [
+        TopicArrivals("hot", 12 * HOUR, (900, 100), (9_000, 1_000), 0.5),
+        TopicArrivals("even", None, (500, 500), (500, 500), None, since_made=True),
+        TopicArrivals("down", None, (), (5, None)),
+    ]
+    assert render_arrivals(found).plain.split("\n") == [
+        "TOPIC  PARTITIONS  PERIOD    RECORDS  RECORDS/S  MAX/MEAN  FULLEST  EVER",
+        "hot             2  last 12h    1,000        0.5      1.80        0  1.80  uneven",
+        "down            2  -               -          -         -        -     -  not known",
+        "",
+        "Arrivals in 3 topics: 1 uneven, 1 even, 1 not known (--verbose lists all).",
+    ]
+    assert "since made" in render_arrivals(found, verbose=True).plain
+    assert max(map(len, render_arrivals(found, width=80).plain.split("\n"))) <= 80
+    hot, even, down = json.loads(arrivals_to_json(found))["topics"]
+    assert (hot["spread"], hot["period_ms"], hot["max_over_mean"], hot["fullest_partition"]) == (
+        "uneven",
+        12 * HOUR,
+        1.8,
+        0,
+    )
+    assert (even["since_made"], even["records_per_second"]) == (True, None)
+    assert down["partitions"] == [
+        {"records": None, "records_since_made": 5},
+        {"records": None, "records_since_made": None},
+    ]

@@ -19,10 +19,11 @@ from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
+from kafkaform.core.arrivals import Spread
 from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.arrivals import Spread, read_arrivals
+from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.inspect.skew import (
     choose,
     declared_partitions,

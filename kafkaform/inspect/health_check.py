@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
@@ -15,6 +17,7 @@ from kafkaform.core.health import Health, Part
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.core.wording import counted
+from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
 from kafkaform.resources.consumer_group import group_ref, is_group
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         PartitionReader,
         ResourceReader,
     )
+    from kafkaform.core.arrivals import TopicArrivals
     from kafkaform.core.model import Desired, Observed
     from kafkaform.rules import Rule
 
@@ -41,9 +45,11 @@ LOUDNESS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
 
-_TOPICS, _GROUPS, _TRANSACTIONS = "KF306", "KF307", "KF311"
-_OF_BROKERS = frozenset({"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310"})
-"""The rules for which `Cluster.health` is enough."""
+_TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS = "KF306", "KF307", "KF311", "KF312"
+_OF_BROKERS = frozenset(
+    {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS}
+)
+"""The rules that need neither groups nor topics in detail."""
 _ABOUT: dict[Part, tuple[str, ...]] = {
     Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
     Part.MIN_ISR: ("KF305",),
@@ -86,6 +92,7 @@ class HealthReport:
         findings: What rules say of it, the loudest first.
         unchecked: What they could not look at.
         groups: The groups that were read, with their lag.
+        arrivals: How the records written to topics spread, as far as it was read.
         fail_on: The lowest severity of a finding that makes the cluster unhealthy.
     """
 
@@ -93,6 +100,7 @@ class HealthReport:
     findings: tuple[Diagnostic, ...] = ()
     unchecked: tuple[UncheckedRule, ...] = ()
     groups: Mapping[str, Group] = field(default_factory=dict)
+    arrivals: tuple[TopicArrivals, ...] = ()
     fail_on: Severity = Severity.WARNING
 
     @property
@@ -165,13 +173,16 @@ class Examination:
         groups: Mapping[str, Group] = {}
         if health.quorum is not None and health.quorum.leader is None:
             # Half of what is asked then would be answered by nobody, after half a minute each.
-            for code in sorted(active - _OF_BROKERS - {_TRANSACTIONS}):
+            for code in sorted(active - _OF_BROKERS):
                 unchecked[code].append("not read while no active controller answers")
             desired = ()
-        elif active - _OF_BROKERS - {_TRANSACTIONS}:
+        elif active - _OF_BROKERS - {_ARRIVALS}:
             live, unseen = _live_topics(cluster, desired, unchecked)
             groups, denied = _live_groups(cluster, desired, self.settings, unchecked)
             desired = tuple(one for one in desired if one.ref not in unseen | denied)
+        arrivals: tuple[TopicArrivals, ...] = ()
+        if _ARRIVALS in active and _ARRIVALS not in unchecked:
+            arrivals = _read_arrivals(cluster, health, self.settings, unchecked)
         context = RuleContext(
             desired,
             facts,
@@ -183,6 +194,7 @@ class Examination:
             groups,
             health=health,
             subset=self.subset,
+            arrivals=arrivals,
         )
         found = rules.check(context, severities, (Stage.HEALTH,), more=self.settings.policies)
         findings = sorted(found, key=lambda one: (-LOUDNESS[one.severity], one.code))
@@ -195,12 +207,30 @@ class Examination:
                 for what in unchecked[code]
             ),
             groups,
+            arrivals,
             self.fail_on,
         )
 
     def _matters(self, code: str, severities: Mapping[str, str]) -> bool:
         severity = Severity(severities.get(code, health_rules(self.settings)[code].severity))
         return LOUDNESS[severity] >= LOUDNESS[self.fail_on]
+
+
+def _read_arrivals(
+    cluster: ClusterReader, health: Health, settings: Settings, unchecked: dict[str, list[str]]
+) -> tuple[TopicArrivals, ...]:
+    """Read how records arrive in the topics that are not left out by `ignore`."""
+    counts = Counter(partition.topic for partition in health.partitions)
+    taken = {
+        name: count
+        for name, count in counts.items()
+        if not any(fnmatchcase(name, glob) for glob in settings.ignore)
+    }
+    try:
+        return tuple(read_arrivals(cluster, taken, time.time_ns() // 1_000_000))
+    except ClusterError as error:
+        unchecked[_ARRIVALS].append(f"offsets: {error.message}")
+        return ()
 
 
 def health_rules(settings: Settings) -> dict[str, Rule]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from kafkaform.core.arrivals import Spread, TopicArrivals
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import counted
-from kafkaform.inspect.arrivals import Spread, TopicArrivals
 from kafkaform.report.page import Cell, Column, fit_columns, table
 
 if TYPE_CHECKING:

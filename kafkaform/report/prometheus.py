@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from kafkaform.core.arrivals import Spread
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.report.doctor import figures
@@ -95,6 +96,9 @@ def doctor_metrics(report: HealthReport | None, name: str, at: float) -> str:
     return gauges.exposition()
 
 
+_KNOWN = frozenset({Spread.EVEN, Spread.UNEVEN})
+
+
 def _add_figures(gauges: Gauges, report: HealthReport) -> None:
     numbers = figures(report)
     for name, documentation in _FIGURES.items():
@@ -113,6 +117,13 @@ def _add_figures(gauges: Gauges, report: HealthReport) -> None:
         "Records between a group's committed offsets and the ends of the logs.",
         ("group",),
         (((name,), lag) for name, lag in lags if lag is not None),
+    )
+    ratios = ((topic.name, topic.ratio) for topic in report.arrivals if topic.spread in _KNOWN)
+    gauges.add_each(
+        "kafkaform_topic_arrivals_max_over_mean",
+        "Records that arrived in the fullest partition of a topic, over the mean of its partitions.",
+        ("topic",),
+        (((name,), ratio) for name, ratio in sorted(ratios) if ratio is not None),
     )
 
 

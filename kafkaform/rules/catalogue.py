@@ -37,6 +37,7 @@ from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import quoted
 
 if TYPE_CHECKING:
+    from kafkaform.core.arrivals import TopicArrivals
     from kafkaform.core.groups import Group
     from kafkaform.core.health import Health
     from kafkaform.resources.base import ReportProblem
@@ -168,6 +169,7 @@ class RuleContext:
         skew: Measurements of topics, by name; empty without a skew report.
         saved: Whether the changes are those of a saved plan: then no manifest is there to look at.
         invisible: Resources that this account may not see, whether they exist or not.
+        arrivals: How the records written to topics spread over their partitions; empty unless it was read.
         defaults: The place of each default of kafkaform.yaml, by kind and path; empty but for `validate`.
     """
 
@@ -185,6 +187,7 @@ class RuleContext:
     skew: Mapping[str, TopicResult] = field(default_factory=dict)
     saved: bool = False
     invisible: frozenset[ResourceRef] = frozenset()
+    arrivals: tuple[TopicArrivals, ...] = ()
     defaults: Mapping[tuple[str, str], Location] = field(default_factory=dict)
 
     @cached_property

@@ -9,10 +9,11 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from kafkaform.core.arrivals import Spread
 from kafkaform.core.model import Severity
 from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
-from kafkaform.core.wording import aged, counted, listed
+from kafkaform.core.wording import FEW, aged, command, counted, listed
 from kafkaform.rules.catalogue import (
     Finding,
     RuleContext,
@@ -35,6 +36,8 @@ CRITICAL = frozenset({"KF301", "KF303", "KF304", "KF305"})
 SILENT_MS = 10_000
 """A voter that has not fetched for so long is down: it fetches several times a second, and takes the leader
 for dead after 2 s (controller.quorum.fetch.timeout.ms)."""
+UNEVEN_RATIO = 2.0
+"""The ratio of the fullest partition to the mean from which a topic is reported."""
 BEHIND = 10_000
 """So many records of the metadata log are more than one request writes at most: a voter that far behind does
 not keep up."""
@@ -366,6 +369,36 @@ def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
             f"{first.name} is hanging in {list_places(some)} ({why}): read_committed consumers get no record "
             "from there on",
             _describe_ending(some),
+        )
+
+
+@rule("KF312", Severity.INFO, stage=Stage.HEALTH, waivable=False)
+def even_arrivals(context: RuleContext) -> Iterator[Finding]:
+    """Records arrive in one partition of a topic at twice the rate of the others, or more.
+
+    The consumer of that partition gets as many more records, and lags first; more consumers or partitions
+    often change nothing. The arrivals are counted by offsets over the longest period that all logs of the
+    topic cover, so that retention and compaction hide nothing. The finding names the five topics where it
+    matters most, by ratio times rate. `kafkaform skew --arrivals` lists all of them, and `kafkaform skew`
+    finds the keys.
+    """
+    uneven = [
+        topic
+        for topic in context.arrivals
+        if topic.spread is Spread.UNEVEN and topic.ratio is not None and topic.ratio >= UNEVEN_RATIO
+    ]
+    for topic in uneven[:FEW]:
+        yield Finding(
+            None,
+            f"partition {topic.fullest} of {topic.name} gets {topic.ratio:.1f} times the mean of its "
+            f"{counted(len(topic.counts), 'partition')}",
+            f"find out why: {command('skew', topic.name)}",
+        )
+    if uneven[FEW:]:
+        yield Finding(
+            None,
+            f"records arrive unevenly in {counted(len(uneven) - FEW, 'more topic')}",
+            f"list them: {command('skew', options=('--arrivals',))}",
         )
 
 

@@ -80,3 +80,16 @@ def test_what_it_cannot_be_combined_with(project: Project) -> None:
         assert call.err.startswith(expected)
     project.run("skew", "--arrivals", "--format", "html").needs(64)
     project.run("skew", "--arrivals", f"{project.prefix}none").needs(1)
+
+
+def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
+    hot = written(project, "hot", (400, 400, 3_200), now_ms)
+    project.config(ignore=["other-*"])
+    call = project.run("doctor", "--rule", "KF312", "--format", "json")
+    assert call.code == 0, "uneven arrivals are information"
+    messages = [one["message"] for one in call.json["diagnostics"] if one["code"] == "KF312"]
+    assert (
+        f"partition 2 of {hot} gets 2.4 times the mean of its 3 partitions" in messages or len(messages) > 5
+    )
+    metrics = project.run("doctor", "--rule", "KF312", "--format", "prometheus").out
+    assert f'kafkaform_topic_arrivals_max_over_mean{{cluster="dev",topic="{hot}"}} 2.4' in metrics

@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.translation import (
+    connection_failure,
     kafka_error,
     one_line,
     signals_kept,
@@ -331,7 +332,7 @@ class Connection:
             self._opened.pop().close()
 
     def _unreachable(self) -> Unreachable:
-        reason = f": {one_line(self._last_error.str())}" if self._last_error else ""
+        reason = f": {connection_failure(self._last_error.str())}" if self._last_error else ""
         return Unreachable(
             f"no broker of {self.bootstrap_servers} answered within {CONNECT_TIMEOUT_S:.0f} s{reason}",
             hint="check the address, the network and security.protocol (TLS ports do not answer plain text)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,14 @@ def translate_code(code: int, text: str) -> ClusterError:
 def one_line(text: str) -> str:
     """A text without line breaks, and without the null characters that librdkafka takes for its end."""
     return " ".join(text.replace("\0", " ").split())
+
+
+_CLIENT_STATE = re.compile(r" \(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)")
+
+
+def connection_failure(text: str) -> str:
+    """The reason of librdkafka why there is no connection, without the state of its client."""
+    return _CLIENT_STATE.sub("", one_line(text))
 
 
 def refusal(answer: Mapping[str, Any]) -> ClusterError:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from kafkaform.core.arrivals import Spread, TopicArrivals
 from kafkaform.core.groups import LogSpan
-from kafkaform.inspect.arrivals import Spread, TopicArrivals, read_arrivals
+from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.report.arrivals import arrivals_to_json, render_arrivals
+from kafkaform.rules import RULES, RuleContext
 
 HOUR = 3_600_000
 NOW = 1_000 * 24 * HOUR
@@ -166,3 +168,15 @@ def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> N
         {"records": None, "records_since_made": 5},
         {"records": None, "records_since_made": None},
     ]
+
+
+def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
+    hot = [TopicArrivals(f"t{n}", HOUR, (2_500, 250, 250), (0, 0, 0), 9.0 - n) for n in range(7)]
+    mild = TopicArrivals("mild", HOUR, (1_300, 1_000, 700), (0, 0, 0), 99.0)
+    found = list(RULES["KF312"].check(RuleContext((), arrivals=(mild, *hot))))
+    assert [finding.message for finding in found] == [
+        *(f"partition 0 of t{n} gets 2.5 times the mean of its 3 partitions" for n in range(5)),
+        "records arrive unevenly in 2 more topics",
+    ]
+    assert found[0].suggestion == "find out why: kafkaform skew t0"
+    assert list(RULES["KF312"].check(RuleContext((), arrivals=(mild,)))) == []

@@ -20,6 +20,7 @@ from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
+from kafkaform.core.arrivals import TopicArrivals
 from kafkaform.core.errors import Problem
 from kafkaform.core.health import Health, LogDir, Quorum
 from kafkaform.core.layout import Broker, Layout, PartitionState
@@ -415,6 +416,12 @@ SCENES: dict[str, list[RuleContext]] = {
             replace(health.HANGING, coordinated=False, transactional_id=None),
             replace(health.HANGING, producer=None, unknown="denied"),
         )
+    ],
+    "KF312": [
+        RuleContext(
+            (), arrivals=tuple(TopicArrivals(f"t-{n}", 1, (900, 90, 10), (0, 0, 0), 1.0) for n in range(k))
+        )
+        for k in (1, 6)
     ],
     "KF401": [
         judged_as(

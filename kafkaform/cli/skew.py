@@ -99,12 +99,12 @@ def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions
     with session.cluster() as cluster:
         check_identity(cluster.facts(), session.target)
         chosen = choose(cluster, topics or ("*",), (), session.settings.ignore)
-        found = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
+        arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
     for name, error in chosen.failed.items():
         click.echo(printable(f"not read: {name}: {error.message}"), err=True)
     named = not any(map(is_glob, topics or ("*",)))
-    show("arrivals", options.output_format, found, out=options.out, verbose=options.verbose or named)
-    return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in found))
+    show("arrivals", options.output_format, arrivals, out=options.out, verbose=options.verbose or named)
+    return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in arrivals))
 
 
 def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:

@@ -220,7 +220,7 @@ def status(
 
 @dataclass(frozen=True, slots=True)
 class _Arrangement:
-    """Which rows are shown, and in which order."""
+    """The rows that are shown, and their order."""
 
     order: Order
     lagging: bool

@@ -1,4 +1,4 @@
-"""How the records written to a topic spread over its partitions."""
+"""The spread of the records written to a topic over its partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVEN_RATIO = 1.25
 
 
 class Spread(StrEnum):
-    """How the arrivals of a topic spread over its partitions."""
+    """A verdict on the arrivals of a topic."""
 
     UNEVEN = "uneven"
     EVEN = "even"
@@ -70,7 +70,7 @@ class TopicArrivals:
 
     @property
     def spread(self) -> Spread:
-        """How arrivals spread: even by the ratio, or no more uneven than random placement makes them.
+        """The verdict: even by the ratio, or no more uneven than random placement makes them.
 
         By chance, the largest of n Poisson counts of mean m exceeds m + t with a probability of at most 5 %,
         where t = L/3 + sqrt(L²/9 + 2mL) and L = ln(n / 0.05): Bernstein's inequality for each count, and

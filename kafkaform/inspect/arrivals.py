@@ -1,4 +1,4 @@
-"""How the records written to topics spread over partitions, from offsets alone: nothing is read.
+"""Counts of the records written to partitions, from offsets alone: no record is read.
 
 Offsets count arrivals whatever a log still holds: retention, deletion of records and compaction take records
 away, and no offset. Markers of transactions and records of aborted ones count, too.

@@ -118,7 +118,7 @@ class GroupStatus:
 
 
 class Order(StrEnum):
-    """What resources are sorted by."""
+    """A sort order of resources."""
 
     NAME = "name"
     LAG = "lag"
@@ -151,14 +151,16 @@ class StatusReport:
         """Sort topics by size, or groups by lag, largest first and the unknown last."""
         topics, groups = self.topics, self.groups
         if order is Order.SIZE:
-            topics = tuple(sorted(topics, key=lambda one: -one.size.bytes if one.size else 1))
+            topics = tuple(sorted(topics, key=lambda topic: -topic.size.bytes if topic.size else 1))
         if order is Order.LAG:
-            groups = tuple(sorted(groups, key=lambda one: -(one.lag or 0) if one.lag is not None else 1))
+            groups = tuple(
+                sorted(groups, key=lambda group: -(group.lag or 0) if group.lag is not None else 1)
+            )
         return replace(self, topics=topics, groups=groups)
 
     def only_lagging(self) -> StatusReport:
         """Leave out the groups that are not known to have lag."""
-        lagging = tuple(one for one in self.groups if one.lag)
+        lagging = tuple(group for group in self.groups if group.lag)
         return replace(self, groups=lagging, without_lag=len(self.groups) - len(lagging))
 
 

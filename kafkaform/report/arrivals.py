@@ -1,4 +1,4 @@
-"""How records spread over partitions as they are written, as a table for people and JSON for programs."""
+"""Arrivals of records in partitions, as a table for people and JSON for programs."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def render_arrivals(
         text.append_text(table(columns, [[row[i] for i in kept] for row in rows], width)).append("\n\n")
     counts = Counter(topic.spread for topic in found)
     parts = [f"{counts[spread]:,} {spread}" for spread in Spread if counts[spread]]
-    more = " (--verbose lists all)" if len(listed) < len(found) else ""
-    return text.append(f"Arrivals in {counted(len(found), 'topic')}: {', '.join(parts)}{more}.", "bold")
+    hint = " (--verbose lists all)" if len(listed) < len(found) else ""
+    return text.append(f"Arrivals in {counted(len(found), 'topic')}: {', '.join(parts)}{hint}.", "bold")
 
 
 def _row(topic: TopicArrivals) -> Row:

@@ -105,8 +105,8 @@ def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
 
 def _table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Text:
     """Lay out what has a value in any row: teams only if one is known, DECLARED only if something is not."""
-    told = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
-    kept = [i for i in range(len(columns)) if i < len(columns) - 2 or told[i - len(columns)]]
+    known = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
+    kept = [i for i in range(len(columns)) if i < len(columns) - 2 or known[i - len(columns)]]
     columns, rows = _choose(columns, kept), [_choose(row, kept) for row in rows]
     fitting = fit_columns(columns, rows, width)
     return table(_choose(columns, fitting), [_choose(row, fitting) for row in rows], width)
@@ -119,7 +119,7 @@ def _choose(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
 def _counts(report: StatusReport) -> Iterable[str]:
     """Count what a screen does not show at once, or what is left out."""
     topics, groups = report.topics, report.groups
-    lagging = sum(bool(one.lag) for one in groups)
+    lagging = sum(bool(group.lag) for group in groups)
     if report.without_lag:
         if groups:
             yield f"{counted(lagging, 'group')} with lag, {report.without_lag:,} without are not listed"
@@ -130,8 +130,8 @@ def _counts(report: StatusReport) -> Iterable[str]:
     yield ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
     if lagging:
         yield f"{counted(lagging, 'group')} with lag (--lagging lists them)"
-    undeclared = sum(one.declared is False for one in topics)
-    undeclared += sum(one.declared is False for one in groups)
+    undeclared = sum(topic.declared is False for topic in topics)
+    undeclared += sum(group.declared is False for group in groups)
     if undeclared:
         yield f"{undeclared:,} not declared"
 

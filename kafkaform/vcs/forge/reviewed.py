@@ -48,8 +48,8 @@ def read_plan(archive: bytes) -> str:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             plans = [entry for entry in opened.infolist() if entry.filename == NAME]
             if len(plans) != 1:
-                found = counted(len(plans), "file") if plans else "no files"
-                raise ForgeError(f"the artifact has {found} named {NAME} instead of one")
+                files = counted(len(plans), "file") if plans else "no files"
+                raise ForgeError(f"the artifact has {files} named {NAME} instead of one")
             (entry,) = plans
             if entry.file_size > LARGEST_PLAN:
                 raise too_large(NAME, entry.file_size, LARGEST_PLAN)

@@ -192,7 +192,7 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | Non
     lines = [[Cell(column.header) for column in columns], *([_cell(cell) for cell in row] for row in rows)]
     widest = [max(cell_len(line[i].text) for line in lines) for i in kept]
     least = [
-        min(one, most) if one else most for one, most in zip(_leasts(columns, lines), widest, strict=True)
+        min(low, most) if low else most for low, most in zip(_leasts(columns, lines), widest, strict=True)
     ]
     room = width - sum(least[i] + len(_GAP) for i in kept[1:])
     optional = sorted((i for i in kept if columns[i].rank), key=lambda i: -columns[i].rank)

@@ -450,7 +450,7 @@ class PlannedChange:
     Attributes:
         change: The change.
         status: What an apply will do with it.
-        location: Where its manifest begins.
+        location: Where its manifest begins, or where kafkaform.yaml has the defaults that it comes from.
         reason: Why it has its status.
         remedy: What to do instead of a refused change.
         origin: Whether the branch's edits ask for it (`BRANCH`), or it would be there without them

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.arrivals import Spread, TopicArrivals
+from kafkaform.core.arrivals import FEWEST_RECORDS, Spread, TopicArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _DAY_MS = 24 * _HOUR_MS
-PERIODS_MS = (
-    *(days * _DAY_MS for days in (30, 7, 2, 1)),
-    *(hours * _HOUR_MS for hours in (12, 6, 3, 1)),
-    *(minutes * _MINUTE_MS for minutes in (30, 10, 1)),
-)
+PERIODS_MS = (30 * _DAY_MS, 7 * _DAY_MS, _DAY_MS, 6 * _HOUR_MS, _HOUR_MS, 10 * _MINUTE_MS, _MINUTE_MS)
 """The periods that are tried, the longest first, in milliseconds."""
 
 
@@ -87,7 +83,7 @@ def read_arrivals(
     ]
     longest = PERIODS_MS[0] if since_ms is None else max(1, now_ms - since_ms)
     for period_ms in (longest, *(period for period in PERIODS_MS if period < longest)):
-        asked = {search.name: search for search in searches if not search.is_done and _any_record(search)}
+        asked = {search.name: search for search in searches if not search.is_done and _has_enough(search)}
         if not asked:
             break
         spans = cluster.log_spans(_partitions(asked, topics), now_ms - period_ms)
@@ -97,22 +93,23 @@ def read_arrivals(
                 search.take([span for span in answers if span is not None], period_ms)
     by_name = {search.name: search for search in searches}
     results = [
-        _finish(name, count, by_name.get(name), [ends.get((name, number)) for number in range(count)])
+        _finish(name, by_name.get(name), [ends.get((name, number)) for number in range(count)])
         for name, count in topics.items()
     ]
     return sorted(results, key=lambda topic: (topic.spread is not Spread.UNEVEN, -topic.weight, topic.name))
 
 
-def _any_record(search: _Search) -> bool:
-    return any(span.end for span in search.spans)
+def _has_enough(search: _Search) -> bool:
+    """Whether there ever were so many records that a period is worth looking for."""
+    return sum(span.end for span in search.spans) >= FEWEST_RECORDS
 
 
-def _finish(name: str, count: int, search: _Search | None, spans: Sequence[LogSpan | None]) -> TopicArrivals:
+def _finish(name: str, search: _Search | None, spans: Sequence[LogSpan | None]) -> TopicArrivals:
     ends = tuple(None if span is None else span.end for span in spans)
     if search is None:
         return TopicArrivals(name, None, (), ends)
-    if not _any_record(search):
-        return TopicArrivals(name, None, (0,) * count, ends, since_made=True)
+    if not _has_enough(search):
+        return TopicArrivals(name, None, tuple(span.end for span in search.spans), ends, since_made=True)
     since_made = bool(search.counts) and not any(search.begins)
     period_ms = None if since_made else search.period_ms
     return TopicArrivals(name, period_ms, search.counts, ends, search.per_second, since_made)

@@ -50,6 +50,9 @@ _OF_BROKERS = frozenset(
     {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS}
 )
 """The rules that need neither groups nor topics in detail."""
+ON_REQUEST = frozenset({_ARRIVALS})
+"""The rules that run only if they are named, or have a severity in kafkaform.yaml: the offsets of all
+partitions at several times take three times as long as all the others together."""
 _ABOUT: dict[Part, tuple[str, ...]] = {
     Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
     Part.MIN_ISR: ("KF305",),
@@ -138,7 +141,7 @@ class Examination:
     @property
     def severities(self) -> dict[str, str]:
         """The severity of each rule about health that a project or this examination changes."""
-        chosen = dict(self.settings.rules)
+        chosen = {**dict.fromkeys(ON_REQUEST - self.only, "off"), **self.settings.rules}
         for code in health_rules(self.settings):
             if self.only and code not in self.only:
                 chosen[code] = "off"

@@ -60,6 +60,7 @@ from kafkaform.resources.topic.copying import TOGETHER, together
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from kafkaform.core.model import Location
     from kafkaform.plan.policy import Riskier
 
 
@@ -390,12 +391,23 @@ def gate(
     return GatedChanges(tuple(changes), frozenset(consents))
 
 
+def _place_of(proposal: Proposal) -> Location | None:
+    """Return where a change is declared: in kafkaform.yaml, if all it changes comes from the defaults."""
+    desired = proposal.desired
+    manifest = desired.location
+    if isinstance(proposal.change, Update) and manifest is not None:
+        places = [desired.place(field.path) for field in proposal.change.fields if field.deferred is None]
+        if places and all(place is not None and place.file != manifest.file for place in places):
+            return places[0]
+    return manifest
+
+
 def _gated(
     proposal: Proposal, observed: Observed | None, facts: Facts, policy: Policy
 ) -> tuple[PlannedChange, Iterable[Consent]]:
     desired = proposal.desired
     planned = proposal.saved or PlannedChange(
-        proposal.change, Status.PLANNED, desired.location, team=desired.intent.team
+        proposal.change, Status.PLANNED, _place_of(proposal), team=desired.intent.team
     )
     # What is left of a saved plan's change must be allowed, and so must all of it, as the plan says it is.
     changes = (proposal.change,) if proposal.saved is None else (proposal.change, planned.change)

@@ -81,8 +81,12 @@ class Entry:
         places = [change.location for change in self.changes if change.location is not None]
         if len(self.changes) == 1:
             return f"{places[0].file}:{places[0].line}" if places else ""
+        if len(places) < len(self.changes):
+            return ""
+        if len(set(places)) == 1:
+            return f"{places[0].file}:{places[0].line}"
         files = {place.file for place in places}
-        return files.pop() if len(files) == 1 and len(places) == len(self.changes) else ""
+        return files.pop() if len(files) == 1 else ""
 
     def transition(self, field: FieldChange) -> Transition:
         """Return what a field of `shown` goes from and to."""

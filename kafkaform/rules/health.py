@@ -380,7 +380,8 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     often change nothing. The arrivals are counted by offsets over the longest period that all logs of the
     topic cover, so that retention and compaction hide nothing. The finding names the five topics where it
     matters most, by ratio times rate. `kafkaform skew --arrivals` lists all of them, and `kafkaform skew`
-    finds the keys.
+    finds the keys. As reading the offsets takes longer than all other rules of `kafkaform doctor`, it runs
+    only with `--rule KF312`, or if `rules:` of kafkaform.yaml gives it a severity.
     """
     uneven = [
         topic

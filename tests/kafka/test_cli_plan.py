@@ -293,3 +293,21 @@ def test_annotations_are_of_what_changes_and_scanners_get_everything(project: Pr
     assert annotated[-1].startswith("Plan: 1 to update, 2 unchanged.")
     (run,) = json.loads(project.run("plan", "topics", "--format", "sarif").needs(0).out)["runs"]
     assert [result["ruleId"] for result in run["results"]].count("KF111") == 3
+
+
+def test_a_change_of_defaults_is_told_at_its_line(project: Project) -> None:
+    defaults = {"Topic": {"partitions": 1, "replicationFactor": 1, "retention": "7d"}}
+    project.config(defaults=defaults)
+    for number in range(7):
+        project.write(f"topics/t{number}.yaml", manifest(f"{project.prefix}t{number}", {}))
+    project.write("topics/own.yaml", manifest(f"{project.prefix}own", {"retention": "3d"}))
+    project.apply().needs(0)
+    config = project.config(defaults={"Topic": {**defaults["Topic"], "retention": "9d"}})
+    line = next(n for n, text in enumerate(config.read_text().splitlines(), 1) if "retention:" in text)
+    changes = project.run("plan", "--format", "json").needs(0).json["changes"]
+    assert len(changes) == 7
+    assert {(one["source"]["file"], one["source"]["line"]) for one in changes} == {("kafkaform.yaml", line)}
+    assert re.search(rf"~ 7 topics +kafkaform.yaml:{line}\n", project.run("plan").needs(0).out)
+    project.write("topics/t0.yaml", manifest(f"{project.prefix}t0", {"retention": "8d"}))
+    changes = project.run("plan", "--format", "json").needs(0).json["changes"]
+    assert sorted(one["source"]["file"] for one in changes) == ["kafkaform.yaml"] * 6 + ["topics/t0.yaml"]

@@ -66,11 +66,11 @@ def test_what_was_trimmed_counts_all_the_same() -> None:
     hot = every(10_000, 100 * HOUR)
     found = arrivals({**even, 3: Log(hot, len(hot) - 6_000)})
     assert found.spread is Spread.UNEVEN
-    assert found.period_ms == 12 * HOUR, "the longest period that all logs reach back over"
-    assert found.counts == (720, 720, 720, 4_320)
-    assert found.ratio == pytest.approx(4_320 * 4 / 6_480)
+    assert found.period_ms == 6 * HOUR, "the longest period that all logs reach back over"
+    assert found.counts == (360, 360, 360, 2_160)
+    assert found.ratio == pytest.approx(2_160 * 4 / 3_240)
     assert found.fullest == 3
-    assert found.per_second == pytest.approx(6_480 / (12 * 3600))
+    assert found.per_second == pytest.approx(3_240 / (6 * 3600))
     assert found.ratio_since_made == found.ratio
 
 
@@ -78,7 +78,7 @@ def test_records_deleted_by_hand_make_no_topic_uneven() -> None:
     times = every(60_000, 40 * HOUR)
     found = arrivals({number: Log(times, 1_200 * (number % 2)) for number in range(4)})
     assert (found.spread, found.ratio) == (Spread.EVEN, 1.0)
-    assert found.period_ms == 12 * HOUR
+    assert found.period_ms == 6 * HOUR
 
 
 def test_a_topic_that_is_younger_than_the_period_is_counted_since_it_was_made() -> None:

@@ -232,7 +232,7 @@ def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCl
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
     report = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
-    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311", "KF312"}
+    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311"}
     assert cluster.readings == []
 
 
@@ -256,6 +256,19 @@ def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster
 
 def test_the_rules_about_health() -> None:
     assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("examination", "runs"),
+    [
+        (Examination(), False),
+        (Examination(only=frozenset({"KF312"})), True),
+        (Examination(only=frozenset({"KF301"})), False),
+        (Examination(settings=Settings(rules={"KF312": "warning"})), True),
+    ],
+)
+def test_what_takes_long_is_read_only_if_it_is_asked_for(examination: Examination, runs: bool) -> None:
+    assert (examination.severities.get("KF312") != "off") is runs
 
 
 # --- waiting ---------------------------------------------------------------------------------------

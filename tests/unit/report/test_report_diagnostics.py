@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,16 @@ from sarif_pydantic import Sarif
 from kafkaform import rules
 from kafkaform.cli.output import RENDERERS, render
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import Diagnostic, Location, Severity
-from kafkaform.report.diagnostics import findings_to_text, has_errors, tally
-from kafkaform.report.findings import Reported, Workspace, by_environment, everywhere, from_problems
+from kafkaform.core.model import Diagnostic, Location, Plan, Severity
+from kafkaform.report.diagnostics import findings_to_text, has_errors, plan_to_github, tally
+from kafkaform.report.findings import (
+    ChangedFiles,
+    Reported,
+    Workspace,
+    by_environment,
+    everywhere,
+    from_problems,
+)
 
 HERE = Workspace("/repo", "/repo")
 PLACE = Location("topics/a.yaml", 7, 5)
@@ -259,3 +267,22 @@ def test_nothing_in_a_message_can_act_on_a_terminal(output_format: str) -> None:
     bad = Diagnostic("KF109", Severity.ERROR, "x\x1b[31m\u202e", PLACE, "y\x07")
     text = rendered(everywhere([bad]), output_format)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
+def test_annotations_of_a_plan_begin_with_the_files_of_the_branch(tmp_path: Path) -> None:
+    """GitHub shows ten of each severity: those must be the branch's own."""
+    found = [
+        Diagnostic("KF108", Severity.WARNING, f"warning in {file}", Location(file, 1, 1))
+        for file in ("topics/a.yaml", "topics/b.yaml")
+    ]
+    error = Diagnostic("KF109", Severity.ERROR, "error in a", Location("topics/a.yaml", 2, 1))
+    plan = Plan("c", diagnostics=(*found, error))
+    where = Workspace(str(tmp_path), str(tmp_path))
+    changed = ChangedFiles(frozenset({(tmp_path / "topics/b.yaml").resolve()}), tmp_path)
+
+    def titles(changed: ChangedFiles | None) -> list[str]:
+        lines = plan_to_github(plan, workspace=where, changed=changed).splitlines()
+        return [line.rpartition("::")[2] for line in lines if line.startswith("::")]
+
+    assert titles(None) == ["error in a", "warning in topics/a.yaml", "warning in topics/b.yaml"]
+    assert titles(changed) == ["error in a", "warning in topics/b.yaml", "warning in topics/a.yaml"]

@@ -153,7 +153,7 @@ def _print_defaults(session: Session, options: _Options) -> int:
     shared = shared_values(observation, context)
     if not shared:
         click.echo(
-            "no value is shared by more than half of the topics, beyond the defaults there are", err=True
+            "no value is shared by more than half of the topics, besides the existing defaults", err=True
         )
         return 0
     click.echo(yaml.safe_dump({"defaults": {KINDS_BY_NOUN["topic"]: shared}}, sort_keys=False), nl=False)

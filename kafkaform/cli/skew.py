@@ -65,12 +65,12 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
     but offsets is read, of all topics unless some are named, and no Spark is needed.
     """
-    from kafkaform.cli.skew_run import publish, require_spark
-    from kafkaform.plan.skew_report import is_beyond_policy, judged
-
     session = Session.start(where)
     if options.arrivals:
         return _show_arrivals(session, topics, options)
+    from kafkaform.cli.skew_run import publish, require_spark
+    from kafkaform.plan.skew_report import is_beyond_policy, judged
+
     if options.source is None:
         session.require_cluster()
         if options.output_format == "text":

@@ -279,26 +279,32 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
             "--partitions needs --from; a cluster knows its partition counts",
         ),
     )
-    unused = [
-        name
-        for name in ("records", "precision", "full", "seed", "what_if", "source", "partitions", "show_keys")
-        if getattr(given, name) not in {None, False}
-    ]
-    unused += [
-        name
-        for name in ("json_file", "markdown_file", "html_file", "history", "metrics", "master", "remote")
-        if getattr(given, name) is not None
-    ]
-    if given.arrivals and (unused or given.output_format not in {"text", "json"}):
-        option = f"--{unused[0].removesuffix('_file').replace('_', '-')}" if unused else "--format"
-        option = "--from" if option == "--source" else option
-        raise UsageError(
-            f"--arrivals reads no record and cannot be combined with {option}",
-            hint="it takes --since, --format text or json, --out and --verbose",
-        )
+    if given.arrivals:
+        _check_arrivals(given)
     for wrong, message in contradictions:
         if wrong:
             raise UsageError(message, hint="use only one of them; see kafkaform skew --help")
+
+
+_WITH_ARRIVALS = frozenset({"arrivals", "since", "output_format", "out", "verbose"})
+
+
+def _check_arrivals(given: _Given) -> None:
+    """Refuse options that only concern records, as `--arrivals` reads none."""
+    values = {
+        each.name: getattr(given, each.name) for each in fields(given) if each.name not in _WITH_ARRIVALS
+    }
+    unused = [
+        name for name, value in values.items() if value is not None and value is not False and value != ()
+    ]
+    if given.output_format not in {"text", "json"}:
+        unused.append("format")
+    if unused:
+        option = "from" if unused[0] == "source" else unused[0].removesuffix("_file").replace("_", "-")
+        raise UsageError(
+            f"--arrivals reads no record and cannot be combined with --{option}",
+            hint="it takes --since, --format text or json, --out and --verbose",
+        )
 
 
 def _table(place: str, given: _Given) -> MetricsTable:

@@ -239,7 +239,7 @@ class _Arrangement:
             if kind not in chosen:
                 noun = KINDS[kind].noun
                 raise UsageError(
-                    f"{option} shows {noun}s only, and the other options none", hint="leave one out"
+                    f"{option} shows {noun}s only, which the other options leave out", hint="use one of them"
                 )
             chosen = (kind,)
         return chosen

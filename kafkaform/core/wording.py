@@ -93,7 +93,7 @@ def dev_command(verb: str, directory: Path, *options: str) -> str:
 def target_hint(target: str) -> str:
     """Say how a `--target` that matches nothing should be written."""
     if "/" not in target:
-        return f"a target has its kind: --target {shlex.quote(f'Topic/{target}')}"
+        return f"include the kind: --target {shlex.quote(f'Topic/{target}')}"
     return "write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'"
 
 

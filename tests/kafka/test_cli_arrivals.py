@@ -75,7 +75,14 @@ def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> Non
 
 
 def test_what_it_cannot_be_combined_with(project: Project) -> None:
-    for option in (("--full",), ("--records", "9"), ("--html", "x.html"), ("--what-if", "6")):
+    for option in (
+        ("--full",),
+        ("--records", "9"),
+        ("--html", "x.html"),
+        ("--what-if", "6"),
+        ("--seed", "0"),
+        ("--spark-conf", "a=b"),
+    ):
         call = project.run("skew", "--arrivals", *option).needs(64)
         expected = f"Error: --arrivals reads no record and cannot be combined with {option[0]}\n"
         assert call.err.startswith(expected)

@@ -129,7 +129,7 @@ def test_values_that_most_topics_share_become_defaults(project: Project, prefix:
     empty_plan(project, "--no-strict")
     again = project.run("import", *mine, "--defaults").needs(0)
     assert again.out == ""
-    assert "no value is shared by more than half of the topics, beyond the defaults" in again.err
+    assert "no value is shared by more than half of the topics, besides the existing defaults" in again.err
 
 
 def test_labels_are_written(project: Project, prefix: str) -> None:

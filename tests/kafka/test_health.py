@@ -115,7 +115,7 @@ def test_an_account_without_rights_is_told_what_it_cannot_see(
     few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster
     health = eventually(few.health, lambda read: len(of(read, prefix)) == 2)
     assert health.min_insync_replicas == {f"{prefix}a": 1}
-    assert health.unread[Part.MIN_ISR].startswith(f"of 1 topic, such as {prefix}b:")
+    assert health.unread[Part.MIN_ISR].startswith(f"unknown for 1 topic, such as {prefix}b:")
     assert Part.PARTITIONS not in health.unread
 
     all_of_it = account(

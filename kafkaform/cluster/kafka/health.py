@@ -178,11 +178,13 @@ def _without_controller(connection: Connection) -> Health | None:
 def _untold(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
     unread = {}
     for name, error in [*configs.denied.items()][:1]:
-        unread[Part.MIN_ISR] = f"of {counted(len(configs.denied), 'topic')}, such as {name}: {error.message}"
+        unread[Part.MIN_ISR] = (
+            f"unknown for {counted(len(configs.denied), 'topic')}, such as {name}: {error.message}"
+        )
     failed = {name: code for name, code in placement.failed.items() if code not in MISSING}
     for name, code in [*failed.items()][:1]:
         reason = name_right(translate_code(code, ""), METADATA.name, name).message
-        unread[Part.PARTITIONS] = f"of {counted(len(failed), 'topic')}, such as {name}: {reason}"
+        unread[Part.PARTITIONS] = f"unknown for {counted(len(failed), 'topic')}, such as {name}: {reason}"
     return unread
 
 

@@ -139,11 +139,11 @@ NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
         ),
         (
             ["plan", "--target", "orders.v1", *NOWHERE],
-            "hint: a target has its kind: --target Topic/orders.v1",
+            "hint: include the kind: --target Topic/orders.v1",
         ),
         (
             ["plan", "--target", "orders.*", *NOWHERE],
-            "hint: a target has its kind: --target 'Topic/orders.*'",
+            "hint: include the kind: --target 'Topic/orders.*'",
         ),
     ],
 )

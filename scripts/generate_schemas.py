@@ -188,6 +188,8 @@ SKEW_ABOUT = (
 )
 CAUSES = (
     *("balanced", "hot_keys", "few_keys", "null_keys", "mixed_partitioners", "repartitioned", "bursty"),
+    "unknown",
+    "too_little_data",
     "empty",
 )
 SKEW_VALUES: Mapping[str, Schema] = {
@@ -197,6 +199,8 @@ SKEW_VALUES: Mapping[str, Schema] = {
     "TopicResult.name": {"minLength": 1},
     "TopicResult.diagnosis": {"enum": [*CAUSES]},
     "SkewCause.name": {"enum": [*CAUSES]},
+    "TopicResult.spread": {"enum": ["even", "uneven", "too little data"]},
+    "ArrivalPeriod.name": {"enum": ["common", "hour", "day", "made"]},
     "SampleResult.mode": {"enum": ["sample", "full", "file"]},
     "HotKeyResult.key_hash": {"pattern": "^[0-9a-f]{12}$"},
     "WhatIf.partitions": {"minimum": 1},

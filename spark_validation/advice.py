@@ -45,7 +45,7 @@ def advise(
         placement: Who placed the keys; None where that is not known.
     """
     names = [cause.name for cause in result.causes]
-    if "empty" in names:
+    if {"empty", "too_little_data"} & {*names}:
         return ()
     partitions = list(_partitions(result, limits))
     found = [

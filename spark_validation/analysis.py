@@ -17,6 +17,7 @@ from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
+from spark_validation.key_counts import NEVER
 from spark_validation.predictions import what_if, withheld
 from spark_validation.results import (
     GroupResult,
@@ -28,14 +29,15 @@ from spark_validation.results import (
     TopicResult,
 )
 from spark_validation.salts import partition_loads
-from spark_validation.sampled_topic import MEASURES, SampledTopic
+from spark_validation.sampled_topic import MEASURES, SampledTopic, utc
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from spark_validation.arrivals import TopicArrivals
     from spark_validation.key_counts import CountsLayout, KeyCounts
-    from spark_validation.sampled_topic import PartitionChange
+    from spark_validation.sampled_topic import CountBetween, PartitionChange
     from spark_validation.windows import SamplePlan
 
 
@@ -43,8 +45,25 @@ _NAMED = 8
 """How many partitions are named one by one."""
 
 
-def sample_notes(counts: KeyCounts, plan: SamplePlan) -> Iterator[str]:
-    """Notes on partitions without records, offsets without a record, and too few windows."""
+def sample_notes(counts: KeyCounts, plan: SamplePlan, arrivals: TopicArrivals | None = None) -> Iterator[str]:
+    """Notes on partitions without records, offsets without a record, too few windows, and the period."""
+    if arrivals is not None and arrivals.added_from is not None and arrivals.since_ms is not None:
+        last = len(arrivals.counts) - 1
+        added = (
+            f"Partitions {arrivals.added_from} to {last} are"
+            if arrivals.added_from < last
+            else f"Partition {last} is"
+        )
+        yield (
+            f"{added} written to only since {utc(arrivals.since_ms)}: the shares of partitions are of the "
+            "records since then, and those of keys of all records that were read."
+        )
+    if arrivals is not None and arrivals.emptied:
+        keep = "keeps" if len(arrivals.emptied) == 1 else "keep"
+        yield (
+            f"{_listed(arrivals.emptied)} had records and {keep} none: if they were deleted by hand, it is "
+            "not known what was written in the period."
+        )
     without = [span.partition for span in plan.spans if not span.records]
     if without and len(without) < len(plan.spans):
         yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no records."
@@ -94,6 +113,7 @@ def analyse(
     precision: float | None = None,
     notes: Sequence[str] = (),
     partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
+    log: LogFacts | None = None,
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
@@ -110,13 +130,16 @@ def analyse(
         notes: What was met while reading; what the counts show is added.
         partition_changes: Reads the changes of the topic's partition count that were recorded; called where
             records lie as no partitioner puts them now.
+        log: What is known of the topic's log without reading it.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
     """
+    log = log or LogFacts()
     weighting = Weighting.of(plan, counts.records)
-    partitions = estimates.partitions(counts, plan, weighting)
-    hot = estimates.hot_keys(counts, weighting)
+    records, size = estimates.estimate_totals(counts, weighting, log.exact)
+    partitions = estimates.partitions(counts, plan, weighting, log.exact)
+    hot = () if log.keys_withheld else estimates.hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
     result = TopicResult(
         name=name,
@@ -134,11 +157,11 @@ def analyse(
             seed=plan.seed,
             precision=precision,
             achieved=_widest(partitions, hot),
-            notes=(*notes, *sample_notes(counts, plan)),
+            notes=(*notes, *sample_notes(counts, plan, log.arrivals)),
         ),
         partitions=partitions,
-        by_records=measure_imbalance(weighting.by_partition(counts.records)),
-        by_bytes=measure_imbalance(weighting.by_partition(counts.bytes)),
+        by_records=measure_imbalance(records),
+        by_bytes=measure_imbalance(size),
         distinct_keys=distinct_keys(counts, weighting),
         sampled_distinct_keys=counts.distinct,
         null_key_share=estimates.null_share(counts, weighting),
@@ -146,9 +169,16 @@ def analyse(
         hot_keys=hot,
         what_if=(),
         groups=tuple(assign(group, shares) for group in groups),
+        arrivals=log.arrivals.periods or None if log.arrivals else None,
+        arrivals_unknown=log.arrivals.unknown if log.arrivals else None,
+        keys_withheld=log.keys_withheld,
+        keys_since_ms=_keys_since(counts, plan),
+        retention_bytes=log.retention_bytes,
     )
     changes = partition_changes() if partition_changes is not None and len(counts.misfits) else ()
-    topic = SampledTopic(result, counts, plan, layout, tuple(changes))
+    topic = SampledTopic(result, counts, plan, layout, tuple(changes), log.count_between)
+    result = replace(result, spread=str(topic.spread))
+    topic = replace(topic, result=result)
     placed = placement(topic)
     if counts.placements and (reason := withheld(topic, placed, weighting)):
         result = replace(result, what_if_withheld=reason)
@@ -166,6 +196,46 @@ def analyse(
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     loads = {by: partition_loads(topic, by) for by in MEASURES}
     return replace(result, advice=advise(result, limits, loads, placed))
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """The facts about a topic's log that are known without reading records.
+
+    Attributes:
+        arrivals: What was written, by offsets; None if that is not known.
+        compacted: Whether compaction removes records: what is left says nothing of what was written.
+        retention_bytes: The topic's retention.bytes; None without a limit.
+        keys_withheld: Why nothing is to be told of the shares of keys.
+        count_between: Counts the offsets that were written to each partition between two times (ms since
+            1970, from and without); None where that cannot be asked, and its result is None where the logs
+            do not cover that.
+    """
+
+    arrivals: TopicArrivals | None = None
+    compacted: bool = False
+    retention_bytes: int | None = None
+    keys_withheld: str | None = None
+    count_between: CountBetween | None = None
+
+    @property
+    def exact(self) -> tuple[int, ...] | None:
+        """The arrivals of each partition, where offsets tell them and the records that were read do not.
+
+        That is where compaction has removed some, and where partitions were added within the period.
+        """
+        arrivals = self.arrivals
+        if arrivals is None or not arrivals.total:
+            return None
+        return arrivals.counts if self.compacted or arrivals.added_from is not None else None
+
+
+def _keys_since(counts: KeyCounts, plan: SamplePlan) -> int | None:
+    """The time of the first record that was read, where earlier ones could not be (ms since 1970)."""
+    if not any(span.readable < span.records for span in plan.spans):
+        return None
+    known = counts.first_ms[(counts.first_ms < NEVER) & (counts.first_ms >= 0)]
+    return int(known.min()) if len(known) else None
 
 
 def needed(

@@ -8,7 +8,7 @@ are compared in intervals of time that each hold the same number of the topic's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -112,7 +112,7 @@ def timeline(topic: SampledTopic) -> Timeline | None:
     ]
     low, high = min([start, *first]), max([end, *last])
     # Where retention has removed the start of a partition, earlier times say nothing of it.
-    trimmed = [topic.plan.spans[curve.partition].start > 0 for curve in curves]
+    trimmed = [topic.plan.spans[curve.partition].first > 0 for curve in curves]
     extended = tuple(
         _to_the_ends(topic, curve, first if cut else low, high)
         for curve, first, cut in zip(curves, starts, trimmed, strict=True)
@@ -159,7 +159,7 @@ def _curve(topic: SampledTopic, partition: int, earliest: float, latest: float) 
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
     """Return when the first offset was written (ms), at the pace from the first window to the second."""
-    unread = curve.offsets[0] - topic.plan.spans[curve.partition].start
+    unread = curve.offsets[0] - topic.plan.spans[curve.partition].first
     return float(curve.times[0] - unread * _pace(curve.times[:3:2], curve.offsets[:3:2]))
 
 
@@ -175,7 +175,7 @@ def _to_the_ends(topic: SampledTopic, curve: OffsetCurve, low: float, high: floa
     return OffsetCurve(
         curve.partition,
         np.concatenate(([min(low, curve.times[0])], curve.times, [max(high, curve.times[-1])])),
-        np.concatenate(([span.start], curve.offsets, [span.end])),
+        np.concatenate(([span.first], curve.offsets, [span.end])),
         np.concatenate((curve.replicates[:1], curve.replicates, curve.replicates[-1:])),
     )
 
@@ -304,12 +304,33 @@ def burst(topic: SampledTopic) -> Burst | None:
         return None
     line = timeline(topic)
     if line is not None:
-        found = _by_records(topic, line) or _by_bytes(topic, line)
+        by_records = _by_records(topic, line)
+        found = by_records and _verify(topic, by_records)
+        found = found or _by_bytes(topic, line)
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
         batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if found is not None and (found.key is not None or not batches):
             return found
     return _by_replicate(topic)
+
+
+def _verify(topic: SampledTopic, burst: Burst) -> Burst | None:
+    """Count a burst by offsets at its ends; None if what windows of the sample showed was chance.
+
+    Between two windows a curve is a straight line, and a record with a late time bends it.
+    """
+    start, end = int(burst.start_ms), int(burst.end_ms)
+    counts = topic.count_between(start, end) if topic.count_between is not None else None
+    if counts is None or burst.partition is None:
+        return burst
+    arrived, total = counts[burst.partition], sum(counts)
+    written = topic.written
+    usual = float(written[burst.partition] / max(float(written.sum()), 1.0))
+    share = arrived / max(1, total)
+    steep = _odds(np.array(share)) >= ODDS * _odds(np.array(usual)) and share * topic.partitions >= PEAK_RATIO
+    if not steep or arrived - usual * total <= DEVIATIONS * np.sqrt(max(usual * total, 1.0)):
+        return None
+    return replace(burst, share=share, usual=usual)
 
 
 def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
@@ -444,7 +465,10 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
         if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
         expected = usual * float(read[peak])
-        surely = key.records[:, peak].sum() - expected > DEVIATIONS * np.sqrt(max(expected, 1.0))
+        counted = key.records.sum(axis=0)
+        # The windows differ by more than single records do where these come in batches or transactions.
+        _, usually = _middle_and_deviation(counted - usual * read)
+        surely = counted[peak] - expected > DEVIATIONS * max(np.sqrt(max(expected, 1.0)), usually)
         steep = _odds(share[peak]) >= ODDS * _odds(np.array(usual))
         if surely and steep and (best is None or share[peak] > best.share):
             seen_in = int(np.count_nonzero(key.records.sum(axis=0)))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import causes_burst, causes_placement
+from spark_validation.arrivals import EVEN_RATIO, FEWEST_RECORDS, MUCH_MORE, Spread
 from spark_validation.imbalance import expected_ratio
 from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import (
-    BALANCED_RATIO,
     LEAST_LIFT,
     MEASURES,
     NULLS_WORTH_NAMING,
@@ -55,15 +55,20 @@ def diagnose(topic: SampledTopic, placement: Placement) -> tuple[SkewCause, ...]
     if not int(topic.counts.records.sum()):
         where = " in the sample." if topic.plan.records else "."
         return (SkewCause("empty", f"There are no records{where}"),)
+    if topic.spread is Spread.LITTLE:
+        return (_too_little(topic),)
     ranked = _placed(topic, placement)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
     ranked += _skewing(topic, repartitioned=repartitioned)
+    uneven = any(topic.skewed(by) for by in MEASURES)
+    if uneven and topic.result.keys_withheld is not None:
+        ranked.append((FULL, _unexplained(topic, placement, "")))
     nulls = null_cause(topic)
     if nulls is not None:
         rank = topic.result.null_key_share.value if nulls.explains is None else nulls.explains
         ranked.append((rank, nulls))
     note = causes_placement.note(topic, placement)
-    if not ranked and any(topic.skewed(by) for by in MEASURES):
+    if not ranked and uneven:
         return (_unexplained(topic, placement, note),)
     if not ranked:
         return (_balanced(topic, note),)
@@ -90,6 +95,8 @@ def _placed(topic: SampledTopic, placement: Placement) -> list[tuple[float, Skew
 def _skewing(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, SkewCause]]:
     """Causes of skew, overall or at times, with their ranks: equal ones stay in this order."""
     ranked: list[tuple[float, SkewCause]] = []
+    if topic.result.keys_withheld is not None:
+        return ranked
     hot = hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
     burst = None if repartitioned else causes_burst.burst(topic)
@@ -145,7 +152,7 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
         manner = (
             f"in batches (their share varies {dispersion:.0f} times as much between windows as by chance)"
         )
-    elif ratio <= BALANCED_RATIO:
+    elif ratio <= EVEN_RATIO:
         manner = "evenly"
     else:
         manner = "unevenly"
@@ -159,6 +166,15 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
     )
 
 
+def _too_little(topic: SampledTopic) -> SkewCause:
+    records = round(float(topic.written.sum()))
+    noun = "record was" if records == 1 else "records were"
+    return SkewCause(
+        "too_little_data",
+        f"{records:,} {noun} written in the period; of fewer than {FEWEST_RECORDS} nothing is said.",
+    )
+
+
 def _unexplained(topic: SampledTopic, placement: Placement, note: str) -> SkewCause:
     """Word a skew that none of the causes explains, by the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
@@ -166,6 +182,8 @@ def _unexplained(topic: SampledTopic, placement: Placement, note: str) -> SkewCa
     evidence = f"Partition {fullest} has {times_mean(ratio)} by {by}"
     if by == "bytes":
         evidence += f" (by records the fullest has {topic.ratio('records').value:.2f})"
+    if topic.result.keys_withheld is not None:
+        return SkewCause("unknown", f"{evidence}; which keys cause it cannot be told.{note}")
     if placement.mix is not None and placement.mix.unknown:
         return SkewCause("mixed_partitioners", f"{evidence}, and no frequent key causes it.{note}")
     largest = sorted((float(topic.of_key(key, by).sum()) for key in topic.counts.hot), reverse=True)
@@ -224,8 +242,12 @@ class HotKeys:
 
 
 def hot_keys(topic: SampledTopic) -> HotKeys | None:
-    """The keys that make the skew by records, or else that by bytes; None where it is not keys."""
-    for by in MEASURES:
+    """The keys that make the skew; None where it is not keys.
+
+    They are told in the measure that is the more uneven by far, or else by records.
+    """
+    by_records, by_bytes = (topic.ratio(by).value - 1 for by in MEASURES)
+    for by in reversed(MEASURES) if by_bytes > MUCH_MORE * by_records else MEASURES:
         if topic.skewed(by):
             found = _by(topic, by)
             if found is not None and found.explains >= WORTH_NAMING:

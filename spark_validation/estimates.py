@@ -20,6 +20,8 @@ from spark_validation.results import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import Floats, HotKey, KeyCounts
     from spark_validation.windows import SamplePlan
@@ -29,9 +31,36 @@ MOST_HOT = 20
 """How many frequent keys are shown."""
 
 
-def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tuple[PartitionResult, ...]:
-    """Estimate every partition."""
+def estimate_totals(
+    counts: KeyCounts, weighting: Weighting, exact: Sequence[int] | None = None
+) -> tuple[ReplicatedTotals, ReplicatedTotals]:
+    """Estimate the records and the bytes of partitions.
+
+    Where offsets tell the records, the bytes of a record that was read stand for those of all that were
+    written to its partition (ratio estimation: Cochran 1977, chapter 6).
+
+    Args:
+        counts: What was counted.
+        weighting: The weights of the sample.
+        exact: The records that were written (partitions); None where only those that were read tell them.
+    """
     records, size = weighting.by_partition(counts.records), weighting.by_partition(counts.bytes)
+    if exact is None:
+        return records, size
+    known = np.array(exact, dtype=np.float64)
+    factors = np.divide(known, records.total, out=np.zeros(len(known)), where=records.total > 0)
+    without = np.repeat(known[:, None], records.replicates, axis=1)
+    return (
+        records.with_values(known, without),
+        size.with_values(size.total * factors, size.without * factors[:, None]),
+    )
+
+
+def partitions(
+    counts: KeyCounts, plan: SamplePlan, weighting: Weighting, exact: Sequence[int] | None = None
+) -> tuple[PartitionResult, ...]:
+    """Estimate every partition; arguments as of `estimate_totals`."""
+    records, size = estimate_totals(counts, weighting, exact)
     shares, byte_shares = records / records.sum, size / size.sum
     found, read = counts.records.sum(axis=1), plan.offsets_read
     return tuple(
@@ -42,12 +71,16 @@ def partitions(counts: KeyCounts, plan: SamplePlan, weighting: Weighting) -> tup
             start_offset=span.start,
             end_offset=span.end,
             sampled_records=int(found[number]),
-            records=_records(records[number], span.records, int(found[number]), read[number]),
+            records=Estimate.exact(float(records.total[number]))
+            if exact is not None
+            else _records(records[number], span.records, int(found[number]), read[number]),
             share=intervals.share_interval(shares[number]),
             bytes=intervals.positive_interval(size[number]),
             byte_share=intervals.share_interval(byte_shares[number]),
             null_records=int(counts.null_records[number].sum()),
             distinct_keys=int(counts.keys[number]),
+            kept_from=span.kept_from,
+            kept_since_ms=span.kept_since_ms,
         )
         for number, span in enumerate(plan.spans)
     )

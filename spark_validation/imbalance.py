@@ -146,6 +146,7 @@ def _statistic(
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 
+_ONCE_IN_TWENTY = 0.95
 _GAUSSIAN_FROM = 5_000.0
 """The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
 for the expected largest of normal variables (*Transformed Beta-Variables*, 1958)."""
@@ -162,6 +163,16 @@ def expected_ratio(keys: float, partitions: int) -> float:
     if keys <= 1:
         return float(partitions)
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean
+
+
+def chance_limit(keys: float, partitions: int) -> float:
+    """Return the ratio that so many equal keys exceed by chance in one of 20 cases."""
+    mean = keys / partitions
+    if partitions == 1 or mean <= 0:
+        return 1.0
+    if mean >= _GAUSSIAN_FROM:
+        return 1 + NormalDist().inv_cdf(_ONCE_IN_TWENTY ** (1 / partitions)) / math.sqrt(mean)
+    return float(np.argmax(_no_fuller(mean, partitions) >= _ONCE_IN_TWENTY)) / mean
 
 
 def most_partitions(keys: float, ratio: float, limit: int) -> int:

@@ -6,16 +6,19 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_validation import analysis
+from spark_validation.analysis import LogFacts
+from spark_validation.arrivals import FEWEST_RECORDS
 from spark_validation.configuration import is_local, is_sensitive, secrets
 from spark_validation.errors import ReadingFailed, SkewError, translated
 from spark_validation.kafka_client import travelling
+from spark_validation.kafka_source import find_dense
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
 from spark_validation.measure import Counted, count_topics
 from spark_validation.windows import plan_windows
@@ -162,8 +165,6 @@ class JobSettings:
             sample does not reach it.
         what_if: Partition counts that were asked for.
         show_keys: Whether the keys themselves may be reported.
-        since_ms: Where the spans start in time, in milliseconds since 1970; None for all. For the
-            report only: the spans say it in offsets.
     """
 
     records: int = RECORDS
@@ -172,7 +173,6 @@ class JobSettings:
     precision: float | None = None
     what_if: tuple[int, ...] = ()
     show_keys: bool = False
-    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,9 @@ class TopicRequest:
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.
         partition_changes: Reads recorded changes of the partition count, as `analysis.analyse` takes it.
+        log: What is known of the topic's log, as `analysis.analyse` takes it.
+        since_ms: Where the spans start in time, in milliseconds since 1970; None for all. For the report
+            only: the spans say it in offsets.
     """
 
     name: str
@@ -192,6 +195,8 @@ class TopicRequest:
     limits: SkewLimits
     groups: Sequence[ReaderGroup] = ()
     partition_changes: Callable[[], Sequence[PartitionChange]] | None = None
+    log: LogFacts = field(default_factory=LogFacts)
+    since_ms: int | None = None
 
 
 _TOPICS_IN_JOB = 250
@@ -235,8 +240,54 @@ def run_topics(
     job = _Job(spark, properties, settings, on_progress, spans_now)
     found: dict[str, TopicResult | SkewError] = {}
     for chunk in _chunks(requests):
-        found |= job.run(chunk)
+        readable, failed = readable_requests(chunk, kafka)
+        found |= failed | (job.run(readable) if readable else {})
     return found
+
+
+_LEAST_COVERED = 0.9
+"""The part of the arrivals whose partitions must have records that compaction has not reached."""
+
+
+def readable_requests(
+    requests: Sequence[TopicRequest], kafka: Mapping[str, str]
+) -> tuple[list[TopicRequest], dict[str, SkewError]]:
+    """Find what can be read of compacted topics: the part of each log that compaction has not reached.
+
+    Where there is too little of it, all that is left is read, and nothing is told of the shares of keys.
+
+    Args:
+        requests: The topics.
+        kafka: Properties of librdkafka; secrets among them.
+
+    Returns:
+        The requests in their order, and why topics cannot be read.
+    """
+    compacted = [request for request in requests if request.log.compacted]
+    if not compacted:
+        return [*requests], {}
+    dense, failed = find_dense({request.name: request.spans for request in compacted}, kafka)
+    readable: list[TopicRequest] = []
+    for request in requests:
+        if request.name in failed:
+            continue
+        spans = dense.get(request.name, request.spans)
+        written = sum(span.records for span in spans)
+        covered = sum(span.records for span in spans if span.readable)
+        if sum(span.readable for span in spans) >= min(written, FEWEST_RECORDS) and (
+            covered >= _LEAST_COVERED * written
+        ):
+            readable.append(replace(request, spans=spans))
+        else:
+            readable.append(replace(request, log=replace(request.log, keys_withheld=COMPACTED)))
+    return readable, failed
+
+
+COMPACTED = (
+    "Compaction has reached the end of the log, or transactions have left gaps like those of compaction: the "
+    "records that are left say nothing of the shares of keys in what was written. --watch 10m counts the "
+    "keys of new records."
+)
 
 
 def _chunks(requests: Sequence[TopicRequest]) -> Iterator[list[TopicRequest]]:
@@ -338,8 +389,9 @@ class _Job:
             mode="full" if self.settings.full else "sample",
             limits=request.limits,
             groups=request.groups,
-            since_ms=self.settings.since_ms,
+            since_ms=request.since_ms,
             precision=self.settings.precision,
             notes=() if now is None else retention_notes(topic.plan, now),
             partition_changes=request.partition_changes,
+            log=request.log,
         )

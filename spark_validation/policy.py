@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from spark_validation.arrivals import FEWEST_RECORDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -27,6 +29,7 @@ _BOUNDS = {"maxPartitionRatio": (1.0, None), "maxKeyShare": (0.0, 1.0), "minDist
 _UNITS = ("records", "bytes")
 
 NO_RECORD = "there is no record to judge"
+TOO_LITTLE = f"there are fewer than {FEWEST_RECORDS} records, which is too little data to judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,16 @@ def verdict(result: TopicResult, limits: SkewLimits) -> SkewVerdict:
     """Return how a topic stands to its limits."""
     from spark_validation.results import SkewVerdict  # which plans do without
 
-    if result.diagnosis == "empty":
-        return SkewVerdict("pass", (NO_RECORD,))
+    if (reason := not_judged(result)) is not None:
+        return SkewVerdict("pass", (reason,))
     found = tuple(broken_limits(result, limits))
     status = "fail" if any(limit.certain for limit in found) else "warn" if found else "pass"
     return SkewVerdict(status, tuple(limit.message for limit in found))
+
+
+def not_judged(result: TopicResult) -> str | None:
+    """Return why a topic is not judged by any limit; None if it is."""
+    return {"empty": NO_RECORD, "too_little_data": TOO_LITTLE}.get(result.diagnosis)
 
 
 def broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimit]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import intervals
+from spark_validation.arrivals import EVEN_RATIO, FEWEST_RECORDS, Spread
 from spark_validation.imbalance import expected_ratio, max_mean_ratio
 from spark_validation.results import WhatIf
-from spark_validation.sampled_topic import BALANCED_RATIO, max_over_mean, percent
+from spark_validation.sampled_topic import max_over_mean, percent
 
 if TYPE_CHECKING:
     from spark_validation.causes_placement import Placement
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MOST_UNEXPLAINED = 0.05
 """The share of records with a key, corrected for chance, that no known partitioner may have placed: all on
 one of 12 partitions, they would add 0.6 to a ratio."""
-MOST_UNEVEN = BALANCED_RATIO - 1
+MOST_UNEVEN = EVEN_RATIO - 1
 """By so much batches of records without a key may raise the ratio that is predicted without them."""
 FARTHEST = 2
 """On so many times the present partition count: the usual increase."""
@@ -66,6 +67,10 @@ def _divided_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
 
 def withheld(topic: SampledTopic, placement: Placement, weighting: Weighting) -> str | None:
     """Return why no prediction of another partition count holds for a topic; None if they do."""
+    if topic.spread is Spread.LITTLE:
+        return f"There are fewer than {FEWEST_RECORDS} records."
+    if topic.result.keys_withheld is not None:
+        return topic.result.keys_withheld
     if topic.partitions < 2:
         return None
     if placement.unknown > MOST_UNEXPLAINED:

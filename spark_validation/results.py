@@ -16,6 +16,8 @@ from dataclasses import (
 )
 from typing import Any, TypeVar
 
+from spark_validation.arrivals import ArrivalPeriod  # noqa: TC001 - reports are read by these types
+
 OMITTED = {"omitted": True}
 """Metadata of a field that a report leaves out where it is None: reports from before it had none."""
 
@@ -57,17 +59,20 @@ class PartitionResult:
 
     Attributes:
         partition: Its number.
-        log_records: Offsets of the log that the analysis is about; known without reading.
+        log_records: Offsets that were written in the period that the analysis is about; known without
+            reading.
         log_bytes: Bytes on disk of the whole partition, one replica, as compressed; None if nobody told.
         start_offset: The first of these offsets.
         end_offset: The offset after the last.
         sampled_records: Records that were read.
-        records: Records that the log has.
+        records: Records that were written in the period.
         share: Their share of the topic, 0 to 1.
         bytes: Bytes of keys and values, uncompressed.
         byte_share: Their share of the topic.
         null_records: Records without a key, of those that were read.
         distinct_keys: Distinct keys among those that were read.
+        kept_from: The first offset that the log keeps; absent if nobody told.
+        kept_since_ms: The time of the record there, in milliseconds since 1970; absent if nobody told.
     """
 
     partition: int
@@ -82,6 +87,8 @@ class PartitionResult:
     byte_share: Estimate
     null_records: int
     distinct_keys: int
+    kept_from: int | None = field(default=None, metadata=OMITTED)
+    kept_since_ms: int | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +189,8 @@ class SkewCause:
     """A cause of how the keys lie on the partitions.
 
     Attributes:
-        name: hot_keys, few_keys, null_keys, mixed_partitioners, repartitioned or bursty; alone also balanced
-            or empty.
+        name: hot_keys, few_keys, null_keys, mixed_partitioners, repartitioned, bursty or unknown; alone also
+            balanced, too_little_data or empty.
         evidence: The figures it follows from, in one sentence.
         explains: The part of the skew that it explains, 0 to 1; None where that makes no sense.
     """
@@ -257,7 +264,8 @@ class TopicResult:
 
     Attributes:
         name: The topic.
-        diagnosis: The first cause's name; `balanced`, or `empty` where there is no record.
+        diagnosis: The first cause's name; `balanced` where there is none, `too_little_data`, or `empty` where
+            there is no record.
         causes: Every cause, the most telling first.
         advice: What to do, in sentences computed from the data.
         sample: What was read.
@@ -275,6 +283,16 @@ class TopicResult:
         groups: Declared groups that read the topic.
         findings: What rules say; only where manifests were at hand.
         policy: The verdict; None where no policy is declared, or no manifests were at hand.
+        spread: How evenly the records or bytes that were written lie on partitions: even, uneven, or too
+            little data; absent in reports from before it was told.
+        arrivals: The offsets that were written to each partition, by period, that of the analysis first;
+            absent where none is known.
+        arrivals_unknown: Why no period is known that all logs cover; absent where one is, or none was looked
+            for.
+        keys_withheld: Why nothing is told of the shares of keys; absent where it is.
+        keys_since_ms: The time of the first record whose key was counted, in milliseconds since 1970, where
+            compaction has removed older ones; absent elsewhere.
+        retention_bytes: The topic's retention.bytes; absent where it has no limit, or nobody told.
     """
 
     name: str
@@ -295,6 +313,12 @@ class TopicResult:
     findings: tuple[SkewFinding, ...] = ()
     policy: SkewVerdict | None = None
     what_if_withheld: str | None = field(default=None, metadata=OMITTED)
+    spread: str | None = field(default=None, metadata=OMITTED)
+    arrivals: tuple[ArrivalPeriod, ...] | None = field(default=None, metadata=OMITTED)
+    arrivals_unknown: str | None = field(default=None, metadata=OMITTED)
+    keys_withheld: str | None = field(default=None, metadata=OMITTED)
+    keys_since_ms: int | None = field(default=None, metadata=OMITTED)
+    retention_bytes: int | None = field(default=None, metadata=OMITTED)
 
     @property
     def keys_stay(self) -> bool | None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from spark_validation.arrivals import EVEN_RATIO, FEWEST_RECORDS, Spread, judge_spread
+from spark_validation.imbalance import chance_limit, expected_ratio
 from spark_validation.key_counts import HotKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from spark_validation.hashing import Int64s
     from spark_validation.key_counts import CountsLayout, Floats, KeyCounts
     from spark_validation.results import Estimate, HotKeyResult, TopicResult
@@ -19,18 +23,19 @@ if TYPE_CHECKING:
 
 NULLS_WORTH_NAMING = 0.01
 """The share of records without a key from which they are a cause: one in a hundred is no stray producer."""
-BALANCED_RATIO = 1.2
-"""Up to this ratio of the fullest partition to the mean nothing is called skewed: consumers that are a fifth
-busier than others are within what providers plan for, and 12 partitions with 700 equal keys reach it by
-chance."""
-SURELY = 1 + (BALANCED_RATIO - 1) / 2
+SURELY = 1 + (EVEN_RATIO - 1) / 2
 """The lower bound that the ratio must have besides: half of the excess is then no sampling error."""
+MOST_BY_CHANCE = 1.5
+"""Up to this ratio, what so many equal keys make by chance is as even as these keys can be. Beyond it, they
+are too few for the partitions."""
 STANDS_OUT = 3.0
 """A key is hot if its share is so many times that of the average key less frequent than it: equal keys,
 however few, are not."""
 LEAST_LIFT = 0.05
 """And if it alone fills a partition by this part of the mean: what is below is not seen in any ratio."""
 MEASURES = ("records", "bytes")
+CountBetween: TypeAlias = "Callable[[int, int], Sequence[int] | None]"
+"""See `analysis.LogFacts.count_between`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class SampledTopic:
         plan: What was read.
         layout: How the counts are laid out.
         partition_changes: Changes of the partition count that were recorded, in the order of time.
+        count_between: Counts what was written between two times; None where that cannot be asked.
     """
 
     result: TopicResult
@@ -69,6 +75,7 @@ class SampledTopic:
     plan: SamplePlan
     layout: CountsLayout
     partition_changes: tuple[PartitionChange, ...] = ()
+    count_between: CountBetween | None = None
 
     @property
     def partitions(self) -> int:
@@ -98,10 +105,13 @@ class SampledTopic:
         return np.asarray(counts / np.maximum(self.offsets, 1.0), dtype=np.float64)
 
     def loads(self, by: str) -> Floats:
-        """Estimated records or bytes of the topic (partitions)."""
-        if by == "records":
-            return np.array([partition.records.value for partition in self.result.partitions])
-        return np.array([partition.bytes.value for partition in self.result.partitions])
+        """Estimated records or bytes of the topic (partitions), from those that were read."""
+        return self.weighted(self.counts.records if by == "records" else self.counts.bytes)
+
+    @property
+    def written(self) -> Floats:
+        """The records that were written in the period (partitions)."""
+        return np.array([partition.records.value for partition in self.result.partitions])
 
     def nulls(self, by: str) -> Floats:
         """The part of these that has no key (partitions)."""
@@ -121,9 +131,27 @@ class SampledTopic:
         return imbalance.max_mean_ratio
 
     def skewed(self, by: str) -> bool:
-        """Return whether the ratio is above BALANCED_RATIO, and its lower bound above SURELY."""
+        """Return whether partitions are less even than chance makes them.
+
+        The ratio is above EVEN_RATIO, its lower bound above SURELY, and it is more than what so many records
+        (`arrivals.judge_spread`) and so many keys of equal weight make by chance in 19 of 20 cases.
+        """
         ratio = self.ratio(by)
-        return self.partitions > 1 and ratio.value > BALANCED_RATIO and ratio.low > SURELY
+        if self.partitions < 2 or ratio.value <= EVEN_RATIO or ratio.low <= SURELY:
+            return False
+        if by == "records" and judge_spread(self.written.round().astype(int).tolist()) is not Spread.UNEVEN:
+            return False
+        keys = self.result.distinct_keys.value
+        if self.result.null_key_share.value > 0.5 or expected_ratio(keys, self.partitions) > MOST_BY_CHANCE:
+            return True
+        return ratio.value > chance_limit(keys, self.partitions)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The verdict on how evenly the records or bytes that were written lie on partitions."""
+        if float(self.written.sum()) < FEWEST_RECORDS:
+            return Spread.LITTLE
+        return Spread.UNEVEN if any(self.skewed(by) for by in MEASURES) else Spread.EVEN
 
     @cached_property
     def null_dispersion(self) -> float | None:

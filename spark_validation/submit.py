@@ -123,7 +123,6 @@ def job_settings(given: argparse.Namespace) -> JobSettings:
         precision=given.precision,
         what_if=given.what_if,
         show_keys=given.show_keys,
-        since_ms=given.since_ms,
     )
 
 
@@ -288,9 +287,9 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     settings = job_settings(given)
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
-    spans, unread = admin.spans(topics, since_ms=settings.since_ms)
+    spans, unread = admin.spans(topics, since_ms=given.since_ms)
     requests = [
-        TopicRequest(topic, found, policies.get(topic, SkewLimits()))
+        TopicRequest(topic, found, policies.get(topic, SkewLimits()), since_ms=given.since_ms)
         for topic, found in sorted(spans.items())
     ]
     read = run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])

@@ -46,17 +46,34 @@ class Span:
         start: The first offset.
         end: The offset after the last.
         log_bytes: Bytes of the whole partition on disk, one replica; None if nobody told.
+        kept_from: The first offset that the log keeps; None if that is `start`.
+        kept_since_ms: The time of the record there, in milliseconds since 1970; None if nobody told.
+        readable_from: The first offset to read; None for `start`. Compaction has removed records before it:
+            those that are left say nothing of what was written.
     """
 
     partition: int
     start: int
     end: int
     log_bytes: int | None = None
+    kept_from: int | None = None
+    kept_since_ms: int | None = None
+    readable_from: int | None = None
 
     @property
     def records(self) -> int:
         """Offsets in the span: so many records, or fewer where some are compacted away or are markers."""
         return max(0, self.end - self.start)
+
+    @property
+    def first(self) -> int:
+        """The first offset that may be read."""
+        return max(self.start, self.readable_from or 0)
+
+    @property
+    def readable(self) -> int:
+        """Offsets that may be read."""
+        return max(0, self.end - self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +109,8 @@ class SamplePlan:
 
     @property
     def full(self) -> bool:
-        """Return whether every offset is read."""
-        return self.records == sum(span.records for span in self.spans)
+        """Return whether every offset that may be read is read."""
+        return self.records == sum(span.readable for span in self.spans)
 
     @property
     def read_whole(self) -> tuple[bool, ...]:
@@ -126,11 +143,11 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePla
         records: How many records are wanted; a topic that has no more is read whole.
         seed: The same seed and spans give the same windows.
     """
-    total = sum(span.records for span in spans)
+    total = sum(span.readable for span in spans)
     share = min(1.0, records / total) if total else 1.0
-    filled = sum(1 for span in spans if span.records)
+    filled = sum(1 for span in spans if span.readable)
     replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, WINDOWS // max(1, filled)))
-    wanted = [max(round(span.records * share), SMALLEST * replicates) for span in spans]
+    wanted = [max(round(span.readable * share), SMALLEST * replicates) for span in spans]
     return _placed(spans, replicates, wanted, seed)
 
 
@@ -155,8 +172,8 @@ def larger_plan(plan: SamplePlan, found: Sequence[int], *, share: float) -> Samp
         min(
             MOST_GROWTH * offsets,
             max(
-                math.ceil(span.records * share),
-                offsets * max(1, -(-least // records)) if records else span.records,
+                math.ceil(span.readable * share),
+                offsets * max(1, -(-least // records)) if records else span.readable,
             ),
         )
         for span, offsets, records in zip(plan.spans, plan.offsets_read, found, strict=True)
@@ -170,15 +187,15 @@ def _placed(spans: Sequence[Span], replicates: int, wanted: Sequence[int], seed:
     random = np.random.default_rng(seed)
     for span, offsets in zip(spans, wanted, strict=True):
         # Too little would be skipped between windows for reading it not to be cheaper.
-        read_whole = offsets * 10 >= span.records * 9
-        chosen += _windows(span, replicates, span.records if read_whole else offsets, random)
+        read_whole = offsets * 10 >= span.readable * 9
+        chosen += _windows(span, replicates, span.readable if read_whole else offsets, random)
     return SamplePlan(tuple(spans), replicates, tuple(chosen), seed)
 
 
 def _windows(span: Span, replicates: int, wanted: int, random: np.random.Generator) -> list[Window]:
     """Place one window in each part of a partition; together they have `wanted` offsets, or a few less."""
-    edges = [span.start + span.records * number // replicates for number in range(replicates + 1)]
-    if wanted == span.records:
+    edges = [span.first + span.readable * number // replicates for number in range(replicates + 1)]
+    if wanted == span.readable:
         return [
             Window(span.partition, number, start, end)
             for number, (start, end) in enumerate(itertools.pairwise(edges))

@@ -19,21 +19,24 @@ from kafkaform.cli.options import SectionedCommand, Where, where_options
 from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
-from kafkaform.core.arrivals import Spread
 from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.inspect.skew import (
     choose,
+    count_between,
     declared_partitions,
     is_glob,
     limits,
+    new_records,
     read_logs,
     readers,
     recorded_increases,
+    with_policy,
 )
 from kafkaform.plan.planning import check_identity
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from kafkaform.cli.skew_run import AnalysisResults, Progress
     from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.skew import PartitionLog
+    from kafkaform.inspect.skew import Chosen, PartitionLog, TopicLogs
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
@@ -127,6 +130,7 @@ def _of_cluster(
 ) -> AnalysisResults:
     """The analysis of records that are read from the cluster."""
     from kafkaform.cli.skew_run import AnalysisResults, run
+    from spark_validation.analysis import LogFacts
     from spark_validation.job import TopicRequest, run_topics
 
     kafka = session.client()
@@ -135,7 +139,9 @@ def _of_cluster(
         facts = cluster.facts()
         check_identity(facts, session.target)
         chosen = choose(cluster, topics, desired, session.settings.ignore)
-        reading = read_logs(cluster, chosen.topics, options.since_ms)
+        reading = _read_logs(cluster, chosen, options)
+        if any(map(is_glob, topics)) and not options.read_all:
+            reading = _leave_out_even(reading, topics, desired)
         for note in reading.notes:
             click.echo(printable(f"not read: {note}"), err=True)
         failed = {**chosen.failed, **reading.failed}
@@ -156,6 +162,13 @@ def _of_cluster(
                 limits(desired, name),
                 _groups(desired, name),
                 partial(partition_changes, name),
+                LogFacts(
+                    reading.arrivals[name],
+                    name in chosen.compacted,
+                    chosen.retention_bytes.get(name),
+                    count_between=partial(count_between, cluster, name, [log.end for log in logs]),
+                ),
+                reading.arrivals[name].since_ms or options.since_ms,
             )
             for name, logs in reading.logs.items()
         ]
@@ -175,6 +188,37 @@ def _of_cluster(
 
         outcome = run(analyse, _spark(options), report, options)
     return replace(outcome, failed={**failed, **outcome.failed})
+
+
+def _read_logs(cluster: PartitionReader, chosen: Chosen, options: SkewOptions) -> TopicLogs:
+    """Read how far logs reach; with --watch, after a wait, and only what was written meanwhile."""
+    now_ms = time.time_ns() // 1_000_000
+    reading = read_logs(cluster, chosen.topics, now_ms, options.since_ms)
+    if options.watch_ms is None or not reading.logs:
+        return reading
+    end = datetime.fromtimestamp((now_ms + options.watch_ms) / 1000, UTC)
+    subject = next(iter(reading.logs)) if len(reading.logs) == 1 else counted(len(reading.logs), "topic")
+    click.echo(printable(f"watching {subject} until {end:%H:%M:%S} UTC"), err=True)
+    time.sleep(options.watch_ms / 1000)
+    return new_records(reading, read_logs(cluster, chosen.topics, time.time_ns() // 1_000_000))
+
+
+def _leave_out_even(reading: TopicLogs, topics: Sequence[str], desired: Sequence[Desired]) -> TopicLogs:
+    """Leave out the topics that only a pattern chose, if their records arrive evenly and no policy asks."""
+    policed = {*with_policy(desired), *topics}
+    even = [
+        name
+        for name, arrivals in reading.arrivals.items()
+        if name not in policed and arrivals.spread in {Spread.EVEN, Spread.LITTLE}
+    ]
+    if not even:
+        return reading
+    click.echo(
+        f"left out: {counted(len(even), 'topic')} without a policy whose records arrive evenly, or are too "
+        "few (--all reads them, too)",
+        err=True,
+    )
+    return replace(reading, logs={name: logs for name, logs in reading.logs.items() if name not in even})
 
 
 def _records(
@@ -259,7 +303,6 @@ def _job(options: SkewOptions) -> JobSettings:
         precision=options.precision,
         what_if=options.what_if,
         show_keys=options.show_keys,
-        since_ms=options.since_ms,
     )
 
 
@@ -283,7 +326,10 @@ def _spark(options: SkewOptions) -> SessionSettings:
 def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     from spark_validation.windows import Span
 
-    return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
+    return [
+        Span(log.partition, log.start, log.end, log.log_bytes, log.kept_from, log.kept_since_ms)
+        for log in logs
+    ]
 
 
 def _spans_now(cluster: PartitionReader, counts: Mapping[str, int]) -> dict[str, list[Span]]:
@@ -331,5 +377,5 @@ def _tell_failures(outcome: AnalysisResults) -> None:
         hint = f" ({error.hint})" if error.hint else ""
         text = f"not read: {error.message}{hint}"
         click.echo(printable(complaints.redacted(text) if complaints else text), err=True)
-    if not outcome.report.topics:
+    if failures and not outcome.report.topics:
         raise KafkaformError(f"none of {counted(len(failures), 'topic')} could be analysed")

@@ -27,6 +27,8 @@ URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _MOST_PARTITIONS = 100_000
 _RECORDS = 1_000_000
+_LEAST_WATCHED_MS = 1_000
+_MOST_WATCHED_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class SkewOptions:
         remote: A Spark Connect URL.
         spark_conf: Spark settings of the user's own.
         arrivals: Only how many records arrive in each partition, by offsets: no record is read.
+        read_all: Of the topics that a pattern matches, those are read, too, to which records arrive evenly.
+        watch_ms: Only records that are written in so many milliseconds from now; None for those of the log.
     """
 
     records: int = _RECORDS
@@ -76,6 +80,8 @@ class SkewOptions:
     remote: str | None = None
     spark_conf: dict[str, str] = field(default_factory=dict)
     arrivals: bool = False
+    read_all: bool = False
+    watch_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class _Given:
     remote: str | None
     spark_conf: tuple[str, ...]
     arrivals: bool
+    read_all: bool
+    watch: str | None
 
 
 _OPTIONS = (
@@ -130,6 +138,19 @@ _OPTIONS = (
         "--since",
         metavar="TIME",
         help="Only records of this period (24h), or since this time (2026-11-01T00:00:00Z).",
+    ),
+    click.option(
+        "--watch",
+        metavar="DURATION",
+        help="Wait so long (10m), and read only what is written meanwhile: also where compaction or "
+        "retention removes records soon.",
+    ),
+    click.option(
+        "--all",
+        "read_all",
+        is_flag=True,
+        help="Read all topics that a pattern matches, also those without a policy whose records arrive "
+        "evenly.",
     ),
     click.option("--full", is_flag=True, help="Read every record, and estimate nothing."),
     click.option(
@@ -238,6 +259,8 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         given.remote,
         dict(map(_setting, given.spark_conf)),
         given.arrivals,
+        given.read_all,
+        None if given.watch is None else _watch(given.watch),
     )
 
 
@@ -268,6 +291,18 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
         (
             from_files and given.since is not None,
             "--from reads whole files and cannot be combined with --since",
+        ),
+        (
+            from_files and given.watch is not None,
+            "--from reads whole files and cannot be combined with --watch",
+        ),
+        (
+            from_files and given.read_all,
+            "--from reads the topics of the files and cannot be combined with --all",
+        ),
+        (
+            given.watch is not None and given.since is not None,
+            "--watch reads new records and cannot be combined with --since",
         ),
         (from_files and any(map(is_glob, topics)), "--from needs the full name of a topic, not a pattern"),
         (
@@ -300,7 +335,8 @@ def _check_arrivals(given: _Given) -> None:
     if given.output_format not in {"text", "json"}:
         unused.append("format")
     if unused:
-        option = "from" if unused[0] == "source" else unused[0].removesuffix("_file").replace("_", "-")
+        named = {"source": "from", "read_all": "all"}.get(unused[0], unused[0])
+        option = named.removesuffix("_file").replace("_", "-")
         raise UsageError(
             f"--arrivals reads no record and cannot be combined with --{option}",
             hint="it takes --since, --format text or json, --out and --verbose",
@@ -352,6 +388,16 @@ def _since(text: str) -> int:
     if at_ms > now:
         raise UsageError(f"--since {quoted(text)} is in the future", hint="no record can be newer")
     return at_ms
+
+
+def _watch(text: str) -> int:
+    try:
+        length_ms = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--watch: {error}", hint="write e.g. 10m") from error
+    if not _LEAST_WATCHED_MS <= length_ms <= _MOST_WATCHED_MS:
+        raise UsageError(f"--watch {quoted(text)} is not between 1s and 24h")
+    return length_ms
 
 
 def _what_if(text: str) -> tuple[int, ...]:

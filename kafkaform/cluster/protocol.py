@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from contextlib import AbstractContextManager
 
-    from kafkaform.core.groups import GroupReading, LogSpan
+    from kafkaform.core.groups import GroupReading, LogSpan, TimedOffset
     from kafkaform.core.health import Health, LogDir
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
@@ -175,6 +175,16 @@ class PartitionReader(Protocol):
             partitions: Which; one that does not exist or has no leader is left out.
             at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
             committed: End before the first transaction that is open, as a read_committed consumer does.
+        """
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
+        """The first record of each partition that is not older than a time, in one request to each leader.
+
+        Times need not rise along a log: the first such record in the order of offsets is found.
+
+        Args:
+            times: The time for each partition, in milliseconds since 1970. Partitions that do not exist, have
+                no leader or no record as young as that are left out of the answer.
         """
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:

@@ -172,6 +172,19 @@ class LogSpan:
     at: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """A record that was looked for by its time.
+
+    Attributes:
+        offset: Its offset.
+        time_ms: Its time, in milliseconds since 1970.
+    """
+
+    offset: int
+    time_ms: int
+
+
 OFFSETS_PREFIX = "offsets."
 """What the paths of offsets start with: `offsets.TOPIC` is where a group starts in a topic,
 `offsets.TOPIC:PARTITION` its committed offset in a partition."""

@@ -145,6 +145,13 @@ def rounded_duration(milliseconds: int) -> str:
     return format_duration(kept) if kept == milliseconds else f"about {format_duration(kept)}"
 
 
+def coarse_duration(milliseconds: int) -> str:
+    """A duration for tables, to the second, minute or hour that matters: `41m`, `3h 20m`."""
+    hour, day = _MILLISECONDS["h"], _MILLISECONDS["d"]
+    size = _MILLISECONDS["s"] if milliseconds < hour else _MILLISECONDS["m"] if milliseconds < day else hour
+    return format_duration(max(1, round(milliseconds / size)) * size)
+
+
 def rounded_down(milliseconds: int) -> int:
     """The part of a duration that is whole in the largest unit of which there are two: 42h of 42h 30m."""
     size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _MILLISECONDS[unit])), 1)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         PartitionReader,
         ResourceReader,
     )
-    from kafkaform.core.arrivals import TopicArrivals
     from kafkaform.core.model import Desired, Observed
     from kafkaform.rules import Rule
+    from spark_validation.arrivals import TopicArrivals
 
 LOUDNESS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 """Severities in order."""

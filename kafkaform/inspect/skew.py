@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.wording import counted, listed, nearest
+from kafkaform.inspect.arrivals import log_ends, offset_finder
 from kafkaform.resources.skew import limits_of
 from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
+from spark_validation.arrivals import find_arrivals
 from spark_validation.results import SkewLimits
 
 if TYPE_CHECKING:
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import PartitionReader, ResourceReader
-    from kafkaform.core.groups import LogSpan
-    from kafkaform.core.model import Desired, Observation, ResourceRef
+    from kafkaform.core.model import Desired, Observation, Observed, ResourceRef
+    from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import SkewReport
     from spark_validation.sampled_topic import PartitionChange
 
@@ -71,10 +74,14 @@ class Chosen:
     Attributes:
         topics: The partition count of each, by name in order.
         failed: Why a topic that was asked for cannot be analysed.
+        compacted: Those from which compaction removes records.
+        retention_bytes: The retention.bytes of those that have a limit.
     """
 
     topics: Mapping[str, int]
     failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+    compacted: frozenset[str] = frozenset()
+    retention_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def is_glob(text: str) -> bool:
@@ -127,11 +134,12 @@ def choose(
 
     refs = [topic_ref(name) for name in dict.fromkeys(names)]
     observation = cluster.observe(refs, taken, kinds=[TopicKind.name])
-    found = {
-        ref.name: int(cast("int", one.state["partitions"]))
-        for ref, one in sorted(observation.resources.items())
-        if ref in refs or not one.internal
+    observed = {
+        ref.name: topic
+        for ref, topic in sorted(observation.resources.items())
+        if ref in refs or not topic.internal
     }
+    found = {name: int(cast("int", topic.state["partitions"])) for name, topic in observed.items()}
     missing = {ref.name: _missing(ref, observation) for ref in refs if ref.name not in found}
     for ref in refs:
         if asked and ref.name in missing and ref not in observation.invisible:
@@ -143,7 +151,18 @@ def choose(
                 hint="topics that Kafka or ignore: of kafkaform.yaml keeps apart are chosen by their full"
                 " name; kafkaform get topics lists all",
             )
-    return Chosen(found, missing)
+    limits = {name: int(_config(topic, "retention.bytes") or -1) for name, topic in observed.items()}
+    return Chosen(
+        found,
+        missing,
+        frozenset(name for name, topic in observed.items() if "compact" in _config(topic, "cleanup.policy")),
+        {name: limit for name, limit in limits.items() if limit >= 0},
+    )
+
+
+def _config(topic: Observed, name: str) -> str:
+    """The value of a config that is in force; nothing if the account may not read it."""
+    return str(topic.effective.get(f"{CONFIG_PREFIX}{name}") or "")
 
 
 def _missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
@@ -203,12 +222,17 @@ class PartitionLog:
         start: The first offset that an analysis is about.
         end: The offset after the last one.
         log_bytes: The bytes of the whole partition, one replica; None if nobody told.
+        kept_from: The first offset that is kept.
+        kept_since_ms: The time of the first record that is kept, in milliseconds since 1970; None if there is
+            none.
     """
 
     partition: int
     start: int
     end: int
     log_bytes: int | None = None
+    kept_from: int = 0
+    kept_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,28 +243,34 @@ class TopicLogs:
         logs: The partitions of each topic, by number, without a gap.
         failed: Why the log of a topic is not known.
         notes: What else could not be read, a line each.
+        arrivals: What was written to each topic, by offsets.
     """
 
     logs: Mapping[str, tuple[PartitionLog, ...]] = field(default_factory=dict)
     failed: Mapping[str, KafkaformError] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    arrivals: Mapping[str, TopicArrivals] = field(default_factory=dict)
 
 
-def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int | None = None) -> TopicLogs:
-    """Read how far logs reach, in a few requests however many partitions there are.
+def read_logs(
+    cluster: PartitionReader, topics: Mapping[str, int], now_ms: int, since_ms: int | None = None
+) -> TopicLogs:
+    """Read how far logs reach, and what was written to them, in a few requests to each leader.
 
-    They end before the first open transaction: a reader of committed records would wait there.
+    They begin where all logs of a topic cover the same time, and end before the first open transaction: a
+    reader of committed records would wait there.
 
     Args:
         cluster: Who is asked.
         topics: The partition count of each topic.
+        now_ms: The time, in milliseconds since 1970.
         since_ms: Only from the first record on that is not older, in milliseconds since 1970.
 
     Raises:
         ClusterError: The cluster cannot be read at all.
     """
     asked = [(name, number) for name, count in topics.items() for number in range(count)]
-    spans = cluster.log_spans(asked, since_ms, committed=True)
+    spans = cluster.log_spans(asked, committed=True)
     sizes: Mapping[tuple[str, int], int] = {}
     notes: list[str] = []
     try:
@@ -251,6 +281,7 @@ def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int
         untold = sorted({name for name, number in asked if (name, number) not in sizes})
         if untold:
             notes.append(f"the bytes of all partitions of {listed(untold)}: the brokers do not report them")
+    arrivals = find_arrivals(log_ends(spans, topics), offset_finder(cluster), now_ms, since_ms, recent=True)
     logs, failed = {}, {}
     for name, count in topics.items():
         missing = [number for number in range(count) if (name, number) not in spans]
@@ -263,14 +294,68 @@ def read_logs(cluster: PartitionReader, topics: Mapping[str, int], since_ms: int
             )
             continue
         logs[name] = tuple(
-            _log(number, spans[name, number], sizes.get((name, number))) for number in range(count)
+            PartitionLog(
+                number,
+                arrivals[name].starts[number],
+                max(arrivals[name].starts[number], spans[name, number].end),
+                sizes.get((name, number)),
+                spans[name, number].start,
+                arrivals[name].kept_since_ms[number],
+            )
+            for number in range(count)
         )
-    return TopicLogs(logs, failed, tuple(notes))
+    return TopicLogs(logs, failed, tuple(notes), {name: arrivals[name] for name in logs})
 
 
-def _log(number: int, span: LogSpan, size: int | None) -> PartitionLog:
-    start = span.start if span.at is None else max(span.start, span.at)
-    return PartitionLog(number, start, max(start, span.end), size)
+def new_records(before: TopicLogs, after: TopicLogs) -> TopicLogs:
+    """Return the logs with what was written between two readings, as the period of each topic."""
+    logs, arrivals = {}, {}
+    for name, now in after.logs.items():
+        if name not in before.logs or len(before.logs[name]) != len(now):
+            continue
+        earlier, known = before.arrivals[name], after.arrivals[name]
+        logs[name] = tuple(
+            replace(log, start=min(log.end, old.end)) for log, old in zip(now, before.logs[name], strict=True)
+        )
+        counts = tuple(log.end - log.start for log in logs[name])
+        length_ms = max(1, known.until_ms - earlier.until_ms)
+        arrivals[name] = replace(
+            known,
+            period_ms=length_ms,
+            counts=counts,
+            per_second=sum(counts) * 1000 / length_ms,
+            since_made=False,
+            since_ms=earlier.until_ms,
+            starts=tuple(log.start for log in logs[name]),
+            limited_by=None,
+            added_from=None,
+            unknown=None,
+        )
+    return TopicLogs(logs, after.failed, after.notes, arrivals)
+
+
+def count_between(
+    cluster: PartitionReader, topic: str, ends: Sequence[int], since_ms: int, until_ms: int
+) -> tuple[int, ...]:
+    """Count the offsets that were written to each partition of a topic between two times.
+
+    Args:
+        cluster: Who is asked.
+        topic: The topic.
+        ends: The offset after the last record of each partition.
+        since_ms: From then on, in milliseconds since 1970; all logs must cover that.
+        until_ms: Up to, and without, then.
+
+    Raises:
+        ClusterError: The leaders cannot be asked.
+    """
+    find = offset_finder(cluster)
+    asked = [(topic, number) for number in range(len(ends))]
+    first, last = find(dict.fromkeys(asked, since_ms)), find(dict.fromkeys(asked, until_ms))
+    return tuple(
+        max(0, last.get(partition, (end, 0))[0] - first.get(partition, (end, 0))[0])
+        for partition, end in zip(asked, ends, strict=True)
+    )
 
 
 def recorded_increases(

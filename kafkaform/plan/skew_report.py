@@ -24,7 +24,7 @@ from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources.skew import increase, limits_of, policy_unit, predicted, worded
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules import Stage
-from spark_validation.policy import NO_RECORD
+from spark_validation.policy import not_judged
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -197,8 +197,8 @@ def is_beyond_policy(report: SkewReport) -> bool:
 
 def _verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagnostic]) -> SkewVerdict:
     """How a topic stands to the limits of its manifest; other findings are not about them."""
-    if topic.diagnosis == "empty":
-        return SkewVerdict("pass", (NO_RECORD,))
+    if (reason := not_judged(topic)) is not None:
+        return SkewVerdict("pass", (reason,))
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"
@@ -211,9 +211,9 @@ def _told(diagnostic: Diagnostic) -> str:
 
 
 def measured(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
-    """The topics of a report that have records."""
+    """The topics of a report that have enough records to be judged."""
     topics = report.topics if report is not None else ()
-    return {topic_ref(one.name): one for one in topics if one.diagnosis != "empty"}
+    return {topic_ref(one.name): one for one in topics if not_judged(one) is None}
 
 
 def as_it_is(context: RuleContext, settings: Settings) -> Iterator[Diagnostic]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kafkaform.core.arrivals import Spread, TopicArrivals
-from kafkaform.core.units import format_duration
-from kafkaform.core.wording import counted
+from kafkaform.core.printable import printable
+from kafkaform.core.units import coarse_duration
+from kafkaform.core.wording import FEW, counted
 from kafkaform.report.page import Cell, Column, fit_columns, table
+from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,11 @@ def render_arrivals(
         kept = fit_columns(_COLUMNS, rows, width)
         columns = [_COLUMNS[i] for i in kept]
         text.append_text(table(columns, [[row[i] for i in kept] for row in rows], width)).append("\n\n")
+    reasons = [(topic.name, topic.unknown) for topic in listed if topic.unknown]
+    for name, reason in reasons[:FEW]:
+        text.append(f"{printable(name)}: not known, because {reason}\n", "yellow")
+    if len(reasons) > FEW:
+        text.append(f"… {counted(len(reasons) - FEW, 'more topic')} not known\n", "yellow")
     counts = Counter(topic.spread for topic in found)
     parts = [f"{counts[spread]:,} {spread}" for spread in Spread if counts[spread]]
     hint = " (--verbose lists all)" if len(listed) < len(found) else ""
@@ -74,7 +80,7 @@ def _row(topic: TopicArrivals) -> Row:
 def _period(topic: TopicArrivals) -> str:
     if topic.since_made:
         return "since made"
-    return _NOTHING if topic.period_ms is None else f"last {format_duration(topic.period_ms)}"
+    return _NOTHING if topic.period_ms is None else f"last {coarse_duration(topic.period_ms)}"
 
 
 def _times(ratio: float | None) -> str:
@@ -91,6 +97,8 @@ def _topic(topic: TopicArrivals) -> dict[str, Any]:
         "name": topic.name,
         "spread": str(topic.spread),
         "period_ms": topic.period_ms,
+        "since_ms": topic.since_ms,
+        "unknown": topic.unknown,
         "since_made": topic.since_made,
         "records": topic.total if topic.counts else None,
         "records_per_second": topic.per_second,

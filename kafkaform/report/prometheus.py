@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from kafkaform.core.arrivals import Spread
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.report.doctor import figures
 from kafkaform.resources import KINDS
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -230,8 +230,8 @@ _DETAILS = (
 
 # The filters of templates that are worded as in every other format.
 _WORDS = (
-    "brief", "cause", "count", "headline", "key_name", "moment", "numbers", "ratio", "share", "size",
-    "summary", "verdict", "what_if_note",
+    "all_notes", "brief", "cause", "count", "format_period", "format_retention", "headline", "key_name",
+    "moment", "numbers", "ratio", "share", "size", "summary", "verdict", "what_if_note",
 )  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def render_skew_html(report: SkewReport, history: Sequence[MetricRow] = ()) -> s
     room = LIMIT - _NOTE - _size(page(entries=_entries(topics, len(topics)), sections=(), left_out=0))
     sections: list[Markup] = []
     for detail in _DETAILS:
-        sections = list(_sections(topics, trends(report, history, detail.points), detail, room))
+        sections = list(_sections(report, topics, trends(report, history, detail.points), detail, room))
         if len(sections) == len(topics):
             break
     left_out = len(topics) - len(sections)
@@ -279,13 +279,17 @@ def _entries(topics: Sequence[TopicResult], detailed: int) -> list[IndexEntry]:
 
 
 def _sections(
-    topics: Sequence[TopicResult], past: Mapping[str, Trend], detail: Detail, room: int
+    report: SkewReport, topics: Sequence[TopicResult], past: Mapping[str, Trend], detail: Detail, room: int
 ) -> Iterator[Markup]:
     """The topics' parts of the page, as many as there is room for in bytes."""
     template = _environment().get_template("topic.html")
     for number, topic in enumerate(topics):
         view = topic_view(topic, _anchor(number), past.get(topic.name), detail)
-        text = template.render(view=view, imbalance_figures=skew_values.IMBALANCE_FIGURES)
+        text = template.render(
+            view=view,
+            imbalance_figures=skew_values.IMBALANCE_FIGURES,
+            created_at=report.created_at,
+        )
         room -= _size(text)
         if room < 0:
             return

@@ -26,10 +26,13 @@ from kafkaform.report.skew_values import (
     NOTHING,
     VERDICTS,
     WARN,
+    all_notes,
     brief,
     cause,
     count,
     estimated,
+    format_period,
+    format_retention,
     headline,
     is_bursty,
     is_empty,
@@ -117,20 +120,25 @@ _MOST_KEYS = 10
 _MOST_ITEMS = 12
 
 
-def details(topic: TopicResult) -> str:
+def details(topic: TopicResult, created_at: str) -> str:
     """The parts of a topic that has records, with an empty line between them."""
-    parts = [headline(topic), f"Read: {_sentence(sampled(topic.sample))}"]
+    period = format_period(topic, created_at)
+    parts = [
+        headline(topic),
+        *([f"Written: {_sentence(period)}"] if period else []),
+        f"Read: {_sentence(sampled(topic.sample))}",
+    ]
     points = [
         *(f"Policy: {_sentence(one)}" for one in (topic.policy.reasons if topic.policy else ())),
         *(f"Cause: {_cause(one)}" for one in topic.causes),
         *(f"Advice: {_sentence(one)}" for one in topic.advice),
     ]
     parts += _list(points)
-    parts += _list([f"Note: {_sentence(one)}" for one in topic.sample.notes])
+    parts += _list([f"Note: {_sentence(one)}" for one in all_notes(topic)])
     chart = partition_chart(topic)
     if chart:
         parts.append(code_block("mermaid", chart))
-    parts.append(_partitions(topic))
+    parts.append(_partitions(topic, created_at))
     parts.append(_figures(topic))
     if topic.hot_keys:
         parts.append(_keys(topic))
@@ -156,23 +164,25 @@ def _cause(one: SkewCause) -> str:
     return f"{prose(cause(one.name))}. {_sentence(one.evidence)}{part}"
 
 
-def _partitions(topic: TopicResult) -> str:
+def _partitions(topic: TopicResult, created_at: str) -> str:
     chosen = selected(topic.partitions, lambda one: one.share.value, most=MOST_ROWS, last=_LAST_ROWS)
     places = 2 if len(topic.partitions) > 100 else 1
-    rows = [_partition(one, places) for one in chosen.first]
+    rows = [_partition(one, places, created_at) for one in chosen.first]
     if chosen.left_out:
         rows.append(_rest(chosen.left_out, places))
-        rows += [_partition(one, places) for one in chosen.last]
-    return _table(("Partition", "Share", "Records", "Offsets", "Bytes", "On disk", "Read"), rows)
+        rows += [_partition(one, places, created_at) for one in chosen.last]
+    header = ("Partition", "Share", "Records", "Offsets", "Bytes", "Kept for", "On disk", "Read")
+    return _table(header, rows)
 
 
-def _partition(one: PartitionResult, places: int) -> tuple[str, ...]:
+def _partition(one: PartitionResult, places: int, created_at: str) -> tuple[str, ...]:
     return (
         str(one.partition),
         estimated(one.share, lambda value: share(value, places)),
         count(one.records.value),
         count(one.log_records),
         size(one.bytes.value),
+        format_retention(one, created_at),
         size(one.log_bytes),
         count(one.sampled_records),
     )
@@ -186,6 +196,7 @@ def _rest(left_out: Sequence[PartitionResult], places: int) -> tuple[str, ...]:
         count(math.fsum(one.records.value for one in left_out)),
         count(sum(one.log_records for one in left_out)),
         size(math.fsum(one.bytes.value for one in left_out)),
+        "",
         size(sum(known) if known else None),
         count(sum(one.sampled_records for one in left_out)),
     )
@@ -321,7 +332,7 @@ def _blocks(report: SkewReport) -> tuple[Block[Any], ...]:
         Block(
             "\n### Topics\n\n",
             [topic for topic in topics if not is_empty(topic)],
-            _folded,
+            lambda topic: _folded(topic, report.created_at),
             lambda left: f"… details of {counted(len(left), 'more topic')} left out; {SEE}",
         ),
     )
@@ -361,8 +372,8 @@ def _finding(topic: TopicResult, finding: SkewFinding) -> str:
     return f"- {' '.join(parts)}\n"
 
 
-def _folded(topic: TopicResult) -> str:
+def _folded(topic: TopicResult, created_at: str) -> str:
     state = verdict(topic)
     judged = "" if state == NONE else f", {VERDICTS[state]}"
     title = f"<code>{html(topic.name, _NAME)}</code>: {html(cause(topic.diagnosis))}{judged}"
-    return f"<details><summary>{title}</summary>\n\n{details(topic)}\n\n</details>\n"
+    return f"<details><summary>{title}</summary>\n\n{details(topic, created_at)}\n\n</details>\n"

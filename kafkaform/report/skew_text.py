@@ -23,9 +23,11 @@ from kafkaform.report.skew_values import (
     PASS,
     VERDICTS,
     WARN,
+    all_notes,
     cause,
     count,
     estimated,
+    format_period,
     headline,
     is_empty,
     moment,
@@ -68,7 +70,7 @@ def render_skew(report: SkewReport, *, width: int | None, verbose: bool = False)
     page.line(("kafkaform skew", "bold"), f" · {_origin(report)} · {moment(report.created_at)}", indent=0)
     for topic in report.topics:
         page.blank()
-        _topic(page, topic, verbose=verbose)
+        _topic(page, topic, report.created_at, verbose=verbose)
     if len(report.topics) != 1:
         page.blank()
         worst = next((v for v in VERDICTS if any(verdict(one) == v for one in report.topics)), NONE)
@@ -132,7 +134,7 @@ def _origin(report: SkewReport) -> str:
     return f"cluster {clipped(report.cluster_name, 80)}" + (f" ({cluster})" if cluster else "")
 
 
-def _topic(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
+def _topic(page: _Page, topic: TopicResult, created_at: str, *, verbose: bool) -> None:
     state = verdict(topic)
     judged = "" if state == NONE else f", {VERDICTS[state]}"
     style = _STYLES[state]
@@ -144,9 +146,11 @@ def _topic(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
         _notes(page, topic)
         _judgement(page, topic)
         return
+    if period := format_period(topic, created_at):
+        page.note("Written: ", f"{period}.")
     page.note("Read: ", f"{sampled(topic.sample)}.")
     _notes(page, topic)
-    page.table(partition_table(topic, page.room, verbose=verbose))
+    page.table(partition_table(topic, page.room, created_at, verbose=verbose))
     _figures(page, topic, verbose=verbose)
     _keys(page, topic, verbose=verbose)
     _causes(page, topic)
@@ -158,7 +162,7 @@ def _topic(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
 
 
 def _notes(page: _Page, topic: TopicResult) -> None:
-    for note in topic.sample.notes:
+    for note in all_notes(topic):
         page.note("Note: ", note)
 
 

@@ -14,6 +14,7 @@ from kafkaform.report.skew_values import (
     brief,
     count,
     estimated,
+    format_retention,
     interval,
     is_bursty,
     is_exact,
@@ -50,12 +51,12 @@ _GAP = 2
 _RARE = 0.01
 
 
-def partition_table(topic: TopicResult, width: int | None, *, verbose: bool) -> Text:
+def partition_table(topic: TopicResult, width: int | None, created_at: str, *, verbose: bool) -> Text:
     """A row and a bar for each partition, by number; of more than 32 the fullest first, most summed up."""
     partitions = topic.partitions
     mean = 1 / len(partitions)
     places = 2 if mean < 0.01 else 1
-    shows = _Columns(topic, width, places)
+    shows = _Columns(topic, width, places, created_at)
     chosen = selected(partitions, lambda one: one.share.value, most=None if verbose else MOST, last=_EMPTIEST)
     rows = [shows.row(one) for one in chosen.first]
     if chosen.left_out:
@@ -164,9 +165,11 @@ def member_table(group: GroupResult, width: int | None, *, verbose: bool) -> Tex
 class _Columns:
     """Which figures of partitions are worth a column: only what is known, and differs from the others."""
 
-    def __init__(self, topic: TopicResult, width: int | None, places: int) -> None:
+    def __init__(self, topic: TopicResult, width: int | None, places: int, created_at: str) -> None:
         partitions = topic.partitions
         self._places = places
+        self._created_at = created_at
+        self._kept = any(one.kept_from for one in partitions)
         self._interval = (width is None or width >= _WIDE) and not all(
             is_exact(one.share) for one in partitions
         )
@@ -177,6 +180,7 @@ class _Columns:
         self.columns += [Column("RECORDS", right=True)]
         self.columns += [Column("OFFSETS", right=True)] if self._offsets else []
         self.columns += [Column("BYTES", right=True)]
+        self.columns += [Column("KEPT FOR", right=True)] if self._kept else []
         self.columns += [Column("ON DISK", right=True)] if self._disk else []
 
     def row(self, one: PartitionResult) -> list[str]:
@@ -186,6 +190,7 @@ class _Columns:
         cells += [count(one.records.value)]
         cells += [count(one.log_records)] if self._offsets else []
         cells += [size(one.bytes.value)]
+        cells += [format_retention(one, self._created_at)] if self._kept else []
         return cells + ([size(one.log_bytes)] if self._disk else [])
 
     def rest(self, left_out: Sequence[PartitionResult]) -> list[str]:
@@ -195,6 +200,7 @@ class _Columns:
         cells += [count(math.fsum(one.records.value for one in left_out))]
         cells += [count(sum(one.log_records for one in left_out))] if self._offsets else []
         cells += [size(math.fsum(one.bytes.value for one in left_out))]
+        cells += [""] if self._kept else []
         known = [one.log_bytes for one in left_out if one.log_bytes is not None]
         return cells + ([size(sum(known) if known else None)] if self._disk else [])
 

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkaform.core.printable import clipped
-from kafkaform.core.units import rounded_size
+from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import counted
+from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, MUCH_MORE, Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from spark_validation.results import (
         Estimate,
         HotKeyResult,
+        PartitionResult,
         SampleResult,
         TopicResult,
     )
@@ -52,6 +54,8 @@ CAUSES = {
     "mixed_partitioners": "mixed partitioners",
     "repartitioned": "repartitioned",
     "bursty": "bursty",
+    "unknown": "cause not known",
+    "too_little_data": "too little data",
     "empty": "empty",
 }
 """What is found in a topic, in words."""
@@ -212,29 +216,48 @@ def is_bursty(topic: TopicResult, key: HotKeyResult) -> bool:
 
 
 def headline(topic: TopicResult) -> str:
-    """The diagnosis with its figures, in one sentence that has no foreign text in it."""
+    """Word the spread and the diagnosis, in a sentence each that has no foreign text in it."""
     if is_empty(topic):
         return "There are no records to measure."
-    fullest = f"the fullest of {counted(len(topic.partitions), 'partition')} has {_times_mean(topic)}"
+    if topic.diagnosis == "too_little_data":
+        return "There are too few records to say how they spread over partitions."
+    spread = "unevenly" if _is_uneven(topic) else "evenly"
+    partitions = counted(len(topic.partitions), "partition")
+    load = f"Records are spread {spread}: the fullest of {partitions} has {_times_mean(topic)}."
+    finding = _finding(topic)
+    return f"{load} {finding}." if finding else load
+
+
+def _is_uneven(topic: TopicResult) -> bool:
+    if topic.spread is None:  # a report from before it was told
+        return max(by.max_mean_ratio.value for by in (topic.by_records, topic.by_bytes)) > EVEN_RATIO
+    return topic.spread == Spread.UNEVEN
+
+
+def _finding(topic: TopicResult) -> str:
+    """Word the diagnosis, without a full stop; nothing where there is none."""
     match topic.diagnosis:
         case "balanced":
-            lead = "Keys are spread evenly"
+            return ""
         case "hot_keys" | "bursty" if topic.hot_keys:
-            lead = _of_hottest(topic)
+            return _of_hottest(topic)
+        case "hot_keys":
+            return "Keys are of uneven size"
         case "bursty":
-            lead = "Records of some keys come in bursts"
+            return "Records of some keys come in bursts"
         case "few_keys":
             keys = counted(round(topic.distinct_keys.value), "distinct key")
-            lead = f"{keys} cannot fill {counted(len(topic.partitions), 'partition')} evenly"
+            return f"{keys} cannot fill {counted(len(topic.partitions), 'partition')} evenly"
         case "null_keys":
-            lead = f"{share(topic.null_key_share.value)} of the records have no key"
+            return f"{share(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            lead = _mixed(topic)
+            return _mixed(topic)
         case "repartitioned":
-            lead = "Keys are on several partitions since some were added, so order per key is broken"
+            return "Keys are on several partitions since some were added, so order per key is broken"
+        case "unknown":
+            return "Which keys cause it is not known"
         case _:
-            lead = "Keys are not spread evenly"
-    return f"{lead}; {fullest}."
+            return ""
 
 
 def _of_hottest(topic: TopicResult) -> str:
@@ -246,7 +269,17 @@ def _of_hottest(topic: TopicResult) -> str:
         key, subject = steepest, subject if steepest is key else "A key"
     subject = subject if key.key_length else "The empty key"
     times = f", in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else ""
+    if topic.diagnosis == "hot_keys" and _is_by_bytes(topic):
+        key = max(topic.hot_keys, key=lambda own: own.byte_share.value)
+        subject = "The hottest key" if key.key_length else "The empty key"
+        return f"{subject} has {share(key.byte_share.value)} of the bytes"
     return f"{subject} has {share(key.share.value)} of the records{times}"
+
+
+def _is_by_bytes(topic: TopicResult) -> bool:
+    """Return whether bytes are the more uneven by far, as `diagnosis.hot_keys` takes it."""
+    by_records, by_bytes = (by.max_mean_ratio.value - 1 for by in (topic.by_records, topic.by_bytes))
+    return by_bytes > MUCH_MORE * by_records
 
 
 def key_name(key: HotKeyResult) -> str:
@@ -280,6 +313,23 @@ def _mixed(topic: TopicResult) -> str:
     return "Producers choose partitions in different ways, and each key stays on one"
 
 
+def all_notes(topic: TopicResult) -> tuple[str, ...]:
+    """Return the notes on what was met while reading, and on what is not told for it."""
+    notes = []
+    if topic.arrivals_unknown is not None:
+        notes.append(
+            f"What was written is not known: {topic.arrivals_unknown}. The figures are of what is kept."
+        )
+    if topic.keys_withheld is not None:
+        notes.append(topic.keys_withheld)
+    elif topic.keys_since_ms is not None:
+        notes.append(
+            f"Compaction has removed older records: shares of keys are of those since "
+            f"{moment(topic.keys_since_ms)}."
+        )
+    return (*notes, *topic.sample.notes)
+
+
 def sampled(sample: SampleResult) -> str:
     """What was read: `1,000,000 of 30,000,000 records in 120 windows, seed 7`."""
     read = counted(sample.records, "record")
@@ -297,12 +347,52 @@ def sampled(sample: SampleResult) -> str:
             ]
             parts[0] += f" in {counted(sample.windows, 'window')}"
             parts.append(f"seed {sample.seed}")
-    if sample.since_ms is not None:
-        parts.append(f"since {moment(sample.since_ms)}")
     if sample.achieved:
         wanted = f" (requested {_points(sample.precision)})" if sample.precision else ""
         parts.append(f"shares to within {_points(sample.achieved)} percentage points{wanted}")
     return ", ".join(parts)
+
+
+_PERIODS = {"hour": "last hour", "day": "last day", MADE: "since made"}
+
+
+def format_period(topic: TopicResult, created_at: str) -> str:
+    """The period that the report is about, and the ratio in others; nothing if neither is known.
+
+    `since 2026-11-01 00:00 UTC (3h20m): 1,204 records; max/mean in the last hour 1.20, since made 1.31`.
+
+    Args:
+        topic: The topic.
+        created_at: The time of the report, in ISO 8601.
+    """
+    since_ms, periods = topic.sample.since_ms, topic.arrivals or ()
+    if since_ms is None and not periods:
+        return ""
+    since = "since the topic was made"
+    if since_ms is not None:
+        since = f"since {moment(since_ms)}{_length(since_ms, created_at)}"
+    common = [period for period in periods if period.name == COMMON]
+    text = f"{since}: {counted(common[0].total, 'record')}" if common else since
+    ratios = [
+        f"{_PERIODS[period.name]} {ratio(period.ratio)}"
+        for period in periods
+        if period.name in _PERIODS and period.ratio is not None
+    ]
+    return f"{text}; max/mean in the {', '.join(ratios)}" if ratios else text
+
+
+def _length(since_ms: int, until: str) -> str:
+    try:
+        length_ms = int(datetime.fromisoformat(until).timestamp() * 1000) - since_ms
+    except (ValueError, OverflowError):
+        return ""
+    return f" ({coarse_duration(length_ms)})" if length_ms > 0 else ""
+
+
+def format_retention(partition: PartitionResult, created_at: str) -> str:
+    """Format the time for which the records of a partition are kept: `3h 20m`."""
+    since_ms = partition.kept_since_ms
+    return NOTHING if since_ms is None else _length(since_ms, created_at).strip(" ()") or NOTHING
 
 
 def summary(topics: Sequence[TopicResult]) -> str:

@@ -37,10 +37,10 @@ from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import quoted
 
 if TYPE_CHECKING:
-    from kafkaform.core.arrivals import TopicArrivals
     from kafkaform.core.groups import Group
     from kafkaform.core.health import Health
     from kafkaform.resources.base import ReportProblem
+    from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import TopicResult
 
 

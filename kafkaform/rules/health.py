@@ -9,7 +9,6 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kafkaform.core.arrivals import Spread
 from kafkaform.core.model import Severity
 from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
@@ -20,6 +19,7 @@ from kafkaform.rules.catalogue import (
     Stage,
     rule,
 )
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,10 +9,12 @@ it, and perhaps where the limit lies within.
 from __future__ import annotations
 
 from math import ceil
+from statistics import median
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Desired, ResourceRef, Severity
-from kafkaform.core.wording import command, setting
+from kafkaform.core.units import coarse_duration, rounded_size
+from kafkaform.core.wording import command, counted, setting
 from kafkaform.resources.skew import increase, limits_of, predicted
 from kafkaform.resources.topic import topic_ref
 from kafkaform.rules.catalogue import (
@@ -22,7 +24,7 @@ from kafkaform.rules.catalogue import (
     rule,
 )
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
-from spark_validation.policy import FIELDS, broken_limits, count, plain, ratio, share
+from spark_validation.policy import FIELDS, broken_limits, count, not_judged, plain, ratio, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,16 +138,71 @@ def null_keys(context: RuleContext) -> Iterator[Finding]:
             )
 
 
+_MUCH_SHORTER = 2.0
+
+
+@rule("KF510", Severity.WARNING, stage=Stage.SKEW)
+def uneven_retention(context: RuleContext) -> Iterator[Finding]:
+    """A partition keeps its records for less than half of the time that the others do.
+
+    `retention.bytes` is a limit for each partition, so it removes the records of the partition that gets
+    the most of them first. A consumer that is down for longer than that loses records of this partition
+    alone, and what is left looks even. The times are those of the first records that partitions keep. Give
+    the topic a larger `retention.bytes`, or a key that spreads its records.
+    """
+    for subject, result, _ in _measured(context):
+        until = result.arrivals[0].until_ms if result.arrivals else None
+        kept = {
+            partition.partition: until - partition.kept_since_ms
+            for partition in result.partitions
+            if until is not None and partition.kept_since_ms is not None and partition.kept_since_ms < until
+        }
+        trimmed = [
+            partition
+            for partition in result.partitions
+            if partition.kept_from and partition.partition in kept
+        ]
+        if not trimmed:
+            continue
+        usual = median(kept.values())
+        shortest = min(trimmed, key=lambda partition: kept[partition.partition])
+        length = kept[shortest.partition]
+        if length * _MUCH_SHORTER >= usual:
+            continue
+        shorter = sum(1 for partition in trimmed if kept[partition.partition] * _MUCH_SHORTER < usual) - 1
+        beside = f" (and {counted(shorter, 'more partition')} less than half of that)" if shorter else ""
+        limit = result.retention_bytes
+        why = (
+            f"retention.bytes ({rounded_size(limit)} a partition) trims it"
+            if limit is not None
+            else "records were deleted from it by hand, as retention.bytes sets no limit"
+        )
+        yield Finding(
+            subject,
+            f"{result.name}: partition {shortest.partition} keeps {coarse_duration(length)}, the others "
+            f"{coarse_duration(int(usual))}{beside}: {why}",
+            _keep_longer(limit, usual / max(1, length)),
+            path="config.retention.bytes",
+        )
+
+
+def _keep_longer(limit: int | None, factor: float) -> str:
+    if limit is None:
+        return "consumers that still need these records cannot read them any more; check who deletes them"
+    larger = setting("config.retention.bytes", f"{ceil(limit * factor / 2**20)}MiB")
+    return f"to keep this partition for as long, write {larger}; or spread its records by a finer key"
+
+
 _MOST = 0.5
 """Where half of the records have no key, it is not the keys that fill partitions."""
 
 
 def _measured(context: RuleContext) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
-    """The topics that were measured and have records, with the limits of their manifests."""
+    """The topics that were measured and have enough records, with the limits of their manifests."""
     for name in sorted(context.skew):
         result, ref = context.skew[name], topic_ref(name)
         declared = context.declared.get(ref)
-        if result.diagnosis == "empty" or (declared is not None and declared.state is None):
+        if not_judged(result) is not None or (declared is not None and declared.state is None):
             continue
         yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
 

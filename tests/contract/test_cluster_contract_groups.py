@@ -16,7 +16,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import LogSpan
+from kafkaform.core.groups import LogSpan, TimedOffset
 from kafkaform.core.model import DataSize, Observed, ResourceRef
 from kafkaform.core.operations import (
     AddPartitions,
@@ -685,6 +685,10 @@ def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
         expected = {(name, 0): LogSpan(2, 9, first), (name, 1): LogSpan(0, 0, 0)}
         assert cluster.log_spans(here, at_ms) == expected
     assert cluster.log_spans([]) == {}
+    times = (0, ONE + 1, TWO + 1)
+    found = [cluster.offsets_at(dict.fromkeys(asked, at_ms)) for at_ms in times]
+    assert found == [{(name, 0): TimedOffset(2, ONE)}, {(name, 0): TimedOffset(5, TWO)}, {}]
+    assert cluster.offsets_at({}) == {}
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 

@@ -284,7 +284,9 @@ def test_what_is_adopted_drifts_no_more(drifted: Project) -> None:
     call = drifted.run("drift", "--adopt", "--unmanaged", "ignore").needs(0)
     assert "2 values adopted in 1 file: review and commit them." in call.out
     after = file.read_text("utf-8")
-    assert after == before.replace("retention: 7d", "retention: 30d").replace("delete}", "delete, segment.ms: 1h}")
+    assert after == before.replace("retention: 7d", "retention: 30d").replace(
+        "delete}", "delete, segment.ms: 1h}"
+    )
     drifted.run("drift", "--unmanaged", "ignore").needs(0)
     assert "No changes" in drifted.run("plan").needs(0).out
     again = drifted.run("drift", "--adopt", "--unmanaged", "ignore").needs(0)

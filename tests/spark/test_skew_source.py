@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -37,7 +38,9 @@ class Topic:
         self._cluster = cluster
 
     def spans(self) -> list[Span]:
-        logs = read_logs(self._cluster, {self.name: self.partitions}).logs[self.name]
+        logs = read_logs(self._cluster, {self.name: self.partitions}, time.time_ns() // 1_000_000).logs[
+            self.name
+        ]
         return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
 
     def offsets(self) -> int:

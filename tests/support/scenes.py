@@ -11,7 +11,7 @@ import pytest
 from kafkaform.cluster.protocol import Cluster, none_besides
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.groups import GroupReading, LogSpan
+from kafkaform.core.groups import GroupReading, LogSpan, TimedOffset
 from kafkaform.core.health import Health, LogDir
 from kafkaform.core.layout import Layout, Replicas, TopicPartition
 from kafkaform.core.lock import Guard, Holder, unguarded
@@ -170,6 +170,9 @@ class Watched:
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
         return self.cluster.open_transactions(partitions)
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
+        return self.cluster.offsets_at(times)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         return self.cluster.partition_counts(topics)

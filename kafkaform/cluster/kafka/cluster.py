@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka.audit_topic import AuditTopic
     from kafkaform.config.client_properties.transport import TransportSettings
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.groups import GroupReading, LogSpan
+    from kafkaform.core.groups import GroupReading, LogSpan, TimedOffset
     from kafkaform.core.health import Health, LogDir
     from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.lock import Guard, Holder
@@ -112,6 +112,12 @@ class KafkaCluster:
         from kafkaform.cluster.kafka.log_spans import read_log_spans
 
         return read_log_spans(self._connection, partitions, at_ms, committed=committed)
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
+        """See `Cluster.offsets_at`."""
+        from kafkaform.cluster.kafka.log_spans import read_offsets_at
+
+        return read_offsets_at(self._connection, times)
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
         """See `Cluster.open_transactions`."""

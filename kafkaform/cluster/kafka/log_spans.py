@@ -29,11 +29,11 @@ from kafkaform.cluster.transport.translation import (
 from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.cluster.wire.messages import LIST_OFFSETS
 from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
-from kafkaform.core.groups import LogSpan
+from kafkaform.core.groups import LogSpan, TimedOffset
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.large_answers import PartitionMetadata
@@ -123,8 +123,27 @@ def ask_leaders(
     except KafkaformError:  # there are logins that librdkafka alone can do
         return _ask_by_consumer(connection, partitions, at_ms, committed=committed)
     times = (_EARLIEST, _LATEST) if at_ms is None else (_EARLIEST, _LATEST, at_ms)
-    offsets, failed = _ask_until_settled(connection, partitions, [(time, committed) for time in times])
+    questions = [_ask_alike(time, committed=committed) for time in times]
+    offsets, failed = _ask_until_settled(connection, partitions, questions)
     return LogReading({partition: _span(answers) for partition, answers in offsets.items()}, failed)
+
+
+def read_offsets_at(
+    connection: Connection, times: Mapping[Partition, int]
+) -> Mapping[Partition, TimedOffset]:
+    """See `Cluster.offsets_at`."""
+    if not times:
+        return {}
+    try:
+        connection.offered()
+    except ClusterError:
+        raise
+    except KafkaformError:  # there are logins that librdkafka alone can do
+        return _find_by_consumer(connection, times)
+    answers, failed = _ask_until_settled(connection, times, [_Question(times.__getitem__)])
+    require_spans(LogReading(failed=failed))
+    # No record is as young as that: -1.
+    return {partition: answer for partition, (answer,) in answers.items() if answer.offset >= 0}
 
 
 def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> LogReading:
@@ -136,29 +155,42 @@ def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> 
         KafkaformError: No leader can be asked, or librdkafka alone can log in.
     """
     # The end is read first: what is written between the two would else look as if it were held back.
-    offsets, failed = _ask_until_settled(connection, partitions, [(_LATEST, False), (_LATEST, True)])
-    spans = {p: LogSpan(min(stable, end), end) for p, (end, stable) in offsets.items()}
+    questions = [_ask_alike(_LATEST, committed=False), _ask_alike(_LATEST, committed=True)]
+    offsets, failed = _ask_until_settled(connection, partitions, questions)
+    spans = {p: LogSpan(min(stable.offset, end.offset), end.offset) for p, (end, stable) in offsets.items()}
     return LogReading(spans, failed)
 
 
-def _span(offsets: Sequence[int]) -> LogSpan:
-    start, end, *rest = offsets
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question to the leaders: which time to ask for, and whether to end before an open transaction."""
+
+    time_of: Callable[[Partition], int]
+    committed: bool = False
+
+
+def _ask_alike(time_ms: int, *, committed: bool) -> _Question:
+    return _Question(lambda _: time_ms, committed)
+
+
+def _span(answers: Sequence[TimedOffset]) -> LogSpan:
+    start, end, *rest = (answer.offset for answer in answers)
     # No record is as young as that: -1. One may have been written since the end was read.
     return LogSpan(start, end, (rest[0] if 0 <= rest[0] <= end else end) if rest else None)
 
 
 def _ask_until_settled(
-    connection: Connection, partitions: Collection[Partition], questions: Sequence[tuple[int, bool]]
-) -> tuple[dict[Partition, list[int]], dict[Partition, LogFailure]]:
+    connection: Connection, partitions: Collection[Partition], questions: Sequence[_Question]
+) -> tuple[dict[Partition, list[TimedOffset]], dict[Partition, LogFailure]]:
     """Ask leaders for offsets, and those that have moved again; returns them in the order of the questions.
 
     Args:
         connection: The cluster.
         partitions: The partitions to read.
-        questions: The times to ask for, and whether to end before the first transaction that is open.
+        questions: What to ask each leader.
     """
     deadline = time.monotonic() + LEADER_TIMEOUT_S
-    offsets: dict[Partition, list[int]] = {}
+    offsets: dict[Partition, list[TimedOffset]] = {}
     failed: dict[Partition, LogFailure] = {}
     left = partitions
     while left:
@@ -206,13 +238,13 @@ def read_leaders(
 def _ask_each(
     connection: Connection,
     leaders: Mapping[int, Collection[Partition]],
-    questions: Sequence[tuple[int, bool]],
-    offsets: dict[Partition, list[int]],
+    questions: Sequence[_Question],
+    offsets: dict[Partition, list[TimedOffset]],
     failed: dict[Partition, LogFailure],
 ) -> None:
     """Ask leaders for offsets; adds to what was read and to what failed."""
     requests = {
-        node: [_request(partitions, at, committed=committed) for at, committed in questions]
+        node: [_request(partitions, question) for question in questions]
         for node, partitions in leaders.items()
     }
     for node, answers in connection.ask_nodes(LIST_OFFSETS, requests, READ_TIMEOUT_S).items():
@@ -232,24 +264,27 @@ def _ask_each(
                 failed.pop(partition, None)
 
 
-def _request(partitions: Collection[Partition], at_ms: int, *, committed: bool) -> Mapping[str, Any]:
+def _request(partitions: Collection[Partition], question: _Question) -> Mapping[str, Any]:
     by_topic: dict[str, list[Mapping[str, int]]] = defaultdict(list)
-    for topic, number in partitions:
-        by_topic[topic].append({"index": number, "timestamp": at_ms})
+    for partition in partitions:
+        topic, number = partition
+        by_topic[topic].append({"index": number, "timestamp": question.time_of(partition)})
     topics = [{"name": topic, "partitions": asked} for topic, asked in by_topic.items()]
-    return {"isolation_level": int(committed), "topics": topics}
+    return {"isolation_level": int(question.committed), "topics": topics}
 
 
-def _offsets(answer: Mapping[str, Any]) -> Iterator[tuple[Partition, tuple[int, int]]]:
+def _offsets(answer: Mapping[str, Any]) -> Iterator[tuple[Partition, tuple[int, TimedOffset]]]:
     """The error code and the offset of each partition of an answer."""
     for topic in answer["topics"]:
+        name = topic["name"]
         for partition in topic["partitions"]:
-            yield (topic["name"], partition["index"]), (partition["error_code"], partition["offset"])
+            record = TimedOffset(partition["offset"], partition["timestamp"])
+            yield (name, partition["index"]), (partition["error_code"], record)
 
 
 def _join(
-    partition: Partition, answers: Collection[tuple[int, int] | None], node: int
-) -> list[int] | LogFailure:
+    partition: Partition, answers: Collection[tuple[int, TimedOffset] | None], node: int
+) -> list[TimedOffset] | LogFailure:
     """Return the offsets that a leader answered for one partition, or the first error among them."""
     complete = [answer for answer in answers if answer is not None]
     if len(complete) < len(answers):
@@ -309,3 +344,38 @@ def _ask_consumer(consumer: Any, partition: Partition, at_ms: int | None) -> Log
     if located.error is not None:
         raise KafkaException(located.error)
     return LogSpan(start, end, located.offset if 0 <= located.offset <= end else end)
+
+
+def _find_by_consumer(connection: Connection, times: Mapping[Partition, int]) -> dict[Partition, TimedOffset]:
+    """Find offsets by a consumer of librdkafka, which tells no times: it reads the records that it found."""
+    connection.cluster  # noqa: B018 - raises in plain words if nobody is there
+    options = {"group.id": "kafkaform", "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    consumer: Any = connection.client(Consumer, options)
+    asked = [TopicPartition(*partition, time_ms) for partition, time_ms in times.items()]
+    try:
+        located = consumer.offsets_for_times(asked, timeout=READ_TIMEOUT_S)
+        for place in located:
+            if place.error is not None and place.error.code() not in _LEFT_OUT:
+                raise translate_error(place.error)
+        places = [place for place in located if place.error is None and place.offset >= 0]
+        return _read_times(consumer, places)
+    except KafkaException as exception:
+        raise translate(exception) from exception
+    finally:
+        consumer.close()
+
+
+def _read_times(consumer: Any, places: Sequence[Any]) -> dict[Partition, TimedOffset]:
+    """Read the first record at or after each place."""
+    consumer.assign(places)
+    waiting = {(place.topic, place.partition) for place in places}
+    records: dict[Partition, TimedOffset] = {}
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while waiting and time.monotonic() < deadline:
+        for message in consumer.consume(len(places), timeout=_PAUSE_S):
+            partition = (message.topic(), message.partition())
+            if message.error() is None and partition in waiting:
+                waiting.discard(partition)
+                records[partition] = TimedOffset(message.offset(), message.timestamp()[1])
+                consumer.incremental_unassign([TopicPartition(*partition)])
+    return records

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from kafkaform.cluster.testing.controller import rejected, stored
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import Group, LogSpan, Member, Position
+from kafkaform.core.groups import Group, LogSpan, Member, Position, TimedOffset
 from kafkaform.core.offset_spec import (
     Earliest,
     Latest,
@@ -101,13 +101,18 @@ class Log:
         end = self.transaction.start if committed and self.transaction is not None else self.end
         if at_ms is None:
             return LogSpan(self.start, end)
+        record = self.record_at(at_ms)
+        return LogSpan(self.start, end, end if record is None else min(end, record.offset))
+
+    def record_at(self, at_ms: int) -> TimedOffset | None:
+        """The first record that is not older than a time."""
         firsts = (*(first for first, _ in self.batches), self.end)
-        found = (
-            max(first, self.start)
+        records = (
+            TimedOffset(max(first, self.start), timestamp)
             for (first, after), (_, timestamp) in zip(pairwise(firsts), self.batches, strict=True)
             if after > self.start and timestamp >= at_ms
         )
-        return LogSpan(self.start, end, min(end, next(found, end)))
+        return next(records, None)
 
 
 @dataclass(frozen=True, slots=True)

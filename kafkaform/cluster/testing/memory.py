@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.testing.contents import Contents
     from kafkaform.cluster.testing.registry import Accepted, Effect
-    from kafkaform.core.groups import LogSpan
+    from kafkaform.core.groups import LogSpan, TimedOffset
     from kafkaform.core.health import Health
     from kafkaform.core.layout import TopicPartition
     from kafkaform.core.lock import Guard, Holder
@@ -168,6 +168,12 @@ class MemoryCluster(MovingReplicas):
         """See `Cluster.log_spans`."""
         seen = [p for p in partitions if self._sees(p[0])]
         return self._contents.spans(seen, at_ms, committed=committed)
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
+        """See `Cluster.offsets_at`."""
+        logs = {p: self._contents.log(p) for p in times if self._sees(p[0])}
+        records = {p: log.record_at(times[p]) for p, log in logs.items() if log is not None}
+        return {p: record for p, record in records.items() if record is not None}
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
         """See `Cluster.open_transactions`."""

@@ -57,6 +57,11 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "no zone": (("a", "--since", "2026-11-01T00:00:00"), "has no time zone"),
     "all": (("a", "--since", "earliest"), "--since 'earliest' is not a time"),
     "future": (("a", "--since", "9000-01-01T00:00:00Z"), "is in the future"),
+    "watching files": (("--from", "x.json", "--watch", "10m"), "--from reads whole files"),
+    "watching the past": (("a", "--watch", "10m", "--since", "1h"), "--watch reads new records"),
+    "all files": (("--from", "x.json", "--all"), "--from reads the topics of the files"),
+    "no duration": (("a", "--watch", "soon"), "--watch: 'soon'"),
+    "no time to watch": (("a", "--watch", "10ms"), "--watch '10ms' is not between 1s and 24h"),
     "no setting": (("a", "--spark-conf", "spark.executor.memory"), "--spark-conf 'spark.executor.memory'"),
     "not Spark's": (("a", "--spark-conf", "password=hunter2"), "--spark-conf 'password': not NAME=VALUE"),
     "one file twice": (

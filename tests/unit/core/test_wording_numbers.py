@@ -75,6 +75,8 @@ NEVER_ONE = {
     "spark_validation/diagnosis.py": {"distinct", "keyless", "topic.partitions"},
     "spark_validation/files.py": {"len(topics)", "total"},
     "spark_validation/job.py": {"plan.records"},
+    "spark_validation/policy.py": {"FEWEST_RECORDS"},
+    "spark_validation/predictions.py": {"FEWEST_RECORDS"},
 }
 """Numbers that are followed by a plural and cannot be 1: limits and constants, and those that a condition
 beside the message excludes. Every other one is worded by `counted`."""

@@ -91,17 +91,24 @@ def test_a_topic_that_may_not_be_seen_does_not_keep_the_others(cluster: MemoryCl
     assert "READ" in (chosen.failed["payments"].hint or "")
 
 
+WRITTEN, NOW = 1_000, 5_000
 # --- how far logs reach ----------------------------------------------------------------------------
 
 
 def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> None:
-    cluster.write("orders", 0, 10)
-    cluster.write("orders", 2, 5)
+    cluster.write("orders", 0, 4, WRITTEN)
+    cluster.write("orders", 0, 6, WRITTEN + 1)
+    cluster.write("orders", 2, 4, WRITTEN)
+    cluster.write("orders", 2, 1, WRITTEN + 1)
     cluster.expire("orders", 2, 3)
     cluster.fill(topic("orders"), 31)
-    reading = read_logs(cluster, {"orders": 3, "payments": 1})
+    reading = read_logs(cluster, {"orders": 3, "payments": 1}, NOW)
     assert reading.logs == {
-        "orders": (PartitionLog(0, 0, 10, 11), PartitionLog(1, 0, 0, 10), PartitionLog(2, 3, 5, 10)),
+        "orders": (
+            PartitionLog(0, 4, 10, 11, 0, WRITTEN),
+            PartitionLog(1, 0, 0, 10),
+            PartitionLog(2, 4, 5, 10, 3, WRITTEN),
+        ),
         "payments": (PartitionLog(0, 0, 0, 0),),
     }
     assert not reading.failed
@@ -114,11 +121,11 @@ def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: Memor
     cluster.write("orders", 1, 10, 1000)
     with cluster.transaction("orders", 0):
         cluster.write("orders", 0, 5, 3000)
-        (first, second, third) = read_logs(cluster, {"orders": 3}, 1500).logs["orders"]
+        (first, second, third) = read_logs(cluster, {"orders": 3}, NOW, 1500).logs["orders"]
         assert (first.start, first.end) == (10, 20)
         assert (second.start, second.end) == (10, 10)
         assert (third.start, third.end) == (0, 0)
-        (late, *_) = read_logs(cluster, {"orders": 3}, 2500).logs["orders"]
+        (late, *_) = read_logs(cluster, {"orders": 3}, NOW, 2500).logs["orders"]
         assert (late.start, late.end) == (20, 20)
 
 
@@ -126,10 +133,10 @@ def test_a_partition_without_a_leader_fails_its_topic_alone() -> None:
     memory = MemoryCluster(brokers=[Broker(1), Broker(2)])
     made(memory, "orders", 4)
     made(memory, "payments", 1)
-    leaders = {n: read_logs(memory, {"orders": 4}).logs["orders"][n] for n in range(4)}
+    leaders = {n: read_logs(memory, {"orders": 4}, NOW).logs["orders"][n] for n in range(4)}
     assert len(leaders) == 4
     memory.stop_broker(1)
-    reading = read_logs(memory, {"orders": 4, "payments": 1})
+    reading = read_logs(memory, {"orders": 4, "payments": 1}, NOW)
     assert "orders" in reading.failed
     assert reading.failed["orders"].message.startswith(
         "topic orders: no broker reports the offsets of 2 partitions of 4"
@@ -164,9 +171,9 @@ class Silent(MemoryCluster):
 def test_without_sizes_the_rest_is_known(kind: type[MemoryCluster], told: str) -> None:
     cluster = kind()
     made(cluster, "orders", 1)
-    cluster.write("orders", 0, 7)
-    reading = read_logs(cluster, {"orders": 1})
-    assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None),)}
+    cluster.write("orders", 0, 7, WRITTEN)
+    reading = read_logs(cluster, {"orders": 1}, NOW)
+    assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None, 0, WRITTEN),)}
     (note,) = reading.notes
     assert told in note
 

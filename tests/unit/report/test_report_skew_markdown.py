@@ -111,6 +111,7 @@ def test_each_topic_with_records_is_folded_with_all_its_parts() -> None:
         "10,750,000",
         "10,750,000",
         "2.1 GiB",
+        "-",
         "1.4 GiB",
         "358,333",
     ]

@@ -44,11 +44,15 @@ def body(shown: list[str], header: str) -> list[list[str]]:
 
 
 def test_a_topic_begins_with_diagnosis_verdict_and_what_was_read() -> None:
-    assert lines(samples.failing(samples.hot()), width=120)[:6] == [
+    assert lines(samples.failing(samples.hot()), width=120)[:7] == [
         "kafkaform skew · cluster prod (Zk3cB9xkQ1mW0o7y5V2a1g) · 2026-11-01 06:30 UTC",
         "",
         "payments.v1: hot keys, breaks its policy",
-        "  The hottest key has 30.0 % of the records; the fullest of 12 partitions has 4.30 times the mean.",
+        (
+            "  Records are spread unevenly: the fullest of 12 partitions has 4.30 times the mean. "
+            "The hottest key has 30.0 % of the"
+        ),
+        "  records.",
         (
             "  Read: 1,000,000 of 30,000,000 records in 120 windows, seed 7, "
             "shares to within 0.72 percentage points."

@@ -119,30 +119,32 @@ def test_each_diagnosis_has_its_sentence() -> None:
     seen = {one.diagnosis: headline(one) for one in samples.everything()}
     assert seen == {
         "empty": "There are no records to measure.",
-        "null_keys": "33.4 % of the records have no key; "
-        "the fullest of 12 partitions has 1.06 times the mean.",
-        "hot_keys": "The hottest key has 30.0 % of the records; "
-        "the fullest of 12 partitions has 4.30 times the mean.",
-        "bursty": "The hottest key has 5.00 % of the records, in bursts of up to 4.80 times that; "
-        "the fullest of 12 partitions has 1.52 times the mean.",
-        "repartitioned": "Keys are on several partitions since some were added, so order per key is broken; "
-        "the fullest of 12 partitions has 1.50 times the mean.",
-        "balanced": "Keys are spread evenly; the fullest of 4 partitions has 1.14 times the mean.",
-        "few_keys": "10 distinct keys cannot fill 12 partitions evenly; "
-        "the fullest of 12 partitions has 2.40 times the mean.",
-        "mixed_partitioners": "The same keys are on different partitions, so order per key is broken; "
-        "the fullest of 12 partitions has 1.00 times the mean.",
+        "null_keys": "Records are spread evenly: the fullest of 12 partitions has 1.06 times the mean. "
+        "33.4 % of the records have no key.",
+        "hot_keys": "Records are spread unevenly: the fullest of 12 partitions has 4.30 times the mean. "
+        "The hottest key has 30.0 % of the records.",
+        "bursty": "Records are spread unevenly: the fullest of 12 partitions has 1.52 times the mean. "
+        "The hottest key has 5.00 % of the records, in bursts of up to 4.80 times that.",
+        "repartitioned": "Records are spread unevenly: the fullest of 12 partitions has 1.50 times the mean. "
+        "Keys are on several partitions since some were added, so order per key is broken.",
+        "balanced": "Records are spread evenly: the fullest of 4 partitions has 1.14 times the mean.",
+        "few_keys": "Records are spread unevenly: the fullest of 12 partitions has 2.40 times the mean. "
+        "10 distinct keys cannot fill 12 partitions evenly.",
+        "mixed_partitioners": "Records are spread evenly: the fullest of 12 partitions has 1.00 times the "
+        "mean. The same keys are on different partitions, so order per key is broken.",
     }
 
 
 def test_keys_that_stay_on_one_partition_each_are_not_said_to_be_on_several() -> None:
     apart = replace(samples.mixed(), partitions=samples.balanced().partitions, hot_keys=())
     own = replace(apart, partitioners={"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77})
-    assert headline(apart).startswith("Producers choose partitions in different ways, and each key stays on")
-    assert headline(own).startswith("Producers choose partitions themselves, and each key stays on one; the")
+    assert headline(apart).endswith(
+        " Producers choose partitions in different ways, and each key stays on one."
+    )
+    assert headline(own).endswith(" Producers choose partitions themselves, and each key stays on one.")
     once = tuple(replace(one, sampled_records=one.distinct_keys, null_records=0) for one in apart.partitions)
-    assert headline(replace(apart, partitions=once)).startswith(
-        "Producers choose partitions in different ways, which breaks order per key; the"
+    assert headline(replace(apart, partitions=once)).endswith(
+        " Producers choose partitions in different ways, which breaks order per key."
     )
 
 
@@ -153,14 +155,15 @@ def test_a_skew_by_bytes_is_in_the_headline() -> None:
 
 def test_a_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
     assert cause("slow_disks\x1b") == r"slow disks\x1b"
-    assert headline(replace(samples.balanced(), diagnosis="slow_disks")).startswith(
-        "Keys are not spread evenly;"
-    )
+    assert headline(replace(samples.balanced(), diagnosis="slow_disks")) == headline(samples.balanced())
 
 
 def test_hot_keys_without_a_key_are_not_an_error() -> None:
     for name in ("hot_keys", "bursty"):
-        assert headline(replace(samples.balanced(), diagnosis=name, hot_keys=())).endswith("times the mean.")
+        said = headline(replace(samples.balanced(), diagnosis=name, hot_keys=()))
+        assert re.search(
+            r"times the mean\. (Keys are of uneven size|Records of some keys come in bursts)\.$", said
+        )
 
 
 def test_what_was_read() -> None:
@@ -168,10 +171,10 @@ def test_what_was_read() -> None:
     assert sampled(sample) == (
         "1,000,000 of 30,000,000 records in 120 windows, seed 7, shares to within 0.72 percentage points"
     )
-    compacted = replace(sample, records=800_000, precision=0.01, since_ms=1_700_000_000_000)
+    compacted = replace(sample, records=800_000, precision=0.01)
     assert sampled(compacted) == (
         "800,000 records from 1,000,000 of 30,000,000 offsets in 120 windows, seed 7, "
-        "since 2023-11-14 22:13 UTC, shares to within 0.72 percentage points (requested 1)"
+        "shares to within 0.72 percentage points (requested 1)"
     )
     assert sampled(samples.compacted().sample) == "all records: 4,000,000"
     assert sampled(replace(sample, mode="file", records=1, achieved=None)) == "1 record from files"

@@ -20,7 +20,6 @@ from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
-from kafkaform.core.arrivals import TopicArrivals
 from kafkaform.core.errors import Problem
 from kafkaform.core.health import Health, LogDir, Quorum
 from kafkaform.core.layout import Broker, Layout, PartitionState
@@ -49,6 +48,7 @@ from kafkaform.resources.topic.live import TopicFacts
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.notes import idle_waivers
+from spark_validation.arrivals import ArrivalPeriod, TopicArrivals
 from tests.support.rule_scenes import configured, living, observed
 from tests.support.rule_scenes import group as reading
 from tests.support.scenes import absent, declared, made, topic
@@ -262,6 +262,42 @@ WITH_PARTITIONS = FieldPlaces(
 KEYED = replace(configured({"cleanup.policy": "compact"}), intent=Intent(keyed=False))
 LIVE = living(observed("a", 10, 3))
 BROKEN = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=5_000)
+NOW = 1_790_000_000_000
+
+
+def kept_unevenly(retention_bytes: int | None) -> RuleContext:
+    """Partition 0 keeps an hour, the others a day."""
+    result = measured("a", partitions=4)
+    times = (NOW - HOUR, *(NOW - DAY,) * 3)
+    partitions = tuple(
+        replace(one, kept_from=100, kept_since_ms=time)
+        for one, time in zip(result.partitions, times, strict=True)
+    )
+    arrivals = (ArrivalPeriod("common", NOW - HOUR, NOW, (900, 100, 100, 100)),)
+    result = replace(result, partitions=partitions, arrivals=arrivals, retention_bytes=retention_bytes)
+    return of_records(declared("a"), result)
+
+
+def test_a_partition_that_keeps_less_is_told_with_what_trims_it() -> None:
+    found = [list(rules.RULES["KF510"].check(kept_unevenly(limit))) for limit in (10 * 2**20, None)]
+    assert [(one.message, one.suggestion) for (one,) in found] == [
+        (
+            "a: partition 0 keeps 1h, the others 1d: retention.bytes (10.0 MiB a partition) trims it",
+            (
+                "to keep this partition for as long, write config: {retention.bytes: 240MiB}; "
+                "or spread its records by a finer key"
+            ),
+        ),
+        (
+            (
+                "a: partition 0 keeps 1h, the others 1d: records were deleted from it by hand, "
+                "as retention.bytes sets no limit"
+            ),
+            "consumers that still need these records cannot read them any more; check who deletes them",
+        ),
+    ]
+
+
 SCENES: dict[str, list[RuleContext]] = {
     "KF101": [offline(declared("a b"))],
     "KF102": [
@@ -476,6 +512,7 @@ SCENES: dict[str, list[RuleContext]] = {
         increased(what_if(12, UNSURE)),
         increased(what_if(12, SURE), what_if(8, FINE)),
     ],
+    "KF510": [kept_unevenly(10 * 2**20)],
 }
 """Cluster states and manifests that trip each rule, in each of its ways."""
 

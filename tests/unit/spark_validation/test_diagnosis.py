@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from spark_validation.analysis import analyse
+from spark_validation.arrivals import EVEN_RATIO
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.results import SkewLimits, TopicResult
-from spark_validation.sampled_topic import BALANCED_RATIO
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew_simulation import (
     NULL,
@@ -157,8 +157,8 @@ def test_a_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_say(
     # Counted record by record: the ratio with all keys, and without the ten most frequent.
     rest = np.bincount(murmur2_of(codes[codes >= 10]) % partitions, minlength=partitions)
     ratio, without = topic.ratio(), float(rest.max() / rest.mean())
-    assert abs(ratio - BALANCED_RATIO) > 0.01
-    expected = "balanced" if ratio < BALANCED_RATIO else "hot_keys"
+    assert abs(ratio - EVEN_RATIO) > 0.01
+    expected = "balanced" if ratio < EVEN_RATIO else "hot_keys"
     if expected == "hot_keys":
         assert (ratio - without) / (ratio - 1) > 0.5
     for records in (FULL, many // 10):

@@ -1,0 +1,394 @@
+"""The spread of the records written to topics over their partitions, from offsets alone.
+
+Offsets count arrivals whatever a log still holds: retention, deletion of records and compaction take records
+away, and no offset. Markers of transactions and records of aborted ones have offsets, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import log, sqrt
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TopicPartition: TypeAlias = tuple[str, int]
+FindOffsets: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
+"""Takes a time for each partition (ms since 1970); gives the offset and the time of the first record that is
+not older. Partitions without such a record are left out."""
+
+FEWEST_RECORDS = 300
+"""Below so many records in the period, nothing is said of how they spread."""
+EVEN_RATIO = 1.25
+"""Up to this ratio of the fullest partition to the mean, a topic counts as even."""
+MUCH_MORE = 2.0
+"""From so many times the excess over the mean by records on, the excess by bytes is told first."""
+_BY_CHANCE = 0.05
+_TOLERANCE_MS = 60_000
+"""Clocks of producers may be ahead by so much."""
+_MISSED = 20.0
+"""A partition that would have got so many records by its own rate, and got none, was not there: by chance
+that happens with a probability of exp(-20)."""
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+RECENT_MS: Mapping[str, int] = {"hour": HOUR_MS, "day": DAY_MS}
+"""The periods that are counted beside the common one, in milliseconds."""
+COMMON, MADE = "common", "made"
+"""The names of the period that all logs cover, and of the time since the topic was made."""
+
+
+class Spread(StrEnum):
+    """A verdict on the arrivals of a topic."""
+
+    UNEVEN = "uneven"
+    EVEN = "even"
+    LITTLE = "too little data"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalPeriod:
+    """The records that arrived in each partition of a topic in one period.
+
+    Attributes:
+        name: common (the period that the logs of all partitions cover, or the part of it since `--since`),
+            hour, day, or made (since the topic was made).
+        since_ms: Its start, in milliseconds since 1970; None since the topic was made.
+        until_ms: Its end, alike.
+        counts: Offsets that were written, by partition.
+    """
+
+    name: str
+    since_ms: int | None
+    until_ms: int
+    counts: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """The records of all partitions."""
+        return sum(self.counts)
+
+    @property
+    def ratio(self) -> float | None:
+        """The fullest partition over the mean; None if nothing arrived."""
+        return ratio_of(self.counts)
+
+    @property
+    def spread(self) -> Spread:
+        """The verdict on this period."""
+        return judge_spread(self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """The log of one partition.
+
+    Attributes:
+        start: The first offset that is kept.
+        end: The offset after the last record.
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicArrivals:
+    """The records that were written to a topic.
+
+    Attributes:
+        name: The topic.
+        period_ms: The length of the common period, in milliseconds; None if it is not known, or if it is the
+            time since the topic was made (`since_made`).
+        counts: The records that arrived in each partition in the common period; empty if it is not known.
+        ends: The records that ever arrived in each partition; None for one that could not be read.
+        per_second: Records a second in the period; None if it is not known.
+        since_made: Whether the common period is the whole time since the topic was made.
+        since_ms: The start of the common period, in milliseconds since 1970; None if `since_made`, or if it
+            is not known.
+        until_ms: Its end: when the offsets were read.
+        starts: The first offset of each partition from which on all logs cover the same time, whether
+            partitions were added since or not; the first that is kept, if the period is not known.
+        kept_since_ms: The time of the first record that each partition keeps; None for one that keeps none.
+        limited_by: The partition whose log begins last, where that limits the period.
+        added_from: The first of the partitions that were added, where the period begins with that.
+        emptied: Partitions that keep no record, and had some: what was written to them is not known, if they
+            were emptied by hand.
+        unknown: Why the period is not known; None if it is.
+        recent: The last hour and the last day, where all logs cover them, and the time since the topic was
+            made.
+    """
+
+    name: str
+    period_ms: int | None
+    counts: tuple[int, ...]
+    ends: tuple[int | None, ...]
+    per_second: float | None = None
+    since_made: bool = False
+    since_ms: int | None = None
+    until_ms: int = 0
+    starts: tuple[int, ...] = ()
+    kept_since_ms: tuple[int | None, ...] = ()
+    limited_by: int | None = None
+    added_from: int | None = None
+    emptied: tuple[int, ...] = ()
+    unknown: str | None = None
+    recent: tuple[ArrivalPeriod, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """The records of all partitions in the period."""
+        return sum(self.counts)
+
+    @property
+    def ratio(self) -> float | None:
+        """The fullest partition over the mean, in the period; None if nothing arrived or it is not known."""
+        return ratio_of(self.counts)
+
+    @property
+    def ratio_since_made(self) -> float | None:
+        """The same for all records that ever arrived; None if a partition could not be read."""
+        known = [end for end in self.ends if end is not None]
+        return ratio_of(known) if len(known) == len(self.ends) else None
+
+    @property
+    def fullest(self) -> int | None:
+        """The partition with the most arrivals in the period."""
+        return max(range(len(self.counts)), key=self.counts.__getitem__) if self.total else None
+
+    @property
+    def spread(self) -> Spread:
+        """The verdict on the period."""
+        return judge_spread(self.counts) if self.counts and None not in self.ends else Spread.UNKNOWN
+
+    @property
+    def weight(self) -> float:
+        """The rank of an uneven topic: ratio times records a second."""
+        return (self.ratio or 0.0) * (self.per_second or 0.0)
+
+    @property
+    def periods(self) -> tuple[ArrivalPeriod, ...]:
+        """The common period first, then the others."""
+        if not self.counts:
+            return self.recent
+        return (ArrivalPeriod(COMMON, self.since_ms, self.until_ms, self.counts), *self.recent)
+
+
+def judge_spread(counts: Sequence[int]) -> Spread:
+    """Judge arrivals: even by the ratio, or no more uneven than random placement makes them.
+
+    By chance, the largest of n Poisson counts of mean m exceeds m + t with a probability of at most 5 %,
+    where t = L/3 + sqrt(L²/9 + 2mL) and L = ln(n / 0.05): Bernstein's inequality for each count, and Boole's
+    for all of them.
+
+    Args:
+        counts: The records of each partition.
+    """
+    total = sum(counts)
+    if total < FEWEST_RECORDS:
+        return Spread.LITTLE
+    mean = total / len(counts)
+    limit = log(len(counts) / _BY_CHANCE)
+    by_chance = mean + limit / 3 + sqrt(limit**2 / 9 + 2 * mean * limit)
+    even = max(counts) <= max(EVEN_RATIO * mean, by_chance)
+    return Spread.EVEN if even else Spread.UNEVEN
+
+
+def ratio_of(counts: Sequence[int]) -> float | None:
+    """Return the fullest partition over the mean; None if nothing arrived."""
+    total = sum(counts)
+    return max(counts) * len(counts) / total if total else None
+
+
+# --- the period ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for the period of one topic."""
+
+    name: str
+    logs: Sequence[LogEnds]
+    firsts: tuple[int | None, ...] = ()
+    since_ms: int | None = None
+    covered_ms: int | None = None
+    limited_by: int | None = None
+    added_from: int | None = None
+    unknown: str | None = None
+    counts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def choose(self, now_ms: int, since_ms: int | None) -> None:
+        """Choose the period: after the latest first record of a log of which records were removed.
+
+        A log that still begins at offset 0 has everything that was ever written to it. One that is empty was
+        emptied by time, by which all its records were older than those of the others, or by hand. Other
+        records of the same millisecond, or of the same batch with the broker's time, may have been removed.
+        """
+        trimmed = {
+            number: first + 1
+            for number, (log_ends, first) in enumerate(zip(self.logs, self.firsts, strict=True))
+            if log_ends.start > 0 and first is not None
+        }
+        if trimmed:
+            self.limited_by = max(trimmed, key=trimmed.__getitem__)
+            self.since_ms = trimmed[self.limited_by]
+        if since_ms is not None and since_ms > (self.since_ms or 0):
+            self.since_ms, self.limited_by = since_ms, None
+        self.covered_ms = self.since_ms
+        self._look_for_added(now_ms)
+        if self.since_ms is not None and self.since_ms > now_ms + _TOLERANCE_MS:
+            self.unknown = f"the first record of partition {self.limited_by} has a time in the future"
+
+    def _look_for_added(self, now_ms: int) -> None:
+        """Look for partitions that were added: the last ones, all written only from some time on.
+
+        The period then begins with them, if it still has enough records.
+        """
+        for added in range(len(self.logs) - 1, 0, -1):
+            before = [first for first in self.firsts[:added] if first is not None]
+            later = self.firsts[added:]
+            if not before or None in later or any(ends.start for ends in self.logs[added:]):
+                continue
+            began = min(first for first in later if first is not None)
+            earlier = max(max(before), self.since_ms or 0)
+            if not earlier < began <= now_ms:
+                continue
+            duration = max(1, now_ms - began)
+            arrived = [ends.end / duration * (began - earlier) for ends in self.logs[added:]]
+            if min(arrived) >= _MISSED and sum(ends.end for ends in self.logs[added:]) >= FEWEST_RECORDS:
+                self.since_ms, self.added_from, self.limited_by = began, added, None
+                return
+
+    def covers(self, time_ms: int) -> bool:
+        """Return whether all logs have what was written since a time."""
+        return all(
+            ends.start == 0 or (first is not None and first < time_ms)
+            for ends, first in zip(self.logs, self.firsts, strict=True)
+        )
+
+    def times_to_ask(self, now_ms: int, *, recent: bool) -> list[int]:
+        """Return the times from which on records are to be counted."""
+        if self.unknown is not None:
+            return []
+        times = [now_ms - length for length in RECENT_MS.values()] if recent else []
+        covered = [time for time in times if self.covers(time)]
+        periods = [time for time in (self.since_ms, self.covered_ms) if time is not None]
+        return list(dict.fromkeys([*periods, *covered]))
+
+    def starts(self) -> tuple[int, ...]:
+        """Return the first offset of each log that the common period has."""
+        kept = tuple(ends.start for ends in self.logs)
+        counts = None if self.covered_ms is None else self.counts.get(self.covered_ms)
+        if counts is None:
+            return kept
+        return tuple(ends.end - count for ends, count in zip(self.logs, counts, strict=True))
+
+    def take(self, time_ms: int, found: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Take the offsets of the first records that are not older than a time."""
+        begins = (found.get((self.name, number), (ends.end, 0))[0] for number, ends in enumerate(self.logs))
+        self.counts[time_ms] = tuple(
+            max(0, ends.end - max(begin, ends.start)) for ends, begin in zip(self.logs, begins, strict=True)
+        )
+
+
+def find_arrivals(
+    logs: Mapping[str, Sequence[LogEnds | None]],
+    find_offsets: FindOffsets,
+    now_ms: int,
+    since_ms: int | None = None,
+    *,
+    recent: bool = False,
+) -> dict[str, TopicArrivals]:
+    """Count the records that arrived in each partition in the period that all logs of a topic cover.
+
+    Args:
+        logs: The log of each partition, by topic; None for a partition that cannot be read.
+        find_offsets: Finds the first records from times on.
+        now_ms: The time, in milliseconds since 1970.
+        since_ms: The start of the period, if all logs reach back to it.
+        recent: Count the last hour and the last day, too.
+
+    Returns:
+        The arrivals of each topic, in the order of `logs`.
+    """
+    searches = {
+        name: _Search(name, [of_partition for of_partition in ends if of_partition is not None])
+        for name, ends in logs.items()
+        if None not in ends
+    }
+    everywhere = [
+        (name, number)
+        for name, search in searches.items()
+        for number, ends in enumerate(search.logs)
+        if ends.end > ends.start
+    ]
+    firsts = find_offsets(dict.fromkeys(everywhere, 0))
+    for name, search in searches.items():
+        places = ((name, number) for number in range(len(search.logs)))
+        search.firsts = tuple(firsts[place][1] if place in firsts else None for place in places)
+        search.choose(now_ms, since_ms)
+    _refuse_future(searches, find_offsets, now_ms)
+    times = {name: search.times_to_ask(now_ms, recent=recent) for name, search in searches.items()}
+    for turn in range(max(map(len, times.values()), default=0)):
+        asked = {name: of_topic[turn] for name, of_topic in times.items() if turn < len(of_topic)}
+        records = find_offsets({(name, number): asked[name] for name, number in everywhere if name in asked})
+        for name, time_ms in asked.items():
+            searches[name].take(time_ms, records)
+    return {name: _finish(name, logs[name], searches.get(name), now_ms) for name in logs}
+
+
+def _refuse_future(searches: Mapping[str, _Search], find_offsets: FindOffsets, now_ms: int) -> None:
+    """Leave the period unknown where records have times in the future: offsets cannot be found by time."""
+    asked = {
+        (name, number): now_ms + _TOLERANCE_MS
+        for name, search in searches.items()
+        if search.since_ms is not None
+        for number, ends in enumerate(search.logs)
+        if ends.end > ends.start
+    }
+    for name, number in find_offsets(asked):
+        search = searches[name]
+        if search.unknown is None:
+            search.unknown = f"records of partition {number} have times in the future"
+
+
+def _finish(name: str, logs: Sequence[LogEnds | None], search: _Search | None, now_ms: int) -> TopicArrivals:
+    ends = tuple(None if log_ends is None else log_ends.end for log_ends in logs)
+    if search is None:
+        missing = ends.index(None)
+        return TopicArrivals(name, None, (), ends, unknown=f"partition {missing} has no leader")
+    if search.unknown is not None:
+        return TopicArrivals(
+            name, None, (), ends, starts=search.starts(), kept_since_ms=search.firsts, unknown=search.unknown
+        )
+    ever = tuple(log_ends.end for log_ends in search.logs)
+    counts = ever if search.since_ms is None else search.counts[search.since_ms]
+    began = min((first for first in search.firsts if first is not None), default=now_ms)
+    length_ms = now_ms - (began if search.since_ms is None else search.since_ms)
+    recent = [
+        ArrivalPeriod(label, now_ms - length, now_ms, search.counts[now_ms - length])
+        for label, length in RECENT_MS.items()
+        if now_ms - length in search.counts and length < length_ms
+    ]
+    if search.since_ms is not None:
+        recent.append(ArrivalPeriod(MADE, None, now_ms, ever))
+    return TopicArrivals(
+        name,
+        None if search.since_ms is None else length_ms,
+        counts,
+        ends,
+        sum(counts) * 1000 / length_ms if length_ms > 0 else None,
+        search.since_ms is None,
+        search.since_ms,
+        now_ms,
+        search.starts(),
+        search.firsts,
+        search.limited_by,
+        search.added_from,
+        tuple(number for number, log_ends in enumerate(search.logs) if log_ends.start == log_ends.end > 0),
+        None,
+        tuple(recent),
+    )

@@ -1,0 +1,214 @@
+"""What is said of topics that keep only a part of what was written to them, against what was seen before.
+
+The command reads every scene twice: all records, and a sample.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from kafkaform.plan.skew_report import parse_skew_report
+from kafkaform.report.skew_values import headline
+from spark_validation.results import TopicResult
+from tests.support.cli_helpers import kafkaform
+from tests.support.kafka_fixtures import group_clusters
+from tests.support.skew_arrivals import HOT, PROPERTIES, SCENES, Topic, even_keys, make_scenes, with_hot
+
+pytestmark = pytest.mark.timeout(180, func_only=True)  # not what makes the scenes
+
+FULL = ("--full",)
+SAMPLE = ("--records", "6000", "--seed", "1")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A row of the table.
+
+    Attributes:
+        spread: How evenly what was written lies on partitions.
+        causes: Their names, the diagnosis first.
+        near: How far the ratio may be from what the consumer counted, relative to it.
+        says: What is found in the headline, the notes or the findings.
+    """
+
+    spread: str
+    causes: tuple[str, ...] = ("balanced",)
+    near: float = 1e-6
+    says: str = ""
+
+
+EVEN, UNEVEN, LITTLE = "even", "uneven", "too little data"
+HOT_KEYS = ("hot_keys",)
+
+TABLE: Mapping[str, Expected] = {
+    "hot-trimmed": Expected(UNEVEN, HOT_KEYS, says="KF510"),
+    "hot-by-retention": Expected(UNEVEN, HOT_KEYS, says="retention.bytes (1.0 MiB a partition) trims it"),
+    "even-trimmed": Expected(EVEN, says="KF510"),
+    "even-by-time": Expected(EVEN),
+    "compacted-dirty": Expected(UNEVEN, HOT_KEYS, says="Compaction has removed older records"),
+    "compacted-even": Expected(EVEN),
+    "compacted-clean": Expected(UNEVEN, ("unknown", "mixed_partitioners"), says="--watch 10m"),
+    "compact-delete": Expected(UNEVEN, HOT_KEYS),
+    "many-partitions": Expected(EVEN),
+    "growing": Expected(EVEN),
+    "stray": Expected(EVEN),
+    "three": Expected(LITTLE, ("too_little_data",)),
+    "little": Expected(LITTLE, ("too_little_data",)),
+    "bytes": Expected(UNEVEN, HOT_KEYS, says="% of the bytes"),
+    "bytes-trimmed": Expected(UNEVEN, HOT_KEYS, says="% of the bytes"),
+    "transactions": Expected(UNEVEN, HOT_KEYS, near=0.01),
+    # The time of a marker is later than that of the records before it, by which the period has a few more.
+    "transactions-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.1),
+    "aborted": Expected(EVEN, near=0.25),
+    "added": Expected(EVEN, ("repartitioned",), says="Partitions 6 to 11 are written to only since"),
+    "added-hot": Expected(UNEVEN, ("repartitioned", "hot_keys")),
+    "late": Expected(EVEN),
+    "late-trimmed": Expected(UNEVEN, HOT_KEYS),
+    "future": Expected(EVEN),
+    "future-trimmed": Expected(EVEN, near=0.1, says="have times in the future"),
+    "append-time": Expected(UNEVEN, HOT_KEYS),
+    # What was written to the partition that was emptied is not known: it counts as nothing.
+    "emptied": Expected(EVEN, near=0.1, says="Partition 3 had records and keeps none"),
+    "few": Expected(UNEVEN, ("few_keys",)),
+    "nulls-trimmed": Expected(UNEVEN, ("null_keys",)),
+    "one-partition": Expected(EVEN),
+    "late-hot-trimmed": Expected(UNEVEN, HOT_KEYS),
+    "zipf-trimmed": Expected(UNEVEN, HOT_KEYS),
+}
+
+Measured: TypeAlias = "tuple[Mapping[str, Topic], Any]"
+
+
+@pytest.fixture(scope="module")
+def servers() -> str:
+    """The address of a broker that trims and compacts logs at once."""
+    return group_clusters.running("kafka_trimming", 1, properties=PROPERTIES).bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def scenes(servers: str) -> Mapping[str, Topic]:
+    """Every scene, by its name."""
+    return make_scenes(servers, SCENES)
+
+
+@pytest.fixture(scope="module")
+def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the command says of all scenes, by what it reads."""
+
+    @cache
+    def of(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
+        folder = tmp_path_factory.mktemp("skew")
+        arguments = ("skew", *scenes, *options, "--all", "--bootstrap-server", servers, "--json", "a.json")
+        kafkaform(*arguments, cwd=folder).needs(0)
+        report = parse_skew_report((folder / "a.json").read_text(), "a.json")
+        return {topic.name: topic for topic in report.topics}
+
+    return of
+
+
+def test_every_scene_has_its_row() -> None:
+    assert TABLE.keys() == SCENES.keys()
+
+
+@pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
+@pytest.mark.parametrize("name", TABLE)
+def test_the_verdict_is_about_what_was_written(
+    measured: Any, scenes: Mapping[str, Topic], name: str, options: tuple[str, ...]
+) -> None:
+    result, expected, topic = measured(options)[name], TABLE[name], scenes[name]
+    assert result.spread == expected.spread, headline(result)
+    assert tuple(cause.name for cause in result.causes) == expected.causes, result.causes
+    counts = topic.written.counts(result.sample.since_ms, topic.partitions)
+    ratio = max(counts) * topic.partitions / sum(counts)
+    assert result.by_records.max_mean_ratio.value == pytest.approx(ratio, rel=expected.near)
+    said = json.dumps(
+        [
+            headline(result),
+            result.keys_withheld,
+            result.arrivals_unknown,
+            "Compaction has removed older records" if result.keys_since_ms else "",
+            *result.sample.notes,
+            *(f"{finding.code} {finding.message}" for finding in result.findings),
+        ]
+    )
+    assert expected.says in said
+
+
+WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes and "zipf" not in name]
+
+
+@pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
+@pytest.mark.parametrize("name", WITH_HOT_KEY)
+def test_the_share_of_the_hot_key_is_that_of_what_was_written(
+    measured: Any, scenes: Mapping[str, Topic], name: str, options: tuple[str, ...]
+) -> None:
+    """Of a compacted log, only the newest part can be read: it stands for the whole."""
+    result, topic = measured(options)[name], scenes[name]
+    since = None if "added" in name else result.sample.since_ms
+    by_bytes = name.startswith("bytes")
+    of = topic.written.byte_share if by_bytes else topic.written.share
+    truth = of(HOT, since, topic.partitions)
+    key = max(result.hot_keys, key=lambda key: key.byte_share.value if by_bytes else key.share.value)
+    found = key.byte_share if by_bytes else key.share
+    assert found.value == pytest.approx(truth, rel=0.1)
+    if options == SAMPLE and "transactions" not in name:
+        reach = 1.5 * max(found.high - found.value, found.value - found.low)
+        assert abs(found.value - truth) <= reach + 1e-9
+
+
+def test_topics_that_a_pattern_matches_are_left_out_if_they_are_even(
+    servers: str, scenes: Mapping[str, Topic], tmp_path: Path
+) -> None:
+    """Offsets alone tell it, before Spark reads anything; a topic that is named is read all the same."""
+    assert {"even-trimmed", "hot-trimmed", "even-by-time"} <= scenes.keys()
+    call = kafkaform(
+        *("skew", "*n-trimmed", "hot-trimmed", "even-by-time", "--records", "2000"),
+        *("--format", "json", "--bootstrap-server", servers),
+        cwd=tmp_path,
+    ).needs(0)
+    names = [topic["name"] for topic in json.loads(call.out)["topics"]]
+    assert names == ["even-by-time", "hot-trimmed"]
+    assert "left out: 1 topic without a policy whose records arrive evenly" in call.err
+
+
+def test_new_records_are_watched_as_they_are_written(
+    servers: str, scenes: Mapping[str, Topic], tmp_path: Path
+) -> None:
+    """Of a log that compaction has reached, nothing else tells the shares of keys."""
+    topic = scenes["compacted-clean"]
+    stop = Event()
+
+    def write() -> None:
+        random = np.random.default_rng(7)
+        while not stop.wait(0.2):
+            topic.send(with_hot(even_keys(random, 400), random, 0.3), repeat(int(time.time() * 1000)))
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        call = kafkaform(
+            *("skew", topic.name, "--watch", "5s", "--format", "json", "--bootstrap-server", servers),
+            cwd=tmp_path,
+        ).needs(0)
+    finally:
+        stop.set()
+        writer.join()
+    (result,) = json.loads(call.out)["topics"]
+    assert "watching compacted-clean until" in call.err
+    assert result["spread"] == UNEVEN
+    assert "keys_withheld" not in result
+    assert result["hot_keys"][0]["share"]["value"] == pytest.approx(0.3, abs=0.05)
+    (period, *_) = result["arrivals"]
+    assert 4_000 < period["until_ms"] - period["since_ms"] < 60_000
+    assert sum(period["counts"]) == result["sample"]["population"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation.hashing import PARTITIONERS
-from spark_validation.key_counts import MISFIT_COLUMNS, NEVER
+from spark_validation.hashing import INDEPENDENT, PARTITIONERS, are_alike
+from spark_validation.key_counts import MISFIT_COLUMNS, NEVER, reduce_misfits
 from spark_validation.results import SkewCause
 from spark_validation.sampled_topic import SampledTopic, listed, percent, utc
 
@@ -33,11 +33,15 @@ FEWEST_KEYS = 8
 """So many keys do not lie by chance where a partitioner or an earlier count puts them."""
 UNLIKELY = 0.01
 """A coincidence of this probability is none."""
+SHADOW = 0.7
+"""Up to this part of the excess of another partitioner with the same hash, one fits only the other's keys."""
 _RECORDS = MISFIT_COLUMNS.index("records")
 NAMES = {
     "murmur2": "murmur2 (Java's default)",
     "crc32": "CRC32 (librdkafka's default)",
     "fnv1a": "FNV-1a (Sarama's default)",
+    "fnv1a_masked": "FNV-1a without its sign bit (Sarama's reference partitioner)",
+    "fnv1a_unsigned": "unsigned FNV-1a (franz-go's SaramaHasher)",
 }
 
 
@@ -138,7 +142,7 @@ def _chance_of_none(topic: SampledTopic) -> float:
     records = topic.counts.misfits[:, _RECORDS].astype(np.float64)
     if not len(records) or float(records.sum()) ** 2 / float((records**2).sum()) < FEWEST_KEYS:
         return 1.0
-    return 1 / (1 - 1 / topic.partitions) ** len(PARTITIONERS)
+    return float(1 / (1 - 1 / topic.partitions) ** INDEPENDENT)
 
 
 def _beyond_chance(topic: SampledTopic, first: int) -> dict[str, float]:
@@ -154,7 +158,19 @@ def _beyond_chance(topic: SampledTopic, first: int) -> dict[str, float]:
         keys = max(1.0, float(np.median(_effective_keys(topic)[filled])))
         if excess > BEYOND_CHANCE * np.sqrt(chance * (1 - chance) / keys / filled.sum()):
             found[name] = excess
-    return found
+    return {name: excess for name, excess in found.items() if not _is_shadow(name, found)}
+
+
+def _is_shadow(name: str, beyond: dict[str, float]) -> bool:
+    """Return whether a partitioner fits only what one with the same hash has placed.
+
+    That is half of these records: if both were at work, each would fit half of the other's besides its own.
+    """
+    return any(
+        beyond[name] < SHADOW * excess
+        for other, excess in beyond.items()
+        if other != name and are_alike(name, other)
+    )
 
 
 def _effective_keys(topic: SampledTopic) -> Floats:
@@ -289,6 +305,11 @@ def placement(topic: SampledTopic) -> Placement:
         # Nothing was written since the increase: earlier records say who is at work.
         first = 0
     mix, newest = partitioner_mix(topic, first), _newest(topic, first)
+    if repartition is not None and first == 0 and repartition.explains > 1 - LEAST_ASCRIBED:
+        # Where the earlier count's partitioner does not put them now is no work of another one.
+        main = repartition.increases[-1].partitioners[0]
+        shared = topic.counts.shared_records / max(1.0, float(topic.keyed.sum()))
+        mix, newest = PartitionerMix(main, 0.0, {main: 1.0}, shared), Newest(main, 0.0, 0.0, False, ())
     keyed = float(topic.weighted(topic.keyed).sum())
     if mix is None or newest is None or keyed <= 0:
         return Placement(None, None, None, 0.0, 0.0, ())
@@ -317,7 +338,7 @@ def _strays(topic: SampledTopic, strange: Floats) -> tuple[int, ...]:
 def by_chance(keys: float, partitions: int, partitioners: int = 1) -> bool:
     """Return whether so few keys may by chance lie where some partitioners put them."""
     each = 1 - (1 - 1 / partitions) ** partitioners
-    return float(len(PARTITIONERS) * each ** max(0.0, keys)) > UNLIKELY
+    return float(INDEPENDENT * each ** max(0.0, keys)) > UNLIKELY
 
 
 def mixed_cause(topic: SampledTopic, found: Placement) -> SkewCause | None:
@@ -464,6 +485,14 @@ _SETTINGS = {
     "fnv1a": (
         "Configure a murmur2 partitioner, which matches Java's default,",
         "in the Sarama clients that write",
+    ),
+    "fnv1a_masked": (
+        "Configure a murmur2 partitioner, which matches Java's default,",
+        "in the Go clients that write",
+    ),
+    "fnv1a_unsigned": (
+        "Configure kgo.KafkaHasher with murmur2, which matches Java's default,",
+        "in the franz-go clients that write",
     ),
 }
 
@@ -647,8 +676,7 @@ def _best(topic: SampledTopic, left: Bools) -> _Earlier | None:
     by_number = np.sort(on)
     known = {change.before: change for change in topic.partition_changes}
     explained = []
-    for number in range(len(PARTITIONERS)):
-        hashed = rows[:, 1 + number]
+    for number, hashed in enumerate(reduce_misfits(rows)):
         for count in range(int(on.min()) + 1, topic.partitions):
             fit = int(np.count_nonzero(hashed % count == on))
             if fit >= LEAST_ASCRIBED * len(topic.counts.misfits):
@@ -660,10 +688,14 @@ def _best(topic: SampledTopic, left: Bools) -> _Earlier | None:
     undated = None
     for fit, recorded, count, negative in explained:
         chance = int(np.searchsorted(by_number, count)) / count
-        beyond = fit - chance > FAR_BEYOND_CHANCE * np.sqrt(chance + 1)
-        if not beyond and fit < NEARLY_ALL * len(rows):
+        deviations = (fit - chance) / np.sqrt(chance + 1)
+        beyond = deviations > FAR_BEYOND_CHANCE
+        if deviations <= BEYOND_CHANCE and fit < NEARLY_ALL * len(rows):
             continue
         earlier = _try(topic, -negative, count, left, known.get(count) if recorded else None)
+        # That they end when partitions begin is no chance either.
+        if not (beyond or earlier.in_time or fit >= NEARLY_ALL * len(rows)):
+            continue
         begun = bool(topic.counts.records[count:].any())
         # Where nothing was written since, only many keys say that it is no chance.
         if earlier.known or (earlier.in_time if begun else beyond):
@@ -692,7 +724,7 @@ def _try(
 
 def _fit(topic: SampledTopic, number: int, count: int) -> Bools:
     rows = topic.counts.misfits
-    fit: Bools = rows[:, 1 + number] % count == rows[:, MISFIT_COLUMNS.index("partition")]
+    fit: Bools = reduce_misfits(rows)[number] % count == rows[:, MISFIT_COLUMNS.index("partition")]
     return fit
 
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed, murmur2
+from spark_validation.hashing import (
+    PARTITIONERS,
+    Int64s,
+    Keys,
+    UInt32s,
+    hash_all,
+    hash_by,
+    mixed,
+    murmur2,
+    reduce_all,
+)
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
@@ -94,9 +104,10 @@ class _Counting:
     def run(self) -> None:
         if not len(self.keys):
             return
-        hashes = [hash_keys(self.keys) for hash_keys in PARTITIONERS.values()]
+        hashed = hash_all(self.keys)
+        hashes = reduce_all(hashed)
         self._multiplicities()
-        fits = self._fits(hashes)
+        fits = self._fits(hashes, hashed)
         self._hot(hashes[0], self._place(hashes, fits))
 
     def _multiplicities(self) -> None:
@@ -115,7 +126,7 @@ class _Counting:
             replicates_seen += occurs
         counts.incidence += np.bincount(replicates_seen - 1, minlength=self.layout.replicates)
 
-    def _fits(self, hashes: list[Int64s]) -> list[Bools]:
+    def _fits(self, hashes: list[Int64s], unreduced: list[UInt32s]) -> list[Bools]:
         """For each partitioner the rows that lie where it puts them."""
         counts = self.counts
         fits = [hashed[self.code] % self.layout.partitions == self.partition for hashed in hashes]
@@ -124,7 +135,7 @@ class _Counting:
         misfit = ~np.logical_or.reduce(fits)
         counts.fits_none += self._by_partition(self.records, misfit)
         rows = np.flatnonzero(misfit)
-        hashed = [values[self.code[rows]] for values in hashes]
+        hashed = [values[self.code[rows]].astype(np.int64) for values in unreduced]
         columns = [column[rows] for column in (self.partition, self.n, self.first, self.last)]
         counts.misfits = first_misfits(np.stack([mixed(hashed), *hashed, *columns], axis=1))
         return fits
@@ -223,8 +234,7 @@ class _Counting:
         if len(key) > LONGEST_SALTED:
             return np.zeros(0, dtype=np.int64)
         salted = [key, *(key + suffix(number).encode() for number in range(SUFFIXES))]
-        hash_keys = [*PARTITIONERS.values()][partitioner]
-        return hash_keys(Keys.of(salted)) % self.layout.partitions
+        return hash_by(list(PARTITIONERS)[partitioner], Keys.of(salted)) % self.layout.partitions
 
 
 def _add(

@@ -8,6 +8,7 @@ Sources: Kafka's `org.apache.kafka.common.utils.Utils.murmur2`; librdkafka's `rd
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -129,6 +130,10 @@ def _absolute(hashes: UInt32s) -> Int64s:
     return np.abs(hashes.astype(np.int32).astype(np.int64))
 
 
+def _unsigned(hashes: UInt32s) -> Int64s:
+    return hashes.astype(np.int64)
+
+
 def mixed(hashes: Sequence[Int64s]) -> Int64s:
     """Mix several hashes of each key into one of 63 bits, whose order says nothing of any of them (keys).
 
@@ -144,10 +149,52 @@ def mixed(hashes: Sequence[Int64s]) -> Int64s:
     return (state >> np.uint64(1)).astype(np.int64)
 
 
-PARTITIONERS: Mapping[str, Callable[[Keys], Int64s]] = {
-    "murmur2": lambda keys: _positive(murmur2(keys)),
-    "crc32": lambda keys: crc32(keys).astype(np.int64),
-    "fnv1a": lambda keys: _absolute(fnv1a(keys)),
+_HASHES: Mapping[str, Callable[[Keys], UInt32s]] = {"murmur2": murmur2, "crc32": crc32, "fnv1a": fnv1a}
+_REDUCTIONS: Mapping[str, tuple[str, Callable[[UInt32s], Int64s]]] = {
+    "murmur2": ("murmur2", _positive),
+    "crc32": ("crc32", _unsigned),
+    "fnv1a": ("fnv1a", _absolute),
+    "fnv1a_masked": ("fnv1a", _positive),
+    "fnv1a_unsigned": ("fnv1a", _unsigned),
 }
-"""By name, what a partitioner takes modulo the partition count. The first is what Java clients do; then
-librdkafka's default, and Sarama's."""
+"""By name, the hash of a partitioner, and how it makes a number of it that is not negative. The first is what
+Java clients do; then librdkafka's default, and Sarama's (of librdkafka `fnv1a`, of kafka-go `Hash`). Sarama's
+NewReferenceHashPartitioner and kafka-go's ReferenceHash cut off the sign instead, and franz-go's SaramaHasher
+takes the hash as unsigned (IBM/sarama partitioner.go, segmentio/kafka-go balancer.go, twmb/franz-go
+pkg/kgo/partitioner.go)."""
+INDEPENDENT = 3.5
+"""So many independent partitioners fit a key by chance as often as these do: the three of FNV-1a put half of
+all keys, those whose hash is below 2^31, on the same partition."""
+
+
+HASHES = tuple(_HASHES)
+"""The names of the hashes, of which PARTITIONERS make numbers in their own ways."""
+
+
+def hash_all(keys: Keys) -> list[UInt32s]:
+    """Return each of HASHES of each key (hashes of keys)."""
+    return [hash_keys(keys) for hash_keys in _HASHES.values()]
+
+
+def reduce_all(hashes: Sequence[UInt32s]) -> list[Int64s]:
+    """Return for each of PARTITIONERS what it takes modulo the partition count (partitioners of keys).
+
+    Args:
+        hashes: Each of HASHES of each key.
+    """
+    return [reduce(hashes[HASHES.index(name)]) for name, reduce in _REDUCTIONS.values()]
+
+
+def hash_by(partitioner: str, keys: Keys) -> Int64s:
+    """Return what one of PARTITIONERS takes modulo the partition count (keys)."""
+    name, reduce = _REDUCTIONS[partitioner]
+    return reduce(_HASHES[name](keys))
+
+
+PARTITIONERS: Mapping[str, Callable[[Keys], Int64s]] = {name: partial(hash_by, name) for name in _REDUCTIONS}
+"""The known partitioners by name: what each takes modulo the partition count."""
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Return whether two partitioners have the same hash, and put half of all keys on the same partition."""
+    return _REDUCTIONS[one][0] == _REDUCTIONS[other][0]

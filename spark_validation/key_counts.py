@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_validation.hashing import PARTITIONERS, Int64s
+from spark_validation.hashing import HASHES, PARTITIONERS, Int64s, reduce_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ MULTIPLICITIES = 12
 """Up to how many records of one key the keys are counted by their number of records."""
 MISFITS = 1_000
 """How many keys that no partitioner puts where they lie are kept, to try earlier partition counts on them."""
-MISFIT_COLUMNS = ("order", *PARTITIONERS, "partition", "records", "first_ms", "last_ms")
+MISFIT_COLUMNS = ("order", *HASHES, "partition", "records", "first_ms", "last_ms")
 SUFFIXES = 64
 """With how many suffixes a frequent key is tried: on a dozen partitions they reach every one."""
 LONGEST_SALTED = 1024
@@ -181,7 +181,7 @@ class KeyCounts:
         fits_none: Records with a key that lie where none of them puts them.
         misfits: A random sample of the keys with records where no partitioner puts them, one row for each
             such partition: those that come first in an order that mixes their hashes (MISFITS at most by
-            MISFIT_COLUMNS: what each partitioner takes modulo the partition count, the partition, the
+            MISFIT_COLUMNS: an order, each of hashing.HASHES, the partition, the
             records there, and their earliest and latest timestamp).
         placements: By candidate: each key placed by the partitioner that put its latest records where they
             lie, or else older ones.
@@ -297,6 +297,11 @@ def _merged(one: dict[int, KeyPlacement], other: dict[int, KeyPlacement]) -> dic
 def first_misfits(rows: Int64s) -> Int64s:
     """The rows that come first in their order: the same of all keys, however they were divided."""
     return rows[np.lexsort((rows[:, MISFIT_COLUMNS.index("partition")], rows[:, 0]))[:MISFITS]]
+
+
+def reduce_misfits(rows: Int64s) -> list[Int64s]:
+    """Return for each partitioner what it takes modulo a partition count for each row of misfits."""
+    return reduce_all([rows[:, MISFIT_COLUMNS.index(name)].astype(np.uint32) for name in HASHES])
 
 
 def hottest(keys: list[HotKey], weights: Floats) -> list[HotKey]:

@@ -45,10 +45,10 @@ def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int
     trimmed = [TopicPartition(hot, number, count - 100) for number, count in enumerate(COUNTS)]
     for future in admin.delete_records(trimmed).values():
         future.result(TIMEOUT_S)
-    call = project.run("skew", "--arrivals", f"{project.prefix}*", "--format", "json").needs(1)
+    call = project.run("skew", "--arrivals", f"{project.prefix}*", "--format", "json").needs(0)
     found = {topic["name"]: topic for topic in call.json["topics"]}
-    # No log keeps a record from before any period that is tried, as all that is left is one second old.
-    assert (found[hot]["spread"], found[hot]["records"]) == ("not known", None)
+    # All that is left is of one moment, and others of that moment may have been removed.
+    assert (found[hot]["spread"], found[hot]["records"]) == ("too little data", 0)
     assert found[hot]["max_over_mean_since_made"] == pytest.approx(2.0)
     assert [one["records_since_made"] for one in found[hot]["partitions"]] == list(COUNTS)
     assert (found[even]["spread"], found[even]["max_over_mean"]) == ("even", 1.0)
@@ -62,7 +62,8 @@ def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> Non
     future.result(TIMEOUT_S)
     call = project.run("skew", "--arrivals", hot, "--format", "json").needs(0)
     (found,) = call.json["topics"]
-    assert found["period_ms"] == HOUR_MS
+    assert OLD_MS <= found["period_ms"] + 1 < OLD_MS + HOUR_MS
+    # After the moment of the old records, of which partition 2 has lost some.
     assert [one["records"] for one in found["partitions"]] == [200, 200, 800]
     assert (found["spread"], found["fullest_partition"]) == ("uneven", 2)
     assert found["max_over_mean"] == pytest.approx(2.0)

@@ -137,7 +137,7 @@ def test_a_topic_that_may_not_be_read_does_not_keep_the_others(
     )
     project = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
     call = project.run(
-        "skew", f"{prefix}*", "--command-config", "client.properties", "--format", "json"
+        "skew", f"{prefix}*", "--all", "--command-config", "client.properties", "--format", "json"
     ).needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [names["open"]]
     assert call.json["topics"][0]["partitions"][0]["log_bytes"] is None

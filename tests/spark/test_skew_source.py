@@ -41,7 +41,7 @@ class Topic:
         logs = read_logs(self._cluster, {self.name: self.partitions}, time.time_ns() // 1_000_000).logs[
             self.name
         ]
-        return [Span(log.partition, log.start, log.end, log.log_bytes) for log in logs]
+        return [Span(log.partition, log.kept_from, log.end, log.log_bytes) for log in logs]
 
     def offsets(self) -> int:
         return sum(span.records for span in self.spans())

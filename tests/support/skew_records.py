@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_validation import counting
 from spark_validation.counting import of_records
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys, mixed
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys, hash_all, mixed
 from spark_validation.key_counts import (
     MISFIT_COLUMNS,
     MISFITS,
@@ -116,17 +116,18 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         for number, fit in enumerate(fits):
             counts.fits[(number, *cell)] += fit
         counts.fits_none[cell] += not any(fits)
-    found = [*counts.misfits.tolist(), *_misfits(hashed, partitions, mine, layout)]
+    found = [*counts.misfits.tolist(), *_misfits(key, partitions, mine, layout)]
     counts.misfits = np.array(sorted(found)[:MISFITS], dtype=np.int64).reshape(-1, len(MISFIT_COLUMNS))
     _place_key(counts, layout, hashed, mine)
 
 
 def _misfits(
-    hashed: list[int], partitions: Iterable[int], mine: list[Record], layout: CountsLayout
+    key: bytes, partitions: Iterable[int], mine: list[Record], layout: CountsLayout
 ) -> Iterator[list[int]]:
+    hashed = [int(values[0]) for values in hash_all(Keys.of([key]))]
     order = int(mixed([np.array([value], dtype=np.int64) for value in hashed])[0])
     for partition in partitions:
-        if any(value % layout.partitions == partition for value in hashed):
+        if any(value % layout.partitions == partition for value in hashes(key)):
             continue
         times = [record.at for record in mine if record.partition == partition]
         yield [order, *hashed, partition, len(times), min(times), max(times)]

@@ -13,6 +13,7 @@ import pytest
 
 from kafkaform.report.skew_values import headline
 from spark_validation.analysis import analyse
+from spark_validation.causes_placement import NAMES
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.sampled_topic import PartitionChange
@@ -164,6 +165,57 @@ def test_two_partitioners_at_work_now_are_told_to_agree(
     assert "; misplaced records are in " in result.causes[0].evidence
     assert CHANGES_PRODUCERS.search(result.advice[0]), result.advice
     assert ("partitioner=murmur2_random" in result.advice[0]) == ({first, then} == {"murmur2", "crc32"})
+
+
+@READ
+def test_five_increases_are_all_found(records: int, seed: int) -> None:
+    """The records of 4 partitions are a tenth, and most of what they fit is the others' by chance."""
+    counts = {0.2: 2, 0.4: 3, 0.5: 4, 0.6: 6, 0.8: 8, 1.1: 12}
+    result = analysed(increased("murmur2", counts, seed), records, seed)
+    assert names(result) == ("repartitioned",), result.causes
+    assert "all of these are where it puts them with 2, 3, 4, 6 or 8: " in result.causes[0].evidence
+    assert result.what_if
+    assert result.what_if_withheld is None
+
+
+@READ
+def test_an_increase_after_which_nothing_was_written_is_the_only_cause(records: int, seed: int) -> None:
+    codes = uniform_codes(seed)
+    topic = lying(hashed("murmur2", codes) % 6, codes, named(KEYS), 12)
+    result = analysed(topic, records, seed)
+    assert "mixed_partitioners" not in names(result), result.causes
+    assert result.causes[0].name == "repartitioned"
+    assert result.what_if
+    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+
+
+@READ
+@pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
+@pytest.mark.parametrize("partitions", [5, 12, 16])
+def test_each_way_to_take_fnv1a_is_one_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
+    """The three agree on half of the keys, and two of them on all keys where the count is a power of two."""
+    codes = uniform_codes(seed)
+    topic = lying(hashed(by, codes) % partitions, codes, named(KEYS), partitions)
+    result = analysed(topic, records, seed)
+    assert names(result) == ("balanced",), result.causes
+    assert result.partitioners[by] == 1.0
+    assert "All keys are where " in result.causes[0].evidence
+    assert result.what_if
+    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+
+
+@READ
+@pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
+def test_one_of_fnv1a_beside_java_is_told_by_its_name(by: str, records: int, seed: int) -> None:
+    codes = uniform_codes(seed)
+    second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
+    at = np.where(second, hashed(by, codes), hashed("murmur2", codes)) % 12
+    evidence = analysed(lying(at, codes, named(KEYS), 12), records, seed).causes[0].evidence
+    (_, said) = evidence.split("the records were placed by: ")
+    assert said.startswith("murmur2 (Java's default) ")
+    assert f" and {NAMES[by]} " in said
+    assert said.count("FNV-1a") == 1
+    assert "unknown" not in said
 
 
 @READ

@@ -6,12 +6,15 @@ import random
 import uuid
 import zlib
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation.hashing import PARTITIONERS, Keys, crc32, fnv1a, murmur2
 
+FNV1A = ("fnv1a", "fnv1a_masked", "fnv1a_unsigned")
 SMALLEST = b"19d2100h"
 """Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
 
@@ -69,10 +72,44 @@ def test_a_slice_of_an_arrow_array_is_read_in_its_place(
 
 def test_no_keys_have_no_hashes() -> None:
     for nothing in (Keys.of([]), Keys.of_arrow(pa.array([], pa.binary()))):
-        assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0, 0, 0]
+        assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0] * len(PARTITIONERS)
 
 
 def test_the_bytes_of_an_arrow_array_are_not_copied() -> None:
     array = pa.array([b"one", b"two"], pa.binary())
     data = Keys.of_arrow(array).data
     assert data.ctypes.data == array.buffers()[2].address
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "key", "partitions", "expected"),
+    [
+        # segmentio/kafka-go balancer_test.go: TestHashBalancer and TestReferenceHashBalancer
+        ("fnv1a", b"blah", 3, 1),
+        ("fnv1a", b"boop", 3, 2),
+        ("fnv1a", b"20", 16, 1),
+        ("fnv1a_masked", b"blah", 2, 0),
+        ("fnv1a_masked", b"blah", 3, 1),
+        ("fnv1a_masked", b"castle", 3, 2),
+        ("fnv1a_masked", b"20", 16, 15),
+        ("crc32", b"boop", 3, 1),
+    ],
+)
+def test_keys_lie_where_clients_put_them(
+    partitioner: str, key: bytes, partitions: int, expected: int
+) -> None:
+    assert int(PARTITIONERS[partitioner](Keys.of([key]))[0]) % partitions == expected
+
+
+def test_the_three_of_fnv1a_differ_by_the_sign_alone() -> None:
+    """As twmb/franz-go describes its SaramaHasher (unsigned) and SaramaCompatHasher (the absolute value)."""
+    keys = Keys.of([b"key-%d" % number for number in range(2_000)])
+    absolute, masked, unsigned = (PARTITIONERS[name](keys) for name in FNV1A)
+    hashes = fnv1a(keys).astype(np.int64)
+    assert (unsigned == hashes).all()
+    negative = hashes >= 2**31
+    assert (absolute[~negative] == hashes[~negative]).all()
+    assert (masked[~negative] == hashes[~negative]).all()
+    assert (absolute[negative] == 2**32 - hashes[negative]).all()
+    assert (masked[negative] == hashes[negative] - 2**31).all()
+    assert 0.4 < negative.mean() < 0.6

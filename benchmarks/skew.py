@@ -70,7 +70,7 @@ from spark_validation.results import SkewLimits
 from spark_validation.windows import Span
 address, topic, ends = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 spans = [Span(number, 0, end) for number, end in enumerate(ends)]
-with session.start(session.SessionSettings(full=True)) as spark:
+with session.start(session.SessionSettings()) as spark:
     for _ in sys.stdin:
         began = time.perf_counter()
         request = TopicRequest(topic, spans, SkewLimits())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LOG = "spark.log"
 
 _END_S = 10.0
+_DUMP_S = 120.0
+"""A JVM that writes an archive of its classes does it at its end."""
 _LINES = 400
 _JAVA_HINT = "Spark 4 needs Java 17 or 21: install one, and point JAVA_HOME at it"
 _TOO_OLD = "java.lang.UnsupportedClassVersionError"
@@ -142,13 +144,13 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
     try:
         yield gateway
     finally:
-        _end(gateway, process)
+        _end(gateway, process, _END_S if settings.dump_classes is None else _DUMP_S)
         # A later session of this process starts a JVM of its own.
         SparkContext._gateway = None  # noqa: SLF001 - PySpark has no other way
         SparkContext._jvm = None  # noqa: SLF001
 
 
-def _end(gateway: Any, process: subprocess.Popen[bytes]) -> None:
+def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> None:
     """End a JVM, by force if it does not by itself."""
     quietly = threading.Thread(target=gateway.shutdown, daemon=True)
     quietly.start()
@@ -156,7 +158,7 @@ def _end(gateway: Any, process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(_END_S)
+        process.wait(patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

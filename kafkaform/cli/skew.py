@@ -68,6 +68,10 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
     but offsets is read, of all topics unless some are named, and no Spark is needed.
     """
+    if options.class_archive in {"make", "remove"}:
+        from kafkaform.cli.skew_run import keep_class_archive
+
+        return keep_class_archive(options.class_archive)
     session = Session.start(where)
     if options.arrivals:
         return _show_arrivals(session, topics, options)
@@ -308,19 +312,25 @@ def _job(options: SkewOptions) -> JobSettings:
 
 def _spark(options: SkewOptions) -> SessionSettings:
     """How Spark is to run."""
+    from kafkaform.cli.skew_run import class_archive_folder
     from kafkaform.devcluster.jars.java import find_java
+    from spark_validation.class_archive import archive_file, is_usable
     from spark_validation.configuration import SessionSettings
 
     home = None if options.remote is not None else find_java().path.parent.parent
-    return SessionSettings(
+    home = home if home is not None and (home / "bin" / "java").exists() else None
+    settings = SessionSettings(
         options.master,
         options.remote,
         options.spark_conf,
-        options.full,
         debug=bool(click.get_current_context().find_root().params.get("debug")),
         # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
-        java_home=home if home is not None and (home / "bin" / "java").exists() else None,
+        java_home=home,
     )
+    archive = archive_file(class_archive_folder(), home)
+    if options.class_archive == "off" or not settings.local or not is_usable(archive):
+        return settings
+    return replace(settings, class_archive=archive)
 
 
 def _spans(logs: Sequence[PartitionLog]) -> list[Span]:

@@ -57,6 +57,8 @@ class SkewOptions:
         spark_conf: Spark settings of the user's own.
         arrivals: Only how many records arrive in each partition, by offsets: no record is read.
         read_all: Of the topics that a pattern matches, those are read, too, to which records arrive evenly.
+        class_archive: Whether an archive of Spark's classes is used and made (auto) or not (off), or what is
+            to be done with it: make or remove.
         watch_ms: Only records that are written in so many milliseconds from now; None for those of the log.
     """
 
@@ -82,6 +84,7 @@ class SkewOptions:
     arrivals: bool = False
     read_all: bool = False
     watch_ms: int | None = None
+    class_archive: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class _Given:
     arrivals: bool
     read_all: bool
     watch: str | None
+    class_archive: str
 
 
 _OPTIONS = (
@@ -207,6 +211,15 @@ _OPTIONS = (
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
     click.option("--spark-conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting (repeatable)."),
+    click.option(
+        "--class-archive",
+        type=click.Choice(["auto", "off", "make", "remove"]),
+        default="auto",
+        envvar="KAFKAFORM_CLASS_ARCHIVE",
+        show_envvar=True,
+        help="Start Spark from an archive of its classes, made in the background after the first run, but "
+        "not in CI (auto), or without one (off); make it now, or remove it.  [default: auto]",
+    ),
 )
 
 
@@ -261,6 +274,7 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         given.arrivals,
         given.read_all,
         None if given.watch is None else _watch(given.watch),
+        given.class_archive,
     )
 
 
@@ -316,12 +330,17 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
     )
     if given.arrivals:
         _check_arrivals(given)
+    if given.class_archive in {"make", "remove"} and topics:
+        raise UsageError(
+            f"--class-archive {given.class_archive} measures nothing and takes no topic",
+            hint=f"kafkaform skew --class-archive {given.class_archive}",
+        )
     for wrong, message in contradictions:
         if wrong:
             raise UsageError(message, hint="use only one of them; see kafkaform skew --help")
 
 
-_WITH_ARRIVALS = frozenset({"arrivals", "since", "output_format", "out", "verbose"})
+_WITH_ARRIVALS = frozenset({"arrivals", "since", "output_format", "out", "verbose", "class_archive"})
 
 
 def _check_arrivals(given: _Given) -> None:

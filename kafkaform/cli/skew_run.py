@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
+from kafkaform.core.units import rounded_size
 from kafkaform.inspect import skew
 
 if TYPE_CHECKING:
@@ -114,7 +116,56 @@ def run(
                 past, unkept = _exchanged(spark, made, options)
         except SkewError as error:
             raise ours(error) from error
+    _make_class_archive(settings, options)
     return AnalysisResults(made, failed, past, unkept)
+
+
+def class_archive_folder() -> Path:
+    """The folder of the archives of Spark's classes, in the user's cache folder."""
+    from kafkaform.devcluster.jars.cache import cache_directory
+
+    return cache_directory() / "spark"
+
+
+def keep_class_archive(action: str) -> int:
+    """Make the archive of Spark's classes anew, or remove all of them; returns the exit code.
+
+    Args:
+        action: `make` or `remove`.
+
+    Raises:
+        KafkaformError: Spark does not run here, or the folder cannot be written to.
+    """
+    from kafkaform.devcluster.jars.java import find_java
+    from spark_validation.class_archive import archive_file, make, remove_all
+    from spark_validation.errors import SkewError
+
+    require_spark()
+    folder = class_archive_folder()
+    try:
+        if action == "remove":
+            size = remove_all(folder)
+            click.echo(f"Removed {rounded_size(size)}." if size else "There was no archive to remove.")
+            return 0
+        home = find_java().path.parent.parent
+        file = archive_file(folder, home)
+        if not make(file, home):
+            raise KafkaformError("another process is making the archive", hint="wait for it")
+        click.echo(printable(f"Made {file} ({rounded_size(file.stat().st_size)})."))
+    except SkewError as error:
+        raise ours(error) from error
+    except OSError as error:
+        raise KafkaformError(f"cannot write to {folder}: {error.strerror}") from error
+    return 0
+
+
+def _make_class_archive(settings: SessionSettings, options: SkewOptions) -> None:
+    """Make the archive of Spark's classes for the next run, in the background, but not in CI."""
+    from spark_validation.class_archive import archive_file, make_later
+
+    if not settings.local or options.class_archive != "auto" or os.environ.get("CI"):
+        return
+    make_later(archive_file(class_archive_folder(), settings.java_home), settings.java_home)
 
 
 def _exchanged(

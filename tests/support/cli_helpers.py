@@ -73,7 +73,8 @@ def environment(**more: str) -> dict[str, str]:
         kept.pop(name, None)
     kept["PATH"] = f"{BIN}{os.pathsep}{kept.get('PATH', '')}"
     # Tests share clusters, and those that are not about the lock or the record are spared the time of both.
-    return {**kept, "KAFKAFORM_LOCK": "false", "KAFKAFORM_AUDIT": "false", **more}
+    quiet = {"KAFKAFORM_LOCK": "false", "KAFKAFORM_AUDIT": "false", "KAFKAFORM_CLASS_ARCHIVE": "off"}
+    return {**kept, **quiet, **more}
 
 
 def command(*arguments: object) -> list[str]:

@@ -74,13 +74,21 @@ def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) 
     assert not only_here & set(found)
 
 
-def test_a_long_run_is_compiled_better_than_a_sample(tmp_path: Path) -> None:
-    short, long = (
-        configuration(SessionSettings(full=full), tmp_path)["spark.driver.extraJavaOptions"]
-        for full in (False, True)
+def test_classes_are_taken_from_an_archive_or_written_to_one(tmp_path: Path) -> None:
+    archive = tmp_path / "spark.jsa"
+    plain, used, dumped = (
+        configuration(settings, tmp_path)["spark.driver.extraJavaOptions"]
+        for settings in (
+            SessionSettings(),
+            SessionSettings(class_archive=archive),
+            SessionSettings(class_archive=archive, dump_classes=archive),
+        )
     )
-    assert "TieredStopAtLevel=1" in short
-    assert "TieredStopAtLevel" not in long
+    assert "jsa" not in plain
+    assert f'"-XX:SharedArchiveFile={archive}"' in used
+    assert "-XX:+VerifySharedSpaces" in used, "a damaged archive would end the process"
+    assert f'"-XX:ArchiveClassesAtExit={archive}"' in dumped
+    assert "SharedArchiveFile" not in dumped
 
 
 # --- what cannot start -----------------------------------------------------------------------------

@@ -1,0 +1,97 @@
+"""The archive of Spark's classes with a real Java: made, used, and ignored where it is damaged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_helpers import Call, environment, kafkaform
+
+pytestmark = [pytest.mark.nightly("to make the archive takes 20 s"), pytest.mark.timeout(300)]
+
+SHARED = "shared objects file (top)"
+"""What Java says of a class that it takes from such an archive."""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder with an archive, which two processes were told to make at the same time."""
+    folder = tmp_path_factory.mktemp("cache")
+    command = [sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"]
+    makers = [
+        subprocess.Popen(
+            command,
+            env=environment(KAFKAFORM_CACHE=str(folder)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    told = [maker.communicate() for maker in makers]
+    assert sorted(maker.returncode for maker in makers) == [0, 1], told
+    assert any(b"another process is making the archive" in err for _, err in told)
+    return folder
+
+
+def measure(cache: Path, folder: Path, archive: str = "auto") -> tuple[Call, int]:
+    """Measure a file of records; returns the call, and how many classes came from an archive."""
+    rows = [{"key": str(n % 50), "partition": n % 4, "size": 10, "offset": n} for n in range(1_000)]
+    (folder / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = folder / "classes.log"
+    call = kafkaform(
+        *("skew", "--from", "orders.jsonl", "--format", "json", "--class-archive", archive),
+        *("--spark-conf", f"spark.driver.extraJavaOptions=-Xlog:class+load:file={log}"),
+        cwd=folder,
+        env={"KAFKAFORM_CACHE": str(cache), "CI": "true"},
+    ).needs(0)
+    return call, log.read_text().count(SHARED)
+
+
+def archive_of(cache: Path) -> Path:
+    (file,) = (cache / "spark").glob("*.jsa")
+    return file
+
+
+def test_classes_come_from_the_archive_unless_it_is_off(cache: Path, tmp_path: Path) -> None:
+    assert archive_of(cache).stat().st_size > 50_000_000
+    call, shared = measure(cache, tmp_path)
+    assert shared > 5_000
+    assert call.said == ""
+    without, shared = measure(cache, tmp_path, "off")
+    assert shared == 0
+    topics = [json.loads(one.out)["topics"][0]["partitions"] for one in (call, without)]
+    assert topics[0] == topics[1]
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "flipped"])
+def test_a_damaged_archive_is_ignored(cache: Path, tmp_path: Path, damage: str) -> None:
+    file = archive_of(cache)
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    part = whole[middle : middle + 65_536]
+    damaged = {
+        "cut": whole[:middle],
+        "garbage": b"garbage" * 1_000,
+        "flipped": whole[:middle] + bytes(byte ^ 0xFF for byte in part) + whole[middle + len(part) :],
+    }
+    file.write_bytes(damaged[damage])
+    try:
+        call, shared = measure(cache, tmp_path)
+        assert shared == 0
+        assert call.said == ""
+        assert json.loads(call.out)["topics"][0]["sample"]["records"] == 1_000
+    finally:
+        file.write_bytes(whole)
+
+
+def test_it_is_removed(cache: Path, tmp_path: Path) -> None:
+    env = {"KAFKAFORM_CACHE": str(cache)}
+    assert "Removed " in kafkaform("skew", "--class-archive", "remove", cwd=tmp_path, env=env).needs(0).out
+    assert not [*(cache / "spark").glob("*.jsa")]
+    again = kafkaform("skew", "--class-archive", "remove", cwd=tmp_path, env=env).needs(0)
+    assert again.out == "There was no archive to remove.\n"
+    assert "takes no topic" in kafkaform("skew", "a", "--class-archive", "make", cwd=tmp_path).needs(64).err

@@ -8,6 +8,7 @@ Error Guarantees for Distinct Values"). So their interval is wide on purpose.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 MOST_HOT = 20
 """How many frequent keys are shown."""
+CHOSEN_BY_CHANCE = 100
+"""A key with fewer records in the sample may look frequent by chance. With so many, its share is off by a
+tenth at most by chance, which an interval from the differences between windows allows for."""
 
 
 def estimate_totals(
@@ -112,17 +116,28 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
         of_key = (counted.sum(axis=1) @ weighting.weights for counted in (key.records, key.bytes))
         return max(float(part) / whole for part, whole in zip(of_key, read, strict=True))
 
+    # How far a Poisson count may be below what it should be, in one of so many keys (Boole's inequality).
+    farthest = NormalDist().inv_cdf(1.0 - intervals.TAIL / max(2, counts.distinct))
     # Intervals only for those that are shown: there may be a thousand topics.
     shown = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
-    found = [_hot_key(key, records, size, by_replicate, weighting) for key in shown]
+    found = [_hot_key(key, records, size, by_replicate, weighting, farthest) for key in shown]
     return tuple(sorted(found, key=lambda key: (-key.share.value, key.key_hash)))
 
 
 def _hot_key(
-    key: HotKey, records: ReplicatedTotals, size: ReplicatedTotals, by_replicate: Floats, weighting: Weighting
+    key: HotKey,
+    records: ReplicatedTotals,
+    size: ReplicatedTotals,
+    by_replicate: Floats,
+    weighting: Weighting,
+    farthest: float,
 ) -> HotKeyResult:
     share = intervals.share_interval(weighting.whole(key.records) / records, weighting.windows)
     byte_share = intervals.share_interval(weighting.whole(key.bytes) / size, weighting.windows)
+    read = int(key.records.sum())
+    if read < CHOSEN_BY_CHANCE and weighting.fraction < 1.0:
+        share = _allow_for_choice(share, read, farthest)
+        byte_share = _allow_for_choice(byte_share, read, farthest)
     own = (key.records * weighting.weights[:, None]).sum(axis=0)
     peak = float(np.divide(own, by_replicate, out=np.zeros(len(own)), where=by_replicate > 0).max())
     by_partition = key.records.sum(axis=1)
@@ -137,6 +152,17 @@ def _hot_key(
         slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
         peak=peak / share.value if share.value > 0 else 0.0,
     )
+
+
+def _allow_for_choice(share: Estimate, read: int, farthest: float) -> Estimate:
+    """Lower the lower end for a key that may be shown because chance brought many of its records.
+
+    Of all keys in the sample, the ones that look the most frequent are shown. The root of a Poisson count
+    has a standard deviation of a half (Anscombe 1948), so that a key with `read` records may well have
+    (root - farthest / 2)² to be expected.
+    """
+    least = max(0.0, math.sqrt(read) - farthest / 2) ** 2 / max(1, read)
+    return Estimate(share.value, min(share.low, share.value * least), share.high)
 
 
 def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:

@@ -27,6 +27,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from spark_validation.errors import ReadingFailed
 from spark_validation.windows import Span
@@ -428,6 +429,7 @@ class OffsetReader:
             "isolation.level": "read_committed",
             "allow.auto.create.topics": False,
         }
+        self._kafka = kafka
         self._client, self._problems = connected(Consumer, kafka, own)
 
     def cluster_id(self) -> str | None:
@@ -440,14 +442,11 @@ class OffsetReader:
         cluster_id: str | None = cluster.cluster_id
         return cluster_id
 
-    def spans(
-        self, topics: Iterable[str], *, since_ms: int | None = None
-    ) -> tuple[dict[str, list[Span]], dict[str, ReadingFailed]]:
+    def spans(self, topics: Iterable[str]) -> tuple[dict[str, list[Span]], dict[str, ReadingFailed]]:
         """Read the offsets of each topic's partitions, as a consumer sees them that reads committed records.
 
         Args:
             topics: Their names; none is created by asking.
-            since_ms: Only records from then on, in milliseconds since 1970.
 
         Returns:
             The spans of topics, without the bytes of their logs, which librdkafka cannot ask for; and why
@@ -464,21 +463,78 @@ class OffsetReader:
             except ReadingFailed as error:
                 self._problems.check(topic)
                 failed[topic] = error
-        times = [OFFSET_BEGINNING, OFFSET_END, *([] if since_ms is None else [since_ms])]
-        answers = [self._offsets(partitions, time) for time in times]
+        starts, ends = (
+            self._offsets(dict.fromkeys(partitions, end)) for end in (OFFSET_BEGINNING, OFFSET_END)
+        )
         spans: dict[str, list[Span]] = {}
         for topic, number in partitions:
-            offsets = [answer[topic, number] for answer in answers]
-            errors = [offset.error for offset in offsets if offset.error is not None]
+            start, end = starts[topic, number], ends[topic, number]
+            errors = [offset.error for offset in (start, end) if offset.error is not None]
             if errors:
                 failed.setdefault(topic, reading_failed(errors[0], topic))
                 continue
-            end = offsets[1].offset
-            # No record is as young as that (-1): none is read.
-            start = offsets[-1].offset if since_ms is not None else offsets[0].offset
-            start = min(end, start) if start >= 0 else end
-            spans.setdefault(topic, []).append(Span(number, start, end))
+            spans.setdefault(topic, []).append(Span(number, min(start.offset, end.offset), end.offset))
         return {topic: found for topic, found in spans.items() if topic not in failed}, failed
+
+    def find_offsets(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Find the first records that are not older than times, as `arrivals.find_arrivals` takes it.
+
+        librdkafka does not tell their times: where 0 is asked for, which is for the sake of these, the record
+        is read. Elsewhere the time is the one that was asked for.
+
+        Raises:
+            ReadingFailed: Nobody answers, or the account is refused.
+        """
+        answers = self._offsets(times)
+        for (topic, _), answer in answers.items():
+            if answer.error is not None:
+                raise reading_failed(answer.error, topic)
+        found = {place: answer.offset for place, answer in answers.items() if answer.offset >= 0}
+        read = self._read_times({place: offset for place, offset in found.items() if times[place] == 0})
+        return {
+            place: (offset, read.get(place, times[place]))
+            for place, offset in found.items()
+            if times[place] or place in read
+        }
+
+    def _read_times(self, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Read the time of the first record from each offset on (ms since 1970)."""
+        times: dict[tuple[str, int], int] = {}
+        if not places:
+            return times
+        self._client.assign([TopicPartition(*place, offset) for place, offset in places.items()])
+        try:
+            deadline = time.monotonic() + ANSWER_S
+            while len(times) < len(places) and time.monotonic() < deadline:
+                for message in self._client.consume(len(places), _FIRST_TURN_S):
+                    topic, number = message.topic(), message.partition()
+                    if message.error() is None and topic is not None and number is not None:
+                        times.setdefault((topic, number), message.timestamp()[1])
+                waiting = next((topic for topic, number in places if (topic, number) not in times), None)
+                if waiting is not None:
+                    self._problems.check(waiting)
+            if len(times) < len(places):
+                missing = next(topic for topic, number in places if (topic, number) not in times)
+                raise self._problems.silent(missing, ANSWER_S)
+        finally:
+            self._client.unassign()
+        return times
+
+    def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+        """Read the configs of topics that are in force; a topic whose configs may not be read is left out."""
+        if not topics:
+            return {}
+        admin, _ = connected(AdminClient, self._kafka)
+        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        found: dict[str, dict[str, str]] = {}
+        for resource, future in admin.describe_configs(asked, request_timeout=ANSWER_S).items():
+            try:
+                entries = future.result()
+            except KafkaException as error:
+                _log.debug("the configs of %s: %s", resource.name, error)
+                continue
+            found[resource.name] = {name: entry.value or "" for name, entry in entries.items()}
+        return found
 
     def _partitions(self, topic: str) -> list[int]:
         metadata = self._ask(lambda timeout: self._client.list_topics(topic, timeout=timeout), topic)
@@ -493,17 +549,15 @@ class OffsetReader:
             )
         return sorted(described.partitions)
 
-    def _offsets(
-        self, partitions: Collection[tuple[str, int]], time_ms: int
-    ) -> dict[tuple[str, int], TopicPartition]:
+    def _offsets(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], TopicPartition]:
         """Read the first offset of each partition that is not older than a time, or its log's start or end.
 
         The request is ListOffsets, in which OFFSET_BEGINNING and OFFSET_END are times with a meaning.
         """
-        if not partitions:
+        if not times:
             return {}
-        topic = next(iter(partitions))[0]
-        asked = [TopicPartition(name, number, time_ms) for name, number in partitions]
+        topic = next(iter(times))[0]
+        asked = [TopicPartition(name, number, time_ms) for (name, number), time_ms in times.items()]
         answer = self._ask(lambda timeout: self._client.offsets_for_times(asked, timeout=timeout), topic)
         return {(offset.topic, offset.partition): offset for offset in answer}
 

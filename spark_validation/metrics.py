@@ -77,6 +77,10 @@ def _metrics(topic: TopicResult) -> Iterator[tuple[int | None, str, Estimate]]:
         estimates = [getattr(key, share) for key in topic.hot_keys]
         hottest = max(estimates, key=lambda estimate: estimate.value, default=Estimate.exact(0.0))
         yield None, f"hottest_key_{share}", hottest
+    for period in topic.arrivals or ():
+        yield None, f"arrivals.{period.name}.records", Estimate.exact(period.total)
+        if period.ratio is not None:
+            yield None, f"arrivals.{period.name}.max_mean_ratio", Estimate.exact(period.ratio)
     for name, part in topic.partitioners.items():
         yield None, f"partitioners.{name}", Estimate.exact(part)
     for partition in topic.partitions:

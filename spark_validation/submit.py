@@ -17,6 +17,7 @@ if __name__ == "__main__" and sys.path and Path(sys.path[0]).resolve() == Path(_
 
 import argparse
 import json
+import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +28,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from py4j.protocol import Py4JJavaError
 
 from spark_validation import __version__
+from spark_validation.analysis import LogFacts
+from spark_validation.arrivals import LogEnds, find_arrivals
 from spark_validation.configuration import is_local, session_settings, zipped
 from spark_validation.errors import JobFailed, SkewError, java_causes
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_validation.results import TopicResult
+    from spark_validation.windows import Span
 
 
 WRONG_USAGE = 64
@@ -287,11 +291,8 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     settings = job_settings(given)
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
-    spans, unread = admin.spans(topics, since_ms=given.since_ms)
-    requests = [
-        TopicRequest(topic, found, policies.get(topic, SkewLimits()), since_ms=given.since_ms)
-        for topic, found in sorted(spans.items())
-    ]
+    kept, unread = admin.spans(topics)
+    requests = list(_requests(admin, kept, policies, given.since_ms))
     read = run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
     results, failed = _judged({**unread, **read}, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -302,6 +303,35 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     if failed:
         return FAILED
     return BEYOND_POLICY if any(one.policy and one.policy.status == "fail" for one in results) else 0
+
+
+def _requests(
+    admin: OffsetReader,
+    kept: Mapping[str, Sequence[Span]],
+    policies: Mapping[str, SkewLimits],
+    since_ms: int | None,
+) -> Iterator[TopicRequest]:
+    """Choose what is read of topics: the period that all their logs cover."""
+    logs = {topic: [LogEnds(span.start, span.end) for span in spans] for topic, spans in kept.items()}
+    found = find_arrivals(logs, admin.find_offsets, time.time_ns() // 1_000_000, since_ms, recent=True)
+    configs = admin.configs(sorted(kept))
+    for topic, spans in sorted(kept.items()):
+        arrivals, config = found[topic], configs.get(topic, {})
+        limit = int(config.get("retention.bytes") or -1)
+        yield TopicRequest(
+            topic,
+            [
+                replace(span, start=start, kept_from=span.start, kept_since_ms=kept_since_ms)
+                for span, start, kept_since_ms in zip(
+                    spans, arrivals.starts, arrivals.kept_since_ms, strict=True
+                )
+            ],
+            policies.get(topic, SkewLimits()),
+            log=LogFacts(
+                arrivals, "compact" in config.get("cleanup.policy", ""), limit if limit >= 0 else None
+            ),
+            since_ms=arrivals.since_ms,
+        )
 
 
 def _judged(

@@ -46,10 +46,16 @@ def test_spans_are_those_that_other_clients_find(kafka: DevCluster, prefix: str,
         (missing, f"topic {missing} does not exist, or was deleted while it was being read")
     ]
     assert missing not in real_cluster.observe([], lambda _: True).inventory, "asking creates none"
-    later, _ = admin.spans([topic], since_ms=BEGIN + RECORDS - 60)
-    assert sum(span.records for span in later[topic]) == 60
-    none, _ = admin.spans([topic], since_ms=BEGIN + 2_000_000)
-    assert [span.records for span in none[topic]] == [0] * PARTITIONS
+    asked = [(topic, number) for number in range(PARTITIONS)]
+    for time_ms in (0, BEGIN, BEGIN + RECORDS - 60, BEGIN + 2_000_000):
+        times = dict.fromkeys(asked, time_ms)
+        records = real_cluster.offsets_at(times)
+        # Times are told where they are asked for: with 0.
+        assert admin.find_offsets(times) == {
+            partition: (record.offset, time_ms or record.time_ms) for partition, record in records.items()
+        }
+    assert admin.find_offsets({}) == {}
+    assert admin.configs([topic])[topic]["cleanup.policy"] == "delete"
     assert admin.cluster_id() == real_cluster.facts().cluster_id
 
 

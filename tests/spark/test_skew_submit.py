@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
@@ -127,6 +127,40 @@ def test_the_entry_says_what_is_wrong_in_one_line(
         assert "\n" not in raised.value.message
         assert raised.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_job_is_about_what_was_written_too(
+    spark: SparkSession,
+    kafka: DevCluster,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A partition with half of the records is trimmed to the others' size."""
+    from spark_validation import submit
+
+    monkeypatch.setattr(submit, "_session", lambda: nullcontext(spark))
+    topic, servers = f"{prefix}a", kafka.bootstrap_servers
+    admin = admin_client(servers)
+    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(RECORDS):
+        partition = 0 if number % 2 else number // 2 % PARTITIONS
+        producer.produce(topic, b"v", b"k%d" % (number % 300), partition, timestamp=BEGIN + number)
+    assert producer.flush(60) == 0
+    for future in admin.delete_records([TopicPartition(topic, 0, RECORDS // 2)]).values():
+        future.result(30)
+    target = tmp_path / "report.json"
+    words = ["--bootstrap-server", servers, "--topic", topic, "--full", "--output", str(target)]
+    assert submit.run(words) == 0
+    (found,) = from_document(json.loads(target.read_text())).topics
+    assert found.spread == "uneven"
+    assert found.by_records.max_mean_ratio.value == pytest.approx(2.0, abs=0.01)
+    assert found.arrivals is not None
+    assert [period.name for period in found.arrivals] == ["common", "hour", "made"]
+    assert found.partitions[0].kept_from == RECORDS // 2
+    assert found.sample.since_ms == found.arrivals[0].since_ms == (found.partitions[0].kept_since_ms or 0) + 1
 
 
 def test_a_topic_that_fails_keeps_no_other_and_policies_decide_the_exit_code(

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from spark_validation.arrivals import ArrivalPeriod
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import Estimate, to_json
 from tests.support import skew_samples as samples
@@ -36,6 +37,16 @@ def test_a_topics_metrics_are_called_as_in_the_json_report() -> None:
     } < found.keys()
     assert {"distinct_keys", "null_key_share", "partitioners.murmur2", "sample.records"} < found.keys()
     assert found["hottest_key_share"] == report.topics[0].hot_keys[0].share
+
+
+def test_arrivals_have_a_row_for_each_period() -> None:
+    periods = (ArrivalPeriod("common", 1_000, 9_000, (30, 10)), ArrivalPeriod("made", None, 9_000, (0, 0)))
+    found = by_metric(metric_rows(samples.report(replace(samples.hot(), arrivals=periods))))
+    assert {name: row.value for name, row in found.items() if name.startswith("arrivals.")} == {
+        "arrivals.common.records": 40.0,
+        "arrivals.common.max_mean_ratio": 1.5,
+        "arrivals.made.records": 0.0,
+    }
 
 
 def test_partitions_have_their_own_rows_and_add_up_to_the_topics() -> None:

@@ -104,6 +104,24 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
     return judged
 
 
+@pytest.mark.parametrize("size", [2_000, 12_000, 40_000])
+@pytest.mark.parametrize("exponent", [None, 0.8, 1.1])
+def test_intervals_of_listed_keys_allow_for_their_having_been_chosen(
+    exponent: float | None, size: int
+) -> None:
+    """The keys that look the most frequent are listed: chance has brought some of them there."""
+    topic = uniform(RECORDS, 20_000) if exponent is None else zipf(RECORDS, s=exponent)
+    codes = {hashlib.sha256(key).hexdigest()[:12]: code for code, key in enumerate(topic.keys)}
+    judged: Judged = []
+    for seed in range(10):
+        counts, plan, _ = drawn(topic, records=size, seed=seed)
+        for key in estimates.hot_keys(counts, Weighting.of(plan)):
+            if key.share.value < 0.01:
+                judged.append((topic.share(codes[key.key_hash]), key.share))
+    assert len(judged) > 20
+    assert held(judged) >= HELD
+
+
 @cache
 def burst_draws(draws: int) -> Mapping[str, Judged]:
     topics = [bursts(RECORDS, stretches=10, length=0.015, seed=seed) for seed in range(10)]

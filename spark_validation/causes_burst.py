@@ -305,8 +305,7 @@ def burst(topic: SampledTopic) -> Burst | None:
     line = timeline(topic)
     if line is not None:
         by_records = _by_records(topic, line)
-        found = by_records and _verify(topic, by_records)
-        found = found or _by_bytes(topic, line)
+        found = (by_records and _verify(topic, by_records)) or _by_bytes(topic, line)
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
         batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if found is not None and (found.key is not None or not batches):

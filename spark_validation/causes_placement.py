@@ -168,8 +168,8 @@ def _is_shadow(name: str, beyond: dict[str, float]) -> bool:
     """
     return any(
         beyond[name] < SHADOW * excess
-        for other, excess in beyond.items()
-        if other != name and are_alike(name, other)
+        for partitioner, excess in beyond.items()
+        if partitioner != name and are_alike(name, partitioner)
     )
 
 

@@ -46,8 +46,8 @@ def archive_file(folder: Path, java_home: Path | None) -> Path:
         java_home: The Java; None for the one that Spark finds by itself.
     """
     version = metadata.version("pyspark")
-    found = importlib.util.find_spec("pyspark")
-    place = found.origin if found is not None else ""
+    spec = importlib.util.find_spec("pyspark")
+    place = spec.origin if spec is not None else ""
     try:
         release = (java_home / "release").read_bytes() if java_home is not None else b""
     except OSError:
@@ -116,7 +116,7 @@ def make(file: Path, java_home: Path | None) -> bool:
     from spark_validation.session import start
 
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _locked(file) as alone:
+    with _hold_lock(file) as alone:
         if not alone:
             return False
         unfinished = file.with_name(f".{file.name}")
@@ -147,7 +147,7 @@ def remove_all(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked(file: Path) -> Iterator[bool]:
+def _hold_lock(file: Path) -> Iterator[bool]:
     """Hold the lock on making an archive, which ends with its process; gives whether it was free."""
     with file.with_suffix(".lock").open("w") as lock:
         try:

@@ -489,11 +489,11 @@ class OffsetReader:
         for (topic, _), answer in answers.items():
             if answer.error is not None:
                 raise reading_failed(answer.error, topic)
-        found = {place: answer.offset for place, answer in answers.items() if answer.offset >= 0}
-        read = self._read_times({place: offset for place, offset in found.items() if times[place] == 0})
+        offsets = {place: answer.offset for place, answer in answers.items() if answer.offset >= 0}
+        read = self._read_times({place: offset for place, offset in offsets.items() if times[place] == 0})
         return {
             place: (offset, read.get(place, times[place]))
-            for place, offset in found.items()
+            for place, offset in offsets.items()
             if times[place] or place in read
         }
 
@@ -526,15 +526,15 @@ class OffsetReader:
             return {}
         admin, _ = connected(AdminClient, self._kafka)
         asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        found: dict[str, dict[str, str]] = {}
+        configs: dict[str, dict[str, str]] = {}
         for resource, future in admin.describe_configs(asked, request_timeout=ANSWER_S).items():
             try:
                 entries = future.result()
             except KafkaException as error:
                 _log.debug("the configs of %s: %s", resource.name, error)
                 continue
-            found[resource.name] = {name: entry.value or "" for name, entry in entries.items()}
-        return found
+            configs[resource.name] = {name: entry.value or "" for name, entry in entries.items()}
+        return configs
 
     def _partitions(self, topic: str) -> list[int]:
         metadata = self._ask(lambda timeout: self._client.list_topics(topic, timeout=timeout), topic)

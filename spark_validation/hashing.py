@@ -130,7 +130,7 @@ def _absolute(hashes: UInt32s) -> Int64s:
     return np.abs(hashes.astype(np.int32).astype(np.int64))
 
 
-def _as_unsigned(hashes: UInt32s) -> Int64s:
+def _keep_unsigned(hashes: UInt32s) -> Int64s:
     return hashes.astype(np.int64)
 
 
@@ -152,10 +152,10 @@ def mixed(hashes: Sequence[Int64s]) -> Int64s:
 _HASHES: Mapping[str, Callable[[Keys], UInt32s]] = {"murmur2": murmur2, "crc32": crc32, "fnv1a": fnv1a}
 _REDUCTIONS: Mapping[str, tuple[str, Callable[[UInt32s], Int64s]]] = {
     "murmur2": ("murmur2", _positive),
-    "crc32": ("crc32", _as_unsigned),
+    "crc32": ("crc32", _keep_unsigned),
     "fnv1a": ("fnv1a", _absolute),
     "fnv1a_masked": ("fnv1a", _positive),
-    "fnv1a_unsigned": ("fnv1a", _as_unsigned),
+    "fnv1a_unsigned": ("fnv1a", _keep_unsigned),
 }
 """By name, the hash of a partitioner, and how it makes a number of it that is not negative. The first is what
 Java clients do; then librdkafka's default, and Sarama's (of librdkafka `fnv1a`, of kafka-go `Hash`). Sarama's

@@ -9,6 +9,8 @@ Each question has its answer as a ratio within one run, and processor seconds be
 - cores: the whole read with one core and with two.
 - sample: the default sample of a long topic over that of a short one, as whole commands; of a topic of 1,000
   partitions; and of 1,000 small topics at once.
+- start: whole commands with an archive of Spark's classes against those without one: a small sample, and all
+  records; and all records with it against the consumer's whole process.
 - keys: peak memory of the driver (Python; the heap of its JVM is bounded) with few and with many keys.
 
 Medians are taken. The broker shares the machine, and compiles as brokers do in production.
@@ -28,6 +30,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 from confluent_kafka import Producer
@@ -101,11 +104,12 @@ def main() -> int:
         ends = produce(address, "short", options.records, keys=200_000)
         answer(found, "whole", whole(address, ends, options.rounds))
         answer(found, "cold", cold(address, ends, options.rounds))
+        answer(found, "start", start(address, ends, options.rounds, Path(folder) / "cache"))
         answer(found, "cores", cores(address, ends))
         produce(address, "wide", options.records // 3, keys=200_000)
         answer(found, "wide", figures(timed(skew(address, "wide"))))
         produce_many(address, options.topics)
-        answer(found, "many", figures(timed(skew(address, "many.*"))))
+        answer(found, "many", figures(timed(skew(address, "many.*", "--all"))))
         produce(address, "long", options.long, keys=200_000)
         answer(found, "sample", sample(address, options.rounds))
         produce(address, "keys", max(options.records, options.keys), keys=0)
@@ -270,7 +274,28 @@ def cores(address: str, ends: list[int]) -> dict[str, float]:
 def skew(address: str, topic: str, *more: str) -> list[str]:
     """The command line."""
     command = [sys.executable, "-m", "kafkaform", "skew", topic, "--bootstrap-server", address]
-    return [*command, "--seed", "1", "--out", os.devnull, *more]
+    return [*command, "--seed", "1", "--out", os.devnull, "--class-archive", "off", *more]
+
+
+def start(address: str, ends: list[int], rounds: int, cache: Path) -> dict[str, float]:
+    """Alternating rounds with an archive of Spark's classes and without, and of the consumer."""
+    # Kafka's jars, which this machine has already, are in the other cache folder.
+    with mock.patch.dict(os.environ, {"KAFKAFORM_CACHE": str(cache)}):
+        subprocess.run([sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"], check=True)
+        commands = {
+            f"{what}_{how}": skew(address, "short", *options, "--class-archive", archive)
+            for what, options in (("sample", ("--records", "20000")), ("full", ("--full",)))
+            for how, archive in (("plain", "off"), ("archive", "auto"))
+        } | {"consumer": consumer(address, ends, 10_000)}
+        taken = [{name: timed(command) for name, command in commands.items()} for _ in range(rounds)]
+    medians = {name: summed_up([of_round[name] for of_round in taken]) for name in commands}
+    found = {f"{name}_s": median.seconds for name, median in medians.items()}
+    found |= {f"{name}_cpu_s": median.cpu for name, median in medians.items()}
+    return found | {
+        "sample_ratio": found["sample_archive_s"] / found["sample_plain_s"],
+        "full_cpu_ratio": found["full_archive_cpu_s"] / found["full_plain_cpu_s"],
+        "consumer_cpu_ratio": found["full_archive_cpu_s"] / found["consumer_cpu_s"],
+    }
 
 
 def sample(address: str, rounds: int) -> dict[str, float]:

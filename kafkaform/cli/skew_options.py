@@ -16,7 +16,7 @@ from kafkaform.cli.output import format_option, verbose_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
-from kafkaform.core.wording import quoted
+from kafkaform.core.wording import command, quoted
 from kafkaform.inspect.skew import is_glob
 from spark_validation.metrics import FORMATS, MetricsTable
 
@@ -223,13 +223,13 @@ _OPTIONS = (
 )
 
 
-def skew_options(command: Callable[..., int]) -> Callable[..., int]:
+def skew_options(decorated: Callable[..., int]) -> Callable[..., int]:
     """Give a command these options, which it takes as its argument `options`, a SkewOptions."""
 
-    @functools.wraps(command)
+    @functools.wraps(decorated)
     def gathered(topics: tuple[str, ...], **rest: Any) -> int:
         given = _Given(**{one.name: rest.pop(one.name) for one in fields(_Given)})
-        return command(topics=topics, options=understood(given, topics), **rest)
+        return decorated(topics=topics, options=understood(given, topics), **rest)
 
     for option in reversed(_OPTIONS):
         gathered = option(gathered)
@@ -333,7 +333,7 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
     if given.class_archive in {"make", "remove"} and topics:
         raise UsageError(
             f"--class-archive {given.class_archive} measures nothing and takes no topic",
-            hint=f"kafkaform skew --class-archive {given.class_archive}",
+            hint=command("skew", options=("--class-archive", given.class_archive)),
         )
     for wrong, message in contradictions:
         if wrong:

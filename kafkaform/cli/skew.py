@@ -25,6 +25,7 @@ from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.inspect.skew import (
     choose,
+    choose_by_pattern,
     count_between,
     declared_partitions,
     is_glob,
@@ -105,7 +106,11 @@ def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions
         session.tell()
     with session.cluster() as cluster:
         check_identity(cluster.facts(), session.target)
-        chosen = choose(cluster, topics or ("*",), (), session.settings.ignore)
+        asked, ignore = topics or ("*",), session.settings.ignore
+        patterns_only = all(map(is_glob, asked))
+        chosen = (
+            choose_by_pattern(cluster, asked, ignore) if patterns_only else choose(cluster, asked, (), ignore)
+        )
         arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
     for name, error in chosen.failed.items():
         click.echo(printable(f"not read: {name}: {error.message}"), err=True)

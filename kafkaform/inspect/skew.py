@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cluster.protocol import PartitionReader, ResourceReader
+    from kafkaform.cluster.protocol import ClusterReader, PartitionReader, ResourceReader
     from kafkaform.core.model import Desired, Observation, Observed, ResourceRef
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import SkewReport
@@ -98,6 +98,41 @@ def with_policy(desired: Sequence[Desired]) -> list[str]:
     ]
 
 
+def choose_by_pattern(cluster: ClusterReader, globs: Sequence[str], ignore: Collection[str]) -> Chosen:
+    """Find the topics that match globs, with their partition counts alone: no config is read.
+
+    Args:
+        cluster: Who is asked.
+        globs: The globs.
+        ignore: Globs of topics to leave out.
+
+    Raises:
+        KafkaformError: Nothing matches a glob.
+        ClusterError: The cluster cannot be read.
+    """
+    inventory = cluster.observe([], kinds=[TopicKind.name]).inventory
+    left_out = (_KAFKAS_OWN, *ignore)
+    names = sorted(
+        ref.name
+        for ref in inventory
+        if is_topic(ref)
+        and any(fnmatchcase(ref.name, glob) for glob in globs)
+        and not any(fnmatchcase(ref.name, glob) for glob in left_out)
+    )
+    _require_matches(globs, names)
+    return Chosen(cluster.partition_counts(names))
+
+
+def _require_matches(globs: Sequence[str], names: Collection[str]) -> None:
+    for glob in globs:
+        if not any(fnmatchcase(name, glob) for name in names):
+            raise KafkaformError(
+                f"no topic matches {glob!r}",
+                hint="topics that Kafka or ignore: of kafkaform.yaml keeps apart are chosen by their full"
+                " name; kafkaform get topics lists all",
+            )
+
+
 def choose(
     cluster: ResourceReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
 ) -> Chosen:
@@ -144,13 +179,7 @@ def choose(
     for ref in refs:
         if asked and ref.name in missing and ref not in observation.invisible:
             raise missing[ref.name]
-    for glob in globs:
-        if not any(fnmatchcase(name, glob) for name in found):
-            raise KafkaformError(
-                f"no topic matches {glob!r}",
-                hint="topics that Kafka or ignore: of kafkaform.yaml keeps apart are chosen by their full"
-                " name; kafkaform get topics lists all",
-            )
+    _require_matches(globs, found)
     limits = {name: int(_config(topic, "retention.bytes") or -1) for name, topic in observed.items()}
     return Chosen(
         found,

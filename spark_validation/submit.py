@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     arguments = _Parser(
-        prog="spark_validation", description="Measure how evenly keys spread over partitions."
+        prog="spark_validation", description="Measure how evenly written records spread over partitions."
     )
     add = arguments.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")

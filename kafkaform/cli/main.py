@@ -77,7 +77,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "skew": (
         "kafkaform.cli.skew",
-        "Measure how evenly keys spread over partitions, why, and what would help.",
+        "Measure how evenly written records spread over partitions, why, and what would help.",
     ),
     "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
     "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),

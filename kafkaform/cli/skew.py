@@ -62,10 +62,11 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 @where_options
 @skew_options
 def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
-    """Measure how evenly keys spread over partitions, why, and what would help.
+    """Measure how evenly written records spread over partitions, why, and what would help.
 
-    TOPICs are names or globs; the default is every declared topic with a skew policy. Spark reads a sample of
-    the records, which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
+    TOPICs are names or globs; the default is every declared topic with a skew policy. What was written is
+    counted by offsets, whatever has been removed since. For the keys, Spark reads a sample of the records,
+    which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
     declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
     but offsets is read, of all topics unless some are named, and no Spark is needed.
     """

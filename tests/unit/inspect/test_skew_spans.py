@@ -11,9 +11,11 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.layout import Broker, TopicPartition
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.inspect.skew import (
+    Chosen,
     DeclaredReader,
     PartitionLog,
     choose,
+    choose_by_pattern,
     declared_partitions,
     limits,
     read_logs,
@@ -92,6 +94,18 @@ def test_a_topic_that_may_not_be_seen_does_not_keep_the_others(cluster: MemoryCl
 
 
 WRITTEN, NOW = 1_000, 5_000
+
+
+def test_patterns_choose_the_same_topics_without_reading_their_configs(cluster: MemoryCluster) -> None:
+    for globs in (["*"], ["ord*"], ["pay*", "ord*"]):
+        by_name = choose(cluster, globs, [], ["internal-*"])
+        assert choose_by_pattern(cluster, globs, ["internal-*"]) == Chosen(by_name.topics)
+    with pytest.raises(KafkaformError, match="no topic matches 'x"):
+        choose_by_pattern(cluster, ["*", "x*"], ())
+    with pytest.raises(KafkaformError, match="no topic matches 'ord"):
+        choose_by_pattern(cluster, ["ord*"], ["orders"])
+
+
 # --- how far logs reach ----------------------------------------------------------------------------
 
 

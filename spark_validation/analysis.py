@@ -61,8 +61,8 @@ def sample_notes(counts: KeyCounts, plan: SamplePlan, arrivals: TopicArrivals | 
     if arrivals is not None and arrivals.emptied:
         keep = "keeps" if len(arrivals.emptied) == 1 else "keep"
         yield (
-            f"{_listed(arrivals.emptied)} had records and {keep} none: if they were deleted by hand, it is "
-            "not known what was written in the period."
+            f"{_listed(arrivals.emptied)} had records and {keep} next to none: if they were deleted by "
+            "hand, it is not known what was written in the period."
         )
     without = [span.partition for span in plan.spans if not span.records]
     if without and len(without) < len(plan.spans):

@@ -32,6 +32,9 @@ _TOLERANCE_MS = 60_000
 _MISSED = 20.0
 """A partition that would have got so many records by its own rate, and got none, was not there: by chance
 that happens with a probability of exp(-20)."""
+_FEW_KEPT = 20
+"""A log that keeps fewer records than this does not limit the period: those of a steady stream begin within
+1/20 of the time for which they are kept."""
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 RECENT_MS: Mapping[str, int] = {"hour": HOUR_MS, "day": DAY_MS}
@@ -115,8 +118,8 @@ class TopicArrivals:
         kept_since_ms: The time of the first record that each partition keeps; None for one that keeps none.
         limited_by: The partition whose log begins last, where that limits the period.
         added_from: The first of the partitions that were added, where the period begins with that.
-        emptied: Partitions that keep no record, and had some: what was written to them is not known, if they
-            were emptied by hand.
+        emptied: Partitions that keep next to no record, and had some: what was written to them is not known,
+            if they were emptied by hand.
         unknown: Why the period is not known; None if it is.
         recent: The last hour and the last day, where all logs cover them, and the time since the topic was
             made.
@@ -224,14 +227,18 @@ class _Search:
         """Choose the period: after the latest first record of a log of which records were removed.
 
         A log that still begins at offset 0 has everything that was ever written to it. One that is empty was
-        emptied by time, by which all its records were older than those of the others, or by hand. Other
-        records of the same millisecond, or of the same batch with the broker's time, may have been removed.
+        emptied by time, by which all its records were older than those of the others, or by hand. So was one
+        that keeps a few records, which is seldom written to: its first record says nothing of how far it
+        reaches back. Other records of the millisecond of a first record, or of its batch with the broker's
+        time, may have been removed.
         """
         trimmed = {
             number: first + 1
             for number, (log_ends, first) in enumerate(zip(self.logs, self.firsts, strict=True))
             if log_ends.start > 0 and first is not None
         }
+        limiting = {number: first for number, first in trimmed.items() if not self._keeps_little(number)}
+        trimmed = limiting or trimmed
         if trimmed:
             self.limited_by = max(trimmed, key=trimmed.__getitem__)
             self.since_ms = trimmed[self.limited_by]
@@ -262,11 +269,19 @@ class _Search:
                 self.since_ms, self.added_from, self.limited_by = began, added, None
                 return
 
+    def _keeps_little(self, number: int) -> bool:
+        ends = self.logs[number]
+        return ends.start > 0 and ends.end - ends.start < _FEW_KEPT
+
+    def emptied(self) -> tuple[int, ...]:
+        """Return the partitions that keep next to no record, and had some."""
+        return tuple(number for number in range(len(self.logs)) if self._keeps_little(number))
+
     def covers(self, time_ms: int) -> bool:
         """Return whether all logs have what was written since a time."""
         return all(
-            ends.start == 0 or (first is not None and first < time_ms)
-            for ends, first in zip(self.logs, self.firsts, strict=True)
+            ends.start == 0 or self._keeps_little(number) or (first is not None and first < time_ms)
+            for number, (ends, first) in enumerate(zip(self.logs, self.firsts, strict=True))
         )
 
     def times_to_ask(self, now_ms: int, *, recent: bool) -> list[int]:
@@ -388,7 +403,7 @@ def _finish(name: str, logs: Sequence[LogEnds | None], search: _Search | None, n
         search.firsts,
         search.limited_by,
         search.added_from,
-        tuple(number for number, log_ends in enumerate(search.logs) if log_ends.start == log_ends.end > 0),
+        search.emptied(),
         None,
         tuple(recent),
     )

@@ -32,6 +32,7 @@ from kafkaform.inspect.resource_status import (
     SHOWN,
     Order,
     Selection,
+    add_arrivals,
     check_visible,
     read_status,
 )
@@ -162,8 +163,8 @@ def _clock() -> str:
     "--sort",
     "order",
     type=click.Choice([order.value for order in Order]),
-    help="Sort by name; topics, without groups, by size; or groups, without topics, by lag. The largest come "
-    "first.  [default: name]",
+    help="Sort by name; topics, without groups, by size, or by skew: how unevenly records arrive in "
+    "partitions; or groups, without topics, by lag. The largest come first.  [default: name]",
 )
 @click.option("--lagging", is_flag=True, help="Only groups with lag.")
 @all_clusters_option("Show every cluster of kafkaform.yaml.")
@@ -204,7 +205,7 @@ def status(
             check_identity(cluster.facts(), target)
 
         def read() -> StatusReport:
-            return arrangement.arrange(_read(cluster, desired, selection))
+            return arrangement.arrange(cluster, _read(cluster, desired, selection))
 
         if pause_s is None:
             report = read()
@@ -244,8 +245,10 @@ class _Arrangement:
             chosen = (kind,)
         return chosen
 
-    def arrange(self, report: StatusReport) -> StatusReport:
-        """Leave out and sort."""
+    def arrange(self, cluster: ClusterReader, report: StatusReport) -> StatusReport:
+        """Leave out and sort, by what has yet to be read for it."""
+        if self.order is Order.SKEW:
+            report = add_arrivals(cluster, report, time.time_ns() // 1_000_000)
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
 
 
@@ -257,7 +260,7 @@ def _answer(session: Session, *, selected: Selection, arrangement: _Arrangement,
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        report = arrangement.arrange(_read(cluster, desired, selection))
+        report = arrangement.arrange(cluster, _read(cluster, desired, selection))
 
     def print_notes() -> None:
         for line in _remarks(report):

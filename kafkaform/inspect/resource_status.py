@@ -13,9 +13,11 @@ from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.groups import GroupReading
 from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.wording import nearest
+from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group import ConsumerGroupKind, group_ref, is_group
 from kafkaform.resources.topic import TopicKind, is_topic
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.groups import Group
     from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
+    from spark_validation.arrivals import TopicArrivals
 
 SHOWN = (TopicKind.name, ConsumerGroupKind.name)
 """The kinds whose status is read."""
@@ -69,6 +72,7 @@ class TopicStatus:
         team: Whose it is, by its labels; empty if they do not say.
         size: How much data it holds; None if it is not known.
         groups: The groups that read it, or have an offset in it.
+        arrivals: What was written to its partitions; None if that was not read.
     """
 
     name: str
@@ -77,6 +81,7 @@ class TopicStatus:
     team: str = ""
     size: DataSize | None = None
     groups: tuple[str, ...] = ()
+    arrivals: TopicArrivals | None = None
 
     def config(self, name: str) -> str | None:
         """The value in force of a config."""
@@ -123,6 +128,7 @@ class Order(StrEnum):
     NAME = "name"
     LAG = "lag"
     SIZE = "size"
+    SKEW = "skew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +154,12 @@ class StatusReport:
     without_lag: int = 0
 
     def sorted_by(self, order: Order) -> StatusReport:
-        """Sort topics by size, or groups by lag, largest first and the unknown last."""
+        """Sort topics by size or skew, or groups by lag, largest first and the unknown last."""
         topics, groups = self.topics, self.groups
         if order is Order.SIZE:
             topics = tuple(sorted(topics, key=lambda topic: -topic.size.bytes if topic.size else 1))
+        if order is Order.SKEW:
+            topics = tuple(sorted(topics, key=_by_skew))
         if order is Order.LAG:
             groups = tuple(
                 sorted(groups, key=lambda group: -(group.lag or 0) if group.lag is not None else 1)
@@ -162,6 +170,35 @@ class StatusReport:
         """Leave out the groups that are not known to have lag."""
         lagging = tuple(group for group in self.groups if group.lag)
         return replace(self, groups=lagging, without_lag=len(self.groups) - len(lagging))
+
+
+def _by_skew(topic: TopicStatus) -> tuple[bool, float, str]:
+    """The key to sort by: uneven topics first, by ratio times rate."""
+    arrivals = topic.arrivals
+    if arrivals is None:
+        return True, 0.0, topic.name
+    return arrivals.spread is not Spread.UNEVEN, -arrivals.weight, topic.name
+
+
+def add_arrivals(cluster: ClusterReader, report: StatusReport, now_ms: int) -> StatusReport:
+    """Read what was written to the partitions of a report's topics, by offsets.
+
+    Args:
+        cluster: Who is asked.
+        report: The report.
+        now_ms: The time, in milliseconds since 1970.
+    """
+    counts = {
+        topic.name: int(str(topic.observed.state["partitions"]))
+        for topic in report.topics
+        if topic.observed is not None
+    }
+    try:
+        arrivals = {topic.name: topic for topic in read_arrivals(cluster, counts, now_ms)}
+    except ClusterError as error:
+        return replace(report, unread=(*report.unread, f"what was written to topics: {error.message}"))
+    topics = tuple(replace(topic, arrivals=arrivals.get(topic.name)) for topic in report.topics)
+    return replace(report, topics=topics)
 
 
 def members_of(intent: Intent) -> int | None:

@@ -12,6 +12,7 @@ from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
 from kafkaform.core.wording import counted
 from kafkaform.report.page import Cell, Column, fit_columns, table
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.core.groups import Group, Member
     from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
     from kafkaform.report.page import Row
+    from spark_validation.arrivals import TopicArrivals
 
 _Item = TypeVar("_Item")
 
@@ -37,10 +39,13 @@ _TOPIC_COLUMNS = (
     Column("RF", right=True),
     Column("RETENTION", least=9),
     Column("SIZE", right=True),
+    Column("MAX/MEAN", right=True),
     Column("GROUPS", least=12, rank=1),
     Column("TEAM", least=10, rank=2),
     Column("DECLARED", rank=3),
 )
+_SKEW = 5
+"""The place of the ratio of the fullest partition to the mean, which is there where it was read."""
 _GROUP_COLUMNS = (
     Column("GROUP", least=14),
     Column("PROTOCOL", rank=1),
@@ -75,7 +80,9 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     parts = []
     if report.topics:
         rows = [(*_topic_row(topic, width), *_owner(topic)) for topic in report.topics]
-        parts.append(_table(_TOPIC_COLUMNS, rows, width))
+        with_skew = any(topic.arrivals is not None for topic in report.topics)
+        kept = [i for i in range(len(_TOPIC_COLUMNS)) if with_skew or i != _SKEW]
+        parts.append(_table(_choose(_TOPIC_COLUMNS, kept), [_choose(row, kept) for row in rows], width))
     if report.groups:
         rows = [(*_group_row(one), *_owner(one)) for one in report.groups]
         parts.append(_table(_GROUP_COLUMNS, rows, width))
@@ -142,13 +149,21 @@ def _counts(report: StatusReport) -> Iterable[str]:
 def _topic_row(topic: TopicStatus, width: int | None) -> Row:
     groups = _names(topic.groups, width)
     if topic.observed is None:
-        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, groups)
+        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, _NOTHING, groups)
     state = topic.observed.state
     size = _NOTHING
     if topic.size is not None:
         size = f"{'≥ ' if topic.size.unread else ''}{rounded_size(topic.size.bytes)}"
     counts = str(state["partitions"]), str(state["replicationFactor"])
-    return (topic.name, *counts, _retention(topic), size, groups)
+    return (topic.name, *counts, _retention(topic), size, _skew(topic), groups)
+
+
+def _skew(topic: TopicStatus) -> Cell:
+    """The fullest partition over the mean, by the records that arrived."""
+    arrivals = topic.arrivals
+    if arrivals is None or arrivals.ratio is None:
+        return Cell(_NOTHING)
+    return Cell(f"{arrivals.ratio:.2f}", "red" if arrivals.spread is Spread.UNEVEN else "")
 
 
 def _retention(topic: TopicStatus) -> str:
@@ -182,8 +197,13 @@ def _topic_json(topic: TopicStatus) -> dict[str, Any]:
         "retention_bytes": topic.number("retention.bytes"),
         "size_bytes": topic.size.bytes if topic.size is not None else None,
         **({"partitions_without_size": unread} if unread else {}),
+        **(_arrivals_json(topic.arrivals) if topic.arrivals is not None else {}),
         "groups": list(topic.groups),
     }
+
+
+def _arrivals_json(arrivals: TopicArrivals) -> dict[str, Any]:
+    return {"arrivals": {"spread": str(arrivals.spread), "max_over_mean": arrivals.ratio}}
 
 
 # --- groups ----------------------------------------------------------------------------------------

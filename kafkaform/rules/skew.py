@@ -150,7 +150,7 @@ def uneven_retention(context: RuleContext) -> Iterator[Finding]:
     alone, and what is left looks even. The times are those of the first records that partitions keep. Give
     the topic a larger `retention.bytes`, or a key that spreads its records.
     """
-    for subject, result, _ in _measured(context):
+    for subject, result, _ in _measured(context, judged=False):
         until = result.arrivals[0].until_ms if result.arrivals else None
         kept = {
             partition.partition: until - partition.kept_since_ms
@@ -197,12 +197,14 @@ _MOST = 0.5
 """Where half of the records have no key, it is not the keys that fill partitions."""
 
 
-def _measured(context: RuleContext) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
-    """The topics that were measured and have enough records, with the limits of their manifests."""
+def _measured(
+    context: RuleContext, *, judged: bool = True
+) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
+    """The topics that were measured, with the limits of their manifests; only those with enough records."""
     for name in sorted(context.skew):
         result, ref = context.skew[name], topic_ref(name)
         declared = context.declared.get(ref)
-        if not_judged(result) is not None or (declared is not None and declared.state is None):
+        if (judged and not_judged(result) is not None) or (declared is not None and declared.state is None):
             continue
         yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
 

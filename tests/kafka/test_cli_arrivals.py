@@ -102,3 +102,23 @@ def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
     )
     metrics = project.run("doctor", "--rule", "KF312", "--format", "prometheus").out
     assert f'kafkaform_topic_arrivals_max_over_mean{{cluster="dev",topic="{hot}"}} 2.4' in metrics
+
+
+def test_status_shows_and_sorts_by_it(project: Project, now_ms: int) -> None:
+    hot = written(project, "z-hot", COUNTS, now_ms)
+    even = written(project, "even", (600, 600, 600), now_ms)
+    few = written(project, "few", (2, 2, 2), now_ms)
+    pattern = f"{project.prefix}*"
+    call = project.run("status", pattern, "--sort", "skew", "--format", "json").needs(0)
+    assert [(topic["name"], topic["arrivals"]) for topic in call.json["topics"]] == [
+        (hot, {"spread": "uneven", "max_over_mean": 2.0}),
+        (even, {"spread": "even", "max_over_mean": 1.0}),
+        (few, {"spread": "too little data", "max_over_mean": 1.0}),
+    ]
+    head, first, *_ = project.run("status", pattern, "--sort", "skew").needs(0).out.splitlines()
+    assert "MAX/MEAN" in head
+    assert first.split()[0] == hot
+    assert " 2.00 " in first
+    plain = project.run("status", pattern).needs(0)
+    assert "MAX/MEAN" not in plain.out
+    assert "arrivals" not in project.run("status", pattern, "--format", "json").out

@@ -97,8 +97,8 @@ def test_a_topic_that_is_younger_than_the_period_is_counted_since_it_was_made() 
 
 def test_a_log_that_keeps_next_to_nothing_leaves_too_little_data() -> None:
     times = every(1_000, HOUR)
-    found = arrivals({0: Log(times), 1: Log(times, len(times) - 10)})
-    assert (found.spread, found.counts, found.period_ms) == (Spread.LITTLE, (9, 9), 9_999)
+    found = arrivals({0: Log(times), 1: Log(times, len(times) - 30)})
+    assert (found.spread, found.counts, found.period_ms) == (Spread.LITTLE, (29, 29), 29_999)
     assert found.ratio_since_made == 1.0, "offsets tell it all the same"
 
 
@@ -109,6 +109,18 @@ def test_an_emptied_log_sets_no_limit() -> None:
     assert found.counts == (539, 539, 0)
     assert found.period_ms == 9 * HOUR - 1
     assert found.emptied == (2,)
+
+
+def test_a_partition_that_is_seldom_written_to_does_not_shorten_the_period() -> None:
+    """Time-based retention has removed what was in it, and a record has just come."""
+    times = every(60_000, 100 * HOUR)
+    rare = [*every(50 * HOUR, 100 * HOUR), NOW - 1_000]
+    found = arrivals({0: Log(times, 600), 1: Log(times, 630), 2: Log(rare, 2)})
+    assert found.period_ms == 5_370 * 60_000 - 1
+    assert found.counts == (5_369, 5_369, 1)
+    assert found.emptied == (2,)
+    found = arrivals({0: Log(rare, 1), 1: Log(rare, 2)})
+    assert (found.spread, found.since_made) == (Spread.LITTLE, False), "unless all are"
 
 
 def test_times_in_the_future_leave_a_trimmed_topic_unknown() -> None:

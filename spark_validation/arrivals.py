@@ -273,7 +273,7 @@ class _Search:
         ends = self.logs[number]
         return ends.start > 0 and ends.end - ends.start < _FEW_KEPT
 
-    def emptied(self) -> tuple[int, ...]:
+    def list_emptied(self) -> tuple[int, ...]:
         """Return the partitions that keep next to no record, and had some."""
         return tuple(number for number in range(len(self.logs)) if self._keeps_little(number))
 
@@ -403,7 +403,7 @@ def _finish(name: str, logs: Sequence[LogEnds | None], search: _Search | None, n
         search.firsts,
         search.limited_by,
         search.added_from,
-        search.emptied(),
+        search.list_emptied(),
         None,
         tuple(recent),
     )

@@ -159,7 +159,7 @@ class StatusReport:
         if order is Order.SIZE:
             topics = tuple(sorted(topics, key=lambda topic: -topic.size.bytes if topic.size else 1))
         if order is Order.SKEW:
-            topics = tuple(sorted(topics, key=_by_skew))
+            topics = tuple(sorted(topics, key=_skew_order))
         if order is Order.LAG:
             groups = tuple(
                 sorted(groups, key=lambda group: -(group.lag or 0) if group.lag is not None else 1)
@@ -172,7 +172,7 @@ class StatusReport:
         return replace(self, groups=lagging, without_lag=len(self.groups) - len(lagging))
 
 
-def _by_skew(topic: TopicStatus) -> tuple[bool, float, str]:
+def _skew_order(topic: TopicStatus) -> tuple[bool, float, str]:
     """The key to sort by: uneven topics first, by ratio times rate."""
     arrivals = topic.arrivals
     if arrivals is None:

@@ -169,7 +169,7 @@ class _Columns:
         partitions = topic.partitions
         self._places = places
         self._created_at = created_at
-        self._kept = any(one.kept_from for one in partitions)
+        self._kept = any(partition.kept_from for partition in partitions)
         self._interval = (width is None or width >= _WIDE) and not all(
             is_exact(one.share) for one in partitions
         )

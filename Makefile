@@ -22,7 +22,7 @@ SPARK_VENV := .spark/$(SPARK)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-kafka test-spark test-nightly lint format typecheck check bench mutants picture lock clean
+.PHONY: help demo test test-unit test-kafka test-spark test-nightly golden lint format typecheck check bench mutants picture lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -50,10 +50,15 @@ test-spark: $(READY) ## Run the tests on Spark with another PySpark than the loc
 test-nightly: $(READY) ## Run the tests that are too heavy for every change, and draw more examples of properties
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --hypothesis-profile night -m "nightly or hypothesis"
 
-lint: $(READY) ## Check style and format (ruff), what imports what, and that generated files are fresh
+golden: $(READY) ## Write the golden files of outputs anew; their diff is to be read
+	@$(BIN)/python -m pytest -n 0 -q --snapshot-update $$(grep -rlE --include='test_*.py' 'golden|wording' tests/unit)
+
+lint: $(READY) ## Check style and format (ruff), what imports what, names, docstrings and messages, and that generated files are fresh
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_words.py
+	@$(BIN)/python scripts/list_messages.py --check
 	@$(BIN)/python scripts/generate_schemas.py --check
 	@$(BIN)/python scripts/generate_docs.py --check
 

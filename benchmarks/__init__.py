@@ -1,1 +1,1 @@
-"""Measurements, as ratios within one run; nothing here is a test."""
+"""Benchmarks that compare measurements within one run; not tests."""

@@ -45,16 +45,17 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks import raw_apply, scene
-from benchmarks.rounds import KAFKAFORM, Figures, summed_up, timed
-from benchmarks.table import tell
-from kafkaform.apply.executor import apply
+from benchmarks.rounds import KAFKAFORM, Figures, measure_process, summarise_runs
+from benchmarks.table import report_rows
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.apply.moves.throttle_journal import open_throttle_journal
-from kafkaform.cluster.protocol import TOPIC
+from kafkaform.cluster.audit_layout import TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.lock import Holder
-from kafkaform.core.operations import MAX_WEIGHT, DeleteTopic
-from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.core.operations import MAX_WEIGHT
+from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 from kafkaform.plan.plan_file import plan_from_json
+from kafkaform.resources.topic.operations import DeleteTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,11 +88,13 @@ def main() -> int:
     gc.set_threshold(100_000, 50, 50)  # as processes of kafkaform have it
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, full_jit=True, properties=PROPERTIES) as kafka,
+        DevCluster.start(
+            Path(folder) / "kafka", ClusterSpec(heap_mb=2048, full_jit=True, properties=PROPERTIES)
+        ) as kafka,
     ):
         taken = measure(kafka, Path(folder), options.topics, options.rounds)
     rows = [row(work, {way: taken[way, work] for way in (*WAYS, "asked")}) for work in RECORDS]
-    tell("apply", HEADINGS, *rows)
+    report_rows("apply", HEADINGS, *rows)
     return 0
 
 
@@ -109,7 +112,7 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
         for way in WAYS:
             for work in RECORDS:
                 if way in PROCESSES:
-                    figures = {way: timed(command(way, work, address, folder, count))}
+                    figures = {way: measure_process(command(way, work, address, folder, count))}
                 elif way == "done":
                     figures = {way: carried_out(address, made_plan(address, work, folder))}
                 else:
@@ -119,7 +122,7 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
                 settle(kafka, count, work)
             delete(kafka, count)
             forget(admin)
-    return {key: summed_up(figures) for key, figures in taken.items()}
+    return {key: summarise_runs(figures) for key, figures in taken.items()}
 
 
 def command(way: str, work: str, address: str, folder: Path, count: int) -> list[str]:
@@ -136,7 +139,7 @@ def made_plan(address: str, work: str, folder: Path) -> Path:
     """The file of a plan made now."""
     plan = folder / "plan.json"
     arguments = [str(folder / work), "--bootstrap-server", address, "--no-strict", "--out", str(plan)]
-    timed([*KAFKAFORM, "plan", *arguments])
+    measure_process([*KAFKAFORM, "plan", *arguments])
     return plan
 
 
@@ -145,17 +148,14 @@ def carried_out(address: str, file: Path) -> Figures:
     plan, _ = plan_from_json(file.read_text("utf-8"), file.name)
     begun: list[tuple[float, float]] = []
     holder = Holder("bench", "benchmark", 0)
-    with (
-        scene.reached(address) as cluster,
-        cluster.lock(holder, timeout_s=LONGEST_S, tell=print) as prove,
-    ):
+    with scene.connect(address) as cluster, cluster.lock(holder, timeout_s=LONGEST_S, tell=print) as prove:
 
         def guard() -> None:
             begun.append(clocks())
             prove()
 
         throttle_journal = open_throttle_journal(cluster, AuditSettings(), "bench", plan.cluster_id)
-        report = apply(plan, cluster, guard=guard, throttle_journal=throttle_journal)
+        report = apply(plan, cluster, ApplyOptions(guard=guard, throttle_journal=throttle_journal))
         ended = clocks()
     assert report.complete, report
     return took(begun[0], ended)
@@ -165,7 +165,7 @@ def called(admin: AdminClient, work: str, count: int) -> dict[str, Figures]:
     """The raw calls in this process: up to the last answer, and until brokers show it."""
     admin.list_topics(timeout=LONGEST_S)  # connects
     begun = clocks()
-    raw_apply.ask(admin, work, count, MAX_WEIGHT // RECORDS[work])
+    raw_apply.request_work(admin, work, count, MAX_WEIGHT // RECORDS[work])
     answered = clocks()
     raw_apply.read_back(admin, work, count)
     return {"asked": took(begun, answered), "shown": took(begun, clocks())}
@@ -184,23 +184,23 @@ def took(begun: tuple[float, float], ended: tuple[float, float]) -> Figures:
 def settle(kafka: DevCluster, count: int, work: str) -> None:
     """Wait until the broker is done with what was asked for, and shows it."""
     partitions = raw_apply.MORE_PARTITIONS if work == "partitions" else scene.PARTITIONS
-    awaited(lambda: scene.logs(kafka) == count * partitions)
-    with scene.reached(kafka.bootstrap_servers) as cluster:
+    awaited(lambda: scene.count_logs(kafka) == count * partitions)
+    with scene.connect(kafka.bootstrap_servers) as cluster:
         retention = str(scene.DAY_MS if work == "create" else 2 * scene.DAY_MS)
         awaited(
             lambda: all(
                 one.state["config.retention.ms"] == retention
-                for one in cluster.observe(scene.refs(count)).resources.values()
+                for one in cluster.observe(scene.list_refs(count)).resources.values()
             )
         )
 
 
 def delete(kafka: DevCluster, count: int) -> None:
     """Delete all topics, and wait until nothing is left of them."""
-    with scene.reached(kafka.bootstrap_servers) as cluster:
-        seen = cluster.observe(scene.refs(count)).resources
-        scene.carried_out(cluster, [DeleteTopic(ref, one.uid) for ref, one in seen.items()])
-    awaited(lambda: scene.logs(kafka) == 0)
+    with scene.connect(kafka.bootstrap_servers) as cluster:
+        seen = cluster.observe(scene.list_refs(count)).resources
+        scene.execute(cluster, [DeleteTopic(ref, one.uid) for ref, one in seen.items()])
+    awaited(lambda: scene.count_logs(kafka) == 0)
 
 
 def forget(admin: AdminClient) -> None:

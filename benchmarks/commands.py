@@ -1,14 +1,14 @@
-"""Status, doctor, drift and import of large clusters against the raw client calls, in one run.
+"""Compare status, doctor, drift and import of large clusters with raw client calls.
 
-Each topic has three partitions; each of the groups has an offset in every partition of 20 topics. Every topic
-has a manifest file and a line in the record of applies, and every tenth has drifted since. The raw calls are
+Each topic has three partitions; each group has an offset in every partition of 20 topics. Every topic has a
+manifest file and an entry in the audit record, and every tenth has drifted since. The raw calls are
 confluent-kafka's list_topics and describe_configs of all topics, list and describe of all groups, the offsets
-of each group, and one list_offsets of all partitions, in a process of their own. They are what a status
-reads, but for sizes on disk, which that client cannot ask for. Doctor reads the quorum, running reassignments
-and the first offsets besides; "health only" has the rules that an apply looks at. Drift lists the groups and
-reads the record. An import writes a file for each topic, and a plan of these finds no change.
+of each group, and one list_offsets of all partitions, in a separate process. They read what a status reads,
+except for sizes on disk, which that client does not support. Doctor also reads the quorum, running
+reassignments and the first offsets; "health only" checks the rules that an apply checks. Drift lists the
+groups and reads the record. An import writes a file for each topic, and a plan of these has no change.
 
-Rounds alternate, and the medians are compared: the machine's other work hits all of them.
+Rounds alternate and medians are compared, so that other load on the machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from benchmarks import scene
-from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
-from benchmarks.table import tell
-from kafkaform.core.operations import ResetOffsets
-from kafkaform.resources.consumer_group import group_ref
+from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
+from benchmarks.table import report_rows
+from kafkaform.resources import reader_ref
+from kafkaform.resources.consumer_group.operations import ResetOffsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,12 +69,12 @@ def main() -> int:
     options = parser.parse_args()
     rows: list[dict[str, float | str]] = []
     for count in options.topics:
-        with scene.brokers(count * scene.PARTITIONS) as (folder, kafka):
+        with scene.start_brokers(count * scene.PARTITIONS) as (folder, kafka):
             address = kafka.bootstrap_servers
-            scene.build(kafka, count)
-            commit(address, count, options.groups)
+            scene.create_topics(kafka, count)
+            commit_offsets(address, count, options.groups)
             manifests = scene.write_manifests(folder / "topics", count)
-            record(address, manifests, count)
+            record_applies(address, manifests, count)
             taken = measure(address, manifests, count, options.groups, options.rounds)
             print(f"{count:,} topics: {taken}", flush=True)
             rows += [
@@ -89,59 +89,59 @@ def main() -> int:
                 }
                 for way, figures in taken.items()
             ]
-    tell("commands", HEADINGS, *rows)
+    report_rows("commands", HEADINGS, *rows)
     return 0
 
 
-def commit(address: str, topics: int, groups: int) -> None:
+def commit_offsets(address: str, topics: int, groups: int) -> None:
     """Give every group an offset in every partition of its topics."""
     resets = []
     for number in range(groups):
         read = [f"bench.{(number * TOPICS_OF_A_GROUP + i) % topics:05d}" for i in range(TOPICS_OF_A_GROUP)]
         offsets = {(name, partition): 0 for name in read for partition in range(scene.PARTITIONS)}
-        resets.append(ResetOffsets(group_ref(f"bench.group.{number:03d}"), offsets))
-    with scene.reached(address) as cluster:
+        resets.append(ResetOffsets(reader_ref(f"bench.group.{number:03d}"), offsets))
+    with scene.connect(address) as cluster:
         outcomes = cluster.execute(resets)
     assert not any(outcomes), outcomes
 
 
-def record(address: str, manifests: Path, count: int) -> None:
-    """Apply every topic, so that there is a record of it, and have every tenth drift again."""
-    topics = scene.refs(count)
-    with scene.reached(address) as cluster:
-        scene.retain(cluster, topics, scene.DAY_MS // 2)
+def record_applies(address: str, manifests: Path, count: int) -> None:
+    """Apply every topic, so that the record has it, and let every tenth drift again."""
+    topics = scene.list_refs(count)
+    with scene.connect(address) as cluster:
+        scene.set_retention(cluster, topics, scene.DAY_MS // 2)
         apply = [*KAFKAFORM, "apply", str(manifests), "--bootstrap-server", address]
-        timed([*apply, "--auto-approve", "--no-lock"])
-        scene.drift(cluster, topics)
+        measure_process([*apply, "--auto-approve", "--no-lock"])
+        scene.cause_drift(cluster, topics)
 
 
 def measure(address: str, manifests: Path, topics: int, groups: int, rounds: int) -> dict[str, Figures]:
-    """Medians of each command, and of the raw calls."""
+    """Measure the medians of each command and of the raw calls."""
 
-    def command(name: str, *more: str) -> Sequence[str]:
-        return [*KAFKAFORM, name, "--bootstrap-server", address, *more]
+    def build_command(name: str, *arguments: str) -> Sequence[str]:
+        return [*KAFKAFORM, name, "--bootstrap-server", address, *arguments]
 
-    def imported(number: int) -> Figures:
+    def run_import(number: int) -> Figures:
         folder = manifests.with_name(f"imported-{number}")
-        figures = timed(command("import", "--out", str(folder), "--kind", "topic"))
+        figures = measure_process(build_command("import", "--out", str(folder), "--kind", "topic"))
         assert len(list(folder.glob("**/*.yaml"))) == topics
         if not number:
-            timed(command("plan", str(folder), "--detailed-exitcode", "--no-strict"))
+            measure_process(build_command("plan", str(folder), "--detailed-exitcode", "--no-strict"))
         return figures
 
     offsets = groups * TOPICS_OF_A_GROUP * scene.PARTITIONS
     calls = [*RAW, CALLS, address, *map(str, (topics, groups, offsets))]
-    doctor = command("doctor", "--format", "json")
+    doctor = build_command("doctor", "--format", "json")
     before_apply = [f"--rule={code}" for code in ("KF301", "KF303", "KF304", "KF305")]
-    drift = command("drift", "--format", "json", str(manifests))
-    return compared(
+    drift = build_command("drift", "--format", "json", str(manifests))
+    return compare_medians(
         {
-            "status": lambda _: timed(command("status")),
-            "doctor": lambda _: timed([*doctor, str(manifests)], expect=2),
-            "doctor, health only": lambda _: timed([*doctor, *before_apply]),
-            "drift": lambda _: timed(drift, expect=2),
-            "import": imported,
-            "raw calls": lambda _: timed(calls),
+            "status": lambda _: measure_process(build_command("status")),
+            "doctor": lambda _: measure_process([*doctor, str(manifests)], expect=2),
+            "doctor, health only": lambda _: measure_process([*doctor, *before_apply]),
+            "drift": lambda _: measure_process(drift, expect=2),
+            "import": run_import,
+            "raw calls": lambda _: measure_process(calls),
         },
         rounds,
     )

@@ -1,8 +1,8 @@
-"""A flame graph of a plan: where its time goes, as the sampling profiler py-spy sees it.
+"""Draw a flame graph of a plan from the samples of the profiler py-spy.
 
 Needs py-spy (`pip install py-spy`). The cluster and the manifests are those of `benchmarks.plan`. The graph
-is plain SVG without scripts: pointing at a frame shows what it is. Each frame is as wide as the share of
-samples that it, or what it called, was seen in; threads stand side by side, and idle ones are not seen.
+is plain SVG without scripts; the tooltip of a frame names it. The width of a frame is the share of samples in
+which it, or a function that it called, ran; threads are drawn side by side, without their idle time.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.rounds import KAFKAFORM
-from benchmarks.scene import PARTITIONS, brokers, build, write_config, write_manifests
+from benchmarks.scene import PARTITIONS, create_topics, start_brokers, write_config, write_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WIDTH, _ROW, _MARGIN = 1_200, 17, 10
 _CHARACTER = 6.2
-"""The width of a character of the labels."""
+"""The width of a character of the labels, in pixels."""
 _LEAST = 0.002
-"""The share below which a frame is left out."""
+"""Frames with a smaller share are omitted."""
 _STARTING = re.compile(r"<module>|_run_module|_run_code|click/core\.py|cli/main\.py|_bootstrap|Thread\.run")
-"""Frames that only lead to others, and are the same in each command."""
+"""Frames that only call others and are the same in each command, which are omitted."""
 _COLOURS = {
     "kafkaform/config/": "#8ecae6",
     "kafkaform/rules/": "#ffb703",
@@ -41,16 +41,16 @@ _COLOURS = {
     "importlib": "#d9d9d9",
     "": "#eeeeee",
 }
-"""The colour of a frame by what its file begins with; what is not ours is grey."""
+"""The colour of a frame by the prefix of its file; other libraries are grey."""
 
 
 @dataclass
 class Frame:
-    """A function in one place of the stack, and what it called.
+    """A function at one place of the stack.
 
     Attributes:
-        samples: How often it was seen.
-        below: What it called, by name.
+        samples: The number of samples that it is in.
+        below: The functions that it called, by name.
     """
 
     samples: int = 0
@@ -58,19 +58,19 @@ class Frame:
 
 
 def main() -> int:
-    """Profile and draw."""
+    """Profile plans and draw their flame graph."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--topics", type=int, default=5_000)
-    parser.add_argument("--runs", type=int, default=5, help="whose samples are added up")
+    parser.add_argument("--runs", type=int, default=5, help="the number of runs whose samples are added")
     parser.add_argument("--out", type=Path, default=Path("docs/plan-5000.svg"))
     options = parser.parse_args()
     profiler = shutil.which("py-spy")
     if profiler is None:
-        sys.exit("bench: py-spy is not there: pip install py-spy")
-    with brokers(options.topics * PARTITIONS) as (folder, kafka):
-        build(kafka, options.topics)
+        sys.exit("bench: py-spy is not installed; run: pip install py-spy")
+    with start_brokers(options.topics * PARTITIONS) as (folder, kafka):
+        create_topics(kafka, options.topics)
         manifests = write_manifests(folder / "topics", options.topics)
         config = write_config(folder, kafka)
         plan = [*KAFKAFORM, "plan", str(manifests), "--config", str(config), "--cluster", "plaintext"]
@@ -91,27 +91,27 @@ def main() -> int:
                 stack, _, samples = line.rpartition(" ")
                 stacks[stack] += int(samples)
     title = f"kafkaform plan of {options.topics:,} topics"
-    options.out.write_text(drawn(grown(stacks), title), "utf-8")
+    options.out.write_text(render_svg(build_tree(stacks), title), "utf-8")
     return 0
 
 
-def grown(stacks: Counter[str]) -> Frame:
-    """The tree of all stacks, without lines and without what only leads to others."""
+def build_tree(stacks: Counter[str]) -> Frame:
+    """Build the tree of all stacks, without line numbers and omitted frames."""
     root = Frame()
     for stack, samples in stacks.items():
         frame = root
         frame.samples += samples
-        for name in _names(stack):
+        for name in _list_functions(stack):
             frame = frame.below.setdefault(name, Frame())
             frame.samples += samples
     return root
 
 
-def _names(stack: str) -> Iterator[str]:
-    """The functions of a stack with their files; imports within imports, and what calls itself, once."""
+def _list_functions(stack: str) -> Iterator[str]:
+    """Yield the functions of a stack with their files; nested imports and direct recursion once."""
     last = ""
     for frame in stack.split(";"):
-        # Files are named from where Python found them; of others, the name alone.
+        # py-spy names files relative to Python's path; of other files, keep the name only.
         name = re.sub(r"\((?:/.*/)?([^():]+)(?::\d+)?\)$", r"(\1)", frame)
         if "<frozen importlib" in name:
             name = "import (importlib)"
@@ -122,9 +122,9 @@ def _names(stack: str) -> Iterator[str]:
         last = name
 
 
-def drawn(root: Frame, title: str) -> str:
-    """The graph as SVG."""
-    rows = list(_rects(root, _MARGIN, _WIDTH - 2 * _MARGIN, 0, root.samples))
+def render_svg(root: Frame, title: str) -> str:
+    """Render the graph as SVG."""
+    rows = list(_render_rects(root, _MARGIN, _WIDTH - 2 * _MARGIN, 0, root.samples))
     height = _ROW * (3 + max(row for row, _ in rows)) + 2 * _MARGIN
     body = "".join(text.replace("@Y", str(_MARGIN + _ROW * (2 + row))) for row, text in rows)
     legend = "".join(
@@ -150,7 +150,7 @@ def drawn(root: Frame, title: str) -> str:
     )
 
 
-def _rects(frame: Frame, x: float, width: float, row: int, total: int) -> Iterator[tuple[int, str]]:
+def _render_rects(frame: Frame, x: float, width: float, row: int, total: int) -> Iterator[tuple[int, str]]:
     each = width / frame.samples
     for name, below in sorted(frame.below.items(), key=lambda item: (-item[1].samples, item[0])):
         own = below.samples * each
@@ -169,7 +169,7 @@ def _rects(frame: Frame, x: float, width: float, row: int, total: int) -> Iterat
                     f'stroke-width="0.5"/>{text}</g>\n'
                 ),
             )
-            yield from _rects(below, x, own, row + 1, total)
+            yield from _render_rects(below, x, own, row + 1, total)
         x += own
 
 

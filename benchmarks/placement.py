@@ -1,7 +1,7 @@
-"""Placing and rebalancing the replicas of a large cluster in three racks; no cluster is needed.
+"""Measure placing and rebalancing the replicas of a large cluster in three racks, without a cluster.
 
-All replicas lie at random, ten partitions to a topic, so there is much to even out. The time is that of the
-processor, as the engine does no I/O.
+All replicas are placed at random, with ten partitions in each topic, so that they are far from balanced. The
+time is CPU time, as the engine does no I/O.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.table import tell
-from kafkaform.core.layout import Broker, Layout, PartitionState
+from benchmarks.table import report_rows
+from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
+from kafkaform.resources.replicas.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,15 +37,15 @@ def main() -> int:
         measure(title, layout, task)
         for brokers in options.brokers
         for partitions in options.partitions
-        for layout in [scattered(brokers, partitions)]
-        for title, task in tasks(layout)
+        for layout in [scatter_replicas(brokers, partitions)]
+        for title, task in list_tasks(layout)
     ]
-    tell("placement", HEADINGS, *rows)
+    report_rows("placement", HEADINGS, *rows)
     return 0
 
 
-def scattered(brokers: int, partitions: int) -> Layout:
-    """Topics with three replicas, each on three brokers drawn at random."""
+def scatter_replicas(brokers: int, partitions: int) -> Layout:
+    """Create topics with three replicas, each on three brokers drawn at random."""
     live = tuple(Broker(id_, f"rack-{id_ % 3}") for id_ in range(1, brokers + 1))
     chance = random.Random(7)
     topics: dict[str, tuple[PartitionState, ...]] = {}
@@ -55,26 +56,26 @@ def scattered(brokers: int, partitions: int) -> Layout:
     return Layout(live, topics)
 
 
-def tasks(layout: Layout) -> Iterator[tuple[str, Callable[[], Placements]]]:
-    """What is asked."""
+def list_tasks(layout: Layout) -> Iterator[tuple[str, Callable[[], Placements]]]:
+    """Yield the name and the function of each task."""
 
-    def wanted(prefix: str, partitions: int, factor: int, strategy: Strategy) -> Callable[[], Placements]:
+    def request(prefix: str, partitions: int, factor: int, strategy: Strategy) -> Callable[[], Placements]:
         return lambda: place(
             [PlacementRequest(prefix + topic, partitions, factor, strategy) for topic in layout.topics],
             layout,
         )
 
-    yield "RF 3 → 4", wanted("", 10, 4, Strategy.BALANCED)
-    yield "RF 3 → 2", wanted("", 10, 2, Strategy.BALANCED)
-    yield "rack-aware", wanted("", 10, 3, Strategy.RACK_AWARE)
-    yield "twice as many partitions", wanted("", 20, 3, Strategy.BALANCED)
-    yield "as many new topics", wanted("new-", 10, 3, Strategy.BALANCED)
+    yield "RF 3 → 4", request("", 10, 4, Strategy.BALANCED)
+    yield "RF 3 → 2", request("", 10, 2, Strategy.BALANCED)
+    yield "rack-aware", request("", 10, 3, Strategy.RACK_AWARE)
+    yield "twice as many partitions", request("", 20, 3, Strategy.BALANCED)
+    yield "as many new topics", request("new-", 10, 3, Strategy.BALANCED)
     yield "rebalance", lambda: rebalance(layout.topics, layout)
     yield "drain broker 1", lambda: rebalance(layout.topics, layout, remove=[1])
 
 
 def measure(title: str, layout: Layout, task: Callable[[], Placements]) -> dict[str, float | str]:
-    """Time one task, and judge what came of it."""
+    """Time one task, and measure its result."""
     before = {topic: layout.assignment(topic) for topic in layout.topics}
     started = time.process_time()
     result = task()

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.rounds import KAFKAFORM, RAW, compared, timed
+from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
 from benchmarks.scene import (
     DAY_MS,
     MECHANISMS,
@@ -25,13 +25,13 @@ from benchmarks.scene import (
     PASSWORD,
     PREFIX,
     USER,
-    brokers,
-    build,
-    refs,
+    create_topics,
+    list_refs,
+    start_brokers,
     write_config,
     write_manifests,
 )
-from benchmarks.table import tell
+from benchmarks.table import report_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,8 +87,8 @@ def main() -> int:
     options = parser.parse_args()
     rows = []
     for count in options.topics:
-        with brokers(count * options.partitions) as (folder, kafka):
-            build(kafka, count, options.partitions)
+        with start_brokers(count * options.partitions) as (folder, kafka):
+            create_topics(kafka, count, options.partitions)
             topics = Topics(kafka, count, options.partitions)
             ways, peers = _kafkaform(folder, topics), {}
             if options.topicctl is not None:
@@ -98,8 +98,8 @@ def main() -> int:
                 peers["kafka-gitops plan"] = _kafka_gitops(options.kafka_gitops, folder, topics)
             calls = [*RAW, CALLS, kafka.bootstrap_servers, PREFIX, str(count)]
             ways = {**ways, **peers, "raw calls": _process(calls)}
-            rows += _rows(count, compared(ways, options.rounds), peers)
-    tell("plan", HEADINGS, *rows)
+            rows += _rows(count, compare_medians(ways, options.rounds), peers)
+    report_rows("plan", HEADINGS, *rows)
     print(f"kafkaform --help: {_median([*KAFKAFORM, '--help'], options.rounds):.3f} s")
     # What says how fast the machine is: seconds of another one are to be seen beside it.
     print(f"{YARDSTICK}: {_median([*RAW, YARDSTICK], options.rounds):.3f} s")
@@ -130,11 +130,11 @@ def _rows(
 
 
 def _median(command: Sequence[str], rounds: int) -> float:
-    return statistics.median(timed(command).seconds for _ in range(rounds))
+    return statistics.median(measure_process(command).seconds for _ in range(rounds))
 
 
 def _process(command: Sequence[str], expect: int = 0) -> Callable[[int], Figures]:
-    return lambda _: timed(command, expect)
+    return lambda _: measure_process(command, expect)
 
 
 def _kafkaform(folder: Path, topics: Topics) -> dict[str, Callable[[int], Figures]]:
@@ -172,7 +172,7 @@ def _topicctl(program: Path, folder: Path, topics: Topics, login: str) -> Callab
     (place / "cluster.yaml").write_text(
         f"meta:\n  name: bench\n  {about}spec:\n  bootstrapAddrs: {address.split(',')}\n{secured}"
     )
-    for ref in refs(topics.count):
+    for ref in list_refs(topics.count):
         (place / "topics" / f"{ref.name}.yaml").write_text(
             f"meta:\n  name: {ref.name}\n  cluster: bench\n  {about}"
             f"spec:\n  partitions: {topics.partitions}\n  replicationFactor: 1\n"
@@ -189,7 +189,7 @@ def _kafka_gitops(jars: Path, folder: Path, topics: Topics) -> Callable[[int], F
         + "".join(
             f"  {ref.name}:\n    partitions: {topics.partitions}\n    replication: 1\n"
             f"    configs:\n      retention.ms: {DAY_MS}\n"
-            for ref in refs(topics.count)
+            for ref in list_refs(topics.count)
         )
     )
     properties = folder / "gitops.properties"

@@ -1,7 +1,7 @@
-"""Whole processes compared: in turns, after one round that warms the broker up, and by their medians.
+"""Comparisons of whole processes: alternating rounds after one warm-up round, and their medians.
 
-The machine's other work hits whatever is compared in the same run alike, so ratios are what to look at. CPU
-seconds are the process's own, without the broker's: they say most where the machine is busy.
+Other load on the machine affects all processes of a run alike, so compare ratios. CPU seconds are those of
+the process, without the broker's; on a busy machine they are more reliable than wall-clock time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 KAFKAFORM = (sys.executable, "-m", "kafkaform")
-"""How a command line of kafkaform begins."""
+"""The beginning of a command line of kafkaform."""
 RAW = (sys.executable, "-c")
-"""How one begins that compares it with a script; the script's text follows."""
+"""The beginning of a command line of a script, whose text follows."""
 
 
 _LAUNCHER = """
@@ -30,16 +30,16 @@ figures = time.perf_counter() - begin, usage.ru_maxrss / 1024, usage.ru_utime + 
 os.write(int(sys.argv[1]), " ".join(map(str, figures)).encode())
 os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 """
-"""Starts what is measured from a small process: its peak counts the memory of whoever started it."""
+"""Starts the command from a small process, as ru_maxrss includes the parent's memory at the fork."""
 
 
 class Figures(NamedTuple):
-    """What a process took.
+    """The measurements of a process.
 
     Attributes:
-        seconds: From its start to its end.
-        peak: Its memory in MB when it was largest.
-        cpu: Its seconds on processors.
+        seconds: The wall-clock time.
+        peak: The peak memory in MB.
+        cpu: The CPU time in seconds.
     """
 
     seconds: float
@@ -47,9 +47,9 @@ class Figures(NamedTuple):
     cpu: float
 
 
-def timed(command: Sequence[str], expect: int = 0) -> Figures:
-    """Run one process, whose exit code must be `expect`."""
-    # Where Python may not keep bytecode, compiling sources would be most of what a process does.
+def measure_process(command: Sequence[str], expect: int = 0) -> Figures:
+    """Run and measure a process; exits if its exit code is not `expect`."""
+    # Without cached bytecode, a process would spend most of its time compiling.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     read, write = os.pipe()
     with tempfile.TemporaryFile() as output, os.fdopen(read) as figures:
@@ -65,26 +65,26 @@ def timed(command: Sequence[str], expect: int = 0) -> Figures:
         os.close(write)
         if process.returncode != expect:
             output.seek(0)
-            said = output.read().decode(errors="replace")[-2_000:]
-            sys.exit(f"bench: exit code {process.returncode} of {' '.join(command)[:400]}\n{said}")
+            text = output.read().decode(errors="replace")[-2_000:]
+            sys.exit(f"bench: exit code {process.returncode} of {' '.join(command)[:400]}\n{text}")
         return Figures(*map(float, figures.read().split()))
 
 
-def compared(ways: Mapping[str, Callable[[int], Figures]], rounds: int) -> dict[str, Figures]:
-    """Medians over alternating rounds, and the highest peak, of each way.
+def compare_medians(ways: Mapping[str, Callable[[int], Figures]], rounds: int) -> dict[str, Figures]:
+    """Measure each way in alternating rounds, and return the medians and the highest peak.
 
     Args:
-        ways: What to compare, in order; each is given the number of the round. Round 0 is not counted.
-        rounds: How many rounds count.
+        ways: The functions to compare, in order; each gets the number of the round. Round 0 is a warm-up.
+        rounds: The number of rounds that count.
     """
-    taken = [{name: way(number) for name, way in ways.items()} for number in range(rounds + 1)][1:]
-    return {name: summed_up([one[name] for one in taken]) for name in ways}
+    measured = [{name: way(number) for name, way in ways.items()} for number in range(rounds + 1)][1:]
+    return {name: summarise_runs([figures[name] for figures in measured]) for name in ways}
 
 
-def summed_up(taken: Sequence[Figures]) -> Figures:
-    """The medians of several runs, and the highest peak."""
+def summarise_runs(runs: Sequence[Figures]) -> Figures:
+    """Return the medians of several runs, and the highest peak."""
     return Figures(
-        statistics.median(one.seconds for one in taken),
-        max(one.peak for one in taken),
-        statistics.median(one.cpu for one in taken),
+        statistics.median(run.seconds for run in runs),
+        max(run.peak for run in runs),
+        statistics.median(run.cpu for run in runs),
     )

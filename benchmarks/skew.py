@@ -9,11 +9,12 @@ Each question has its answer as a ratio within one run, and processor seconds be
 - cores: the whole read with one core and with two.
 - sample: the default sample of a long topic over that of a short one, as whole commands; of a topic of 1,000
   partitions; and of 1,000 small topics at once.
-- start: whole commands with an archive of Spark's classes against those without one: a small sample, and all
-  records; and all records with it against the consumer's whole process.
+- start: whole commands with an archive of Spark's classes against those without one: a small sample, the
+  default one, and all records; and all records with it against the consumer's whole process.
 - keys: peak memory of the driver (Python; the heap of its JVM is bounded) with few and with many keys.
 
-Medians are taken. The broker shares the machine, and compiles as brokers do in production.
+Medians are taken. The broker shares the machine, and compiles as brokers do in production. Beside each answer
+is the load average when it was found: seconds hold for a quiet machine only, ratios for others as well.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.rounds import Figures, summed_up, timed
-from kafkaform.devcluster.cluster import DevCluster
+from benchmarks.rounds import Figures, measure_process, summarise_runs
+from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+QUESTIONS = ("whole", "cold", "start", "cores", "wide", "many", "sample", "keys")
 PARTITIONS = 12
 VALUE = b"x" * 188
 
@@ -93,27 +95,28 @@ def main() -> int:
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--topics", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=QUESTIONS, help="answer these questions")
     options = parser.parse_args()
     found: dict[str, object] = {}
     with (
         tempfile.TemporaryDirectory(prefix="kafkaform-bench-") as folder,
-        DevCluster.start(Path(folder) / "kafka", heap_mb=2048, full_jit=True) as kafka,
+        DevCluster.start(Path(folder) / "kafka", ClusterSpec(heap_mb=2048, full_jit=True)) as kafka,
     ):
         address = kafka.bootstrap_servers
         create(address, {"short": PARTITIONS, "long": PARTITIONS, "keys": PARTITIONS, "wide": 1_000})
         ends = produce(address, "short", options.records, keys=200_000)
-        answer(found, "whole", whole(address, ends, options.rounds))
-        answer(found, "cold", cold(address, ends, options.rounds))
-        answer(found, "start", start(address, ends, options.rounds, Path(folder) / "cache"))
-        answer(found, "cores", cores(address, ends))
-        produce(address, "wide", options.records // 3, keys=200_000)
-        answer(found, "wide", figures(timed(skew(address, "wide"))))
-        produce_many(address, options.topics)
-        answer(found, "many", figures(timed(skew(address, "many.*", "--all"))))
-        produce(address, "long", options.long, keys=200_000)
-        answer(found, "sample", sample(address, options.rounds))
-        produce(address, "keys", max(options.records, options.keys), keys=0)
-        answer(found, "keys", keys(address))
+        questions: dict[str, Callable[[], dict[str, float]]] = {
+            "whole": lambda: whole(address, ends, options.rounds),
+            "cold": lambda: cold(address, ends, options.rounds),
+            "start": lambda: start(address, ends, options.rounds, Path(folder) / "cache"),
+            "cores": lambda: cores(address, ends),
+            "wide": lambda: wide(address, options.records // 3),
+            "many": lambda: many(address, options.topics),
+            "sample": lambda: sample(address, options.rounds, options.long),
+            "keys": lambda: keys(address, max(options.records, options.keys)),
+        }
+        for question in options.only or questions:
+            answer(found, question, questions[question]())
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
     (results / "skew.json").write_text(json.dumps(found, indent=2))
@@ -122,6 +125,7 @@ def main() -> int:
 
 def answer(found: dict[str, object], question: str, figures: dict[str, float]) -> None:
     """Print an answer, and keep it."""
+    figures = {**figures, "load": os.getloadavg()[0]}
     found[question] = figures
     rounded = {name: round(value, 2) for name, value in figures.items()}
     print(question, json.dumps(rounded), flush=True)
@@ -183,13 +187,20 @@ def produce(
     return [ends[number] for number in range(max(ends) + 1)]
 
 
-def produce_many(address: str, topics: int) -> None:
-    """Write so many small topics."""
+def wide(address: str, records: int) -> dict[str, float]:
+    """The default sample of a topic of 1,000 partitions."""
+    produce(address, "wide", records, keys=200_000)
+    return figures(measure_process(skew(address, "wide")))
+
+
+def many(address: str, topics: int) -> dict[str, float]:
+    """The default sample of so many small topics."""
     names = [f"many.{number:04d}" for number in range(topics)]
     create(address, dict.fromkeys(names, 3))
     producer = producer_of(address)
     for name in names:
         produce(address, name, 300, keys=50, producer=producer)
+    return figures(measure_process(skew(address, "many.*", "--all")))
 
 
 def whole(address: str, ends: list[int], rounds: int) -> dict[str, float]:
@@ -235,12 +246,12 @@ def session(address: str, ends: list[int], cores: int | None = None) -> Iterator
 
 def cold(address: str, ends: list[int], rounds: int) -> dict[str, float]:
     """Whole processes: the command, and the consumer."""
-    timed(skew(address, "short", "--full"))
+    measure_process(skew(address, "short", "--full"))
     taken = [
-        (timed(skew(address, "short", "--full")), timed(consumer(address, ends, 10_000)))
+        (measure_process(skew(address, "short", "--full")), measure_process(consumer(address, ends, 10_000)))
         for _ in range(rounds)
     ]
-    ours, theirs = (summed_up(column) for column in zip(*taken, strict=True))
+    ours, theirs = (summarise_runs(column) for column in zip(*taken, strict=True))
     return {
         "spark_s": ours.seconds,
         "spark_cpu_s": ours.cpu,
@@ -284,25 +295,32 @@ def start(address: str, ends: list[int], rounds: int, cache: Path) -> dict[str, 
         subprocess.run([sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"], check=True)
         commands = {
             f"{what}_{how}": skew(address, "short", *options, "--class-archive", archive)
-            for what, options in (("sample", ("--records", "20000")), ("full", ("--full",)))
+            for what, options in (("small", ("--records", "20000")), ("sample", ()), ("full", ("--full",)))
             for how, archive in (("plain", "off"), ("archive", "auto"))
         } | {"consumer": consumer(address, ends, 10_000)}
-        taken = [{name: timed(command) for name, command in commands.items()} for _ in range(rounds)]
-    medians = {name: summed_up([of_round[name] for of_round in taken]) for name in commands}
+        taken = [
+            {name: measure_process(command) for name, command in commands.items()} for _ in range(rounds)
+        ]
+    medians = {name: summarise_runs([of_round[name] for of_round in taken]) for name in commands}
     found = {f"{name}_s": median.seconds for name, median in medians.items()}
     found |= {f"{name}_cpu_s": median.cpu for name, median in medians.items()}
     return found | {
+        "small_ratio": found["small_archive_s"] / found["small_plain_s"],
         "sample_ratio": found["sample_archive_s"] / found["sample_plain_s"],
         "full_cpu_ratio": found["full_archive_cpu_s"] / found["full_plain_cpu_s"],
         "consumer_cpu_ratio": found["full_archive_cpu_s"] / found["consumer_cpu_s"],
     }
 
 
-def sample(address: str, rounds: int) -> dict[str, float]:
+def sample(address: str, rounds: int, records: int) -> dict[str, float]:
     """Whole commands: the default sample of a short and of a long topic."""
-    timed(skew(address, "short"))
-    taken = [(timed(skew(address, "short")), timed(skew(address, "long"))) for _ in range(rounds)]
-    short, long = (summed_up(column) for column in zip(*taken, strict=True))
+    produce(address, "long", records, keys=200_000)
+    measure_process(skew(address, "short"))
+    taken = [
+        (measure_process(skew(address, "short")), measure_process(skew(address, "long")))
+        for _ in range(rounds)
+    ]
+    short, long = (summarise_runs(column) for column in zip(*taken, strict=True))
     return {
         "short_s": short.seconds,
         "short_cpu_s": short.cpu,
@@ -311,9 +329,13 @@ def sample(address: str, rounds: int) -> dict[str, float]:
     }
 
 
-def keys(address: str) -> dict[str, float]:
+def keys(address: str, records: int) -> dict[str, float]:
     """Peak memory of the Python driver with 200,000 keys, and with one key for each record."""
-    few, many = timed(skew(address, "short", "--full")), timed(skew(address, "keys", "--full"))
+    produce(address, "keys", records, keys=0)
+    few, many = (
+        measure_process(skew(address, "short", "--full")),
+        measure_process(skew(address, "keys", "--full")),
+    )
     return {
         "few_s": few.seconds,
         "few_mb": few.peak,

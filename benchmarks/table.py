@@ -1,4 +1,4 @@
-"""What a benchmark leaves: a table on the screen, and a file in `results/`."""
+"""The output of a benchmark: a table on standard output, and a file in `results/`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def tell(name: str, headings: Sequence[str], *rows: Mapping[str, float | str]) -> None:
-    """Print rows under their headings, and keep them as `results/NAME.json`."""
-    cells = [headings, *[[_written(value) for value in row.values()] for row in rows]]
+def report_rows(name: str, headings: Sequence[str], *rows: Mapping[str, float | str]) -> None:
+    """Print rows below their headings, and write them to `results/NAME.json`."""
+    cells = [headings, *[[_format_cell(value) for value in row.values()] for row in rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
@@ -21,7 +21,7 @@ def tell(name: str, headings: Sequence[str], *rows: Mapping[str, float | str]) -
     (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=2))
 
 
-def _written(value: float | str) -> str:
+def _format_cell(value: float | str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"

@@ -20,9 +20,9 @@ import org.apache.kafka.server.config.ConfigSynonym;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
-/** Prints, as JSON, what the Kafka on the class path knows of topic, group and consumer configs. */
+/** Prints the topic, group and consumer configs of the Kafka on the class path as JSON. */
 public class KafkaConfigs {
-    /** How far from zero a validator that does not tell its range is tried. */
+    /** The range around zero in which a validator without a readable range is tried. */
     private static final int REACH = 1000;
 
     public static void main(String[] args) throws Exception {
@@ -32,7 +32,7 @@ public class KafkaConfigs {
             List<Object> synonyms = new ArrayList<>();
             for (ConfigSynonym synonym
                     : ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS.getOrDefault(key.name, List.of())) {
-                // What the converter makes of 1 is the factor between the two units.
+                // The converted value of 1 is the factor between the two units.
                 synonyms.add(synonym(synonym.name(), Long.parseLong(synonym.converter().apply("1"))));
             }
             topics.put(key.name, describe(key, synonyms, deprecated.contains(key.name)));
@@ -66,7 +66,7 @@ public class KafkaConfigs {
         return Map.of("name", name, "factor", factor);
     }
 
-    /** Names that clients still hold a deprecated constant for; the broker may have dropped them already. */
+    /** Names with a deprecated constant in the clients; the broker may not have them any more. */
     private static TreeSet<String> deprecated(Class<?> holder) throws IllegalAccessException {
         TreeSet<String> names = new TreeSet<>();
         for (Field field : holder.getFields()) {
@@ -77,7 +77,7 @@ public class KafkaConfigs {
         return names;
     }
 
-    /** The configs with which a consumer of one protocol does not start. */
+    /** The configs that prevent a consumer of one protocol from starting. */
     private static TreeSet<?> refused(String holder, String field) throws ReflectiveOperationException {
         Field declared = Class.forName("org.apache.kafka.clients.consumer." + holder).getDeclaredField(field);
         declared.setAccessible(true);
@@ -145,10 +145,10 @@ public class KafkaConfigs {
                 break;
         }
         throw new IllegalStateException(
-            key.name + ": no way is known to describe " + validator.getClass().getName() + " " + validator);
+            key.name + ": unknown validator " + validator.getClass().getName() + " " + validator);
     }
 
-    /** The values of a validator that tells them only as text; its description where they are no fixed choice. */
+    /** The values of a validator that are only in its description; the description if they are not a fixed choice. */
     private static Map<String, Object> choice(ConfigDef.ConfigKey key) {
         String text = key.validator.toString();
         List<String> values = List.of(text.substring(1, text.length() - 1).split(", "));
@@ -161,7 +161,7 @@ public class KafkaConfigs {
             : Map.of("valid_values", values);
     }
 
-    /** Values of which the case does not matter, in the case in which Kafka writes the default. */
+    /** Values that ignore case, in the case of Kafka's default. */
     private static List<String> inCaseOf(ConfigDef.ConfigKey key, Set<?> values) {
         String usual = String.valueOf(key.defaultValue);
         boolean lower = usual.equals(usual.toLowerCase(Locale.ROOT));
@@ -178,7 +178,7 @@ public class KafkaConfigs {
         return declared.get(object);
     }
 
-    /** The ranges of integers that an opaque validator accepts. */
+    /** The ranges of integers that a validator without a readable range accepts. */
     private static List<List<Integer>> tried(ConfigDef.ConfigKey key) {
         List<List<Integer>> ranges = new ArrayList<>();
         Integer start = null;
@@ -194,7 +194,7 @@ public class KafkaConfigs {
         boolean whole = accepts(key, -REACH) || accepts(key, REACH)
             || accepts(key, Integer.MIN_VALUE) || accepts(key, Integer.MAX_VALUE);
         if (ranges.isEmpty() || whole) {
-            throw new IllegalStateException(key.name + ": the range of " + key.validator + " is beyond what is tried");
+            throw new IllegalStateException(key.name + ": the range of " + key.validator + " exceeds the tried range");
         }
         return ranges;
     }

@@ -15,9 +15,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * What Kafka's own classes make of keys, one of each line of standard input in hexadecimal: prints Utils.murmur2
- * and Utils.toPositive of it. With the arguments ADDRESS TOPIC, prints instead the partition on which
- * KafkaProducer put a record with this key.
+ * Hashes keys with Kafka's own classes: prints Utils.murmur2 and Utils.toPositive of each line of standard input,
+ * a key in hexadecimal. With the arguments ADDRESS TOPIC, prints instead the partition to which KafkaProducer
+ * wrote a record with this key.
  */
 public class KafkaHashes {
     public static void main(String[] args) throws IOException, ExecutionException, InterruptedException {

@@ -8,7 +8,7 @@ import java.util.stream.Collectors;
 
 /** Prints, as JSON, the names of the topic, group and consumer configs of any Kafka from 3.3 on. */
 public class KafkaNames {
-    /** Where the names have been, the newest place first; a Kafka without any of them has no such configs. */
+    /** The classes that had the names, the newest first; a Kafka without any of them has no such configs. */
     private static final Map<String, List<String>> PLACES = Map.of(
         "topics", List.of("org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig"),
         "groups", List.of("org.apache.kafka.coordinator.group.GroupConfig"),

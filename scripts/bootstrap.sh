@@ -1,6 +1,6 @@
 #!/bin/sh
-# Set up the virtual environment that everything else runs in. Usage: bootstrap.sh DIRECTORY
-# Needs Python 3.11+ and Java 17+, and says how to get them where they are missing.
+# Create the virtual environment for all make targets. Usage: bootstrap.sh DIRECTORY
+# Needs Python 3.11+ and Java 17+; if they are missing, prints how to install them.
 set -eu
 venv=$1
 least_python="3, 11"
@@ -23,7 +23,7 @@ for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11
         break
     fi
 done
-[ -n "$python" ] || advise "Python 3.11 or later is needed, and not on the PATH" \
+[ -n "$python" ] || advise "Python 3.11 or later is needed, but not on the PATH" \
     "python3 python3-venv" "python3" "python@3.12"
 "$python" -c 'import ensurepip, venv' 2>/dev/null || advise "Python's venv module is missing" \
     "python3-venv" "python3" "python@3.12"
@@ -36,7 +36,7 @@ if [ -z "$version" ] || [ "$version" -lt "$least_java" ]; then
         "openjdk-17-jre-headless" "java-17-openjdk-headless" "openjdk@17"
 fi
 
-# An old environment of another Python would break in strange ways: make it anew.
+# Recreate an environment of an older Python, where packages would fail in confusing ways.
 if [ -x "$venv/bin/python" ] && ! is_recent "$venv/bin/python"; then rm -rf "$venv"; fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "Installing the pinned dependencies into $venv (PySpark is large: a minute or two the first time)"

@@ -1,12 +1,12 @@
 """Compare kafkaform's placement with Kafka's own tool on the same real clusters: `compare_placement.py`.
 
-Kafka's tool is `kafka-reassign-partitions --generate`, run from its own jar. It chooses where to begin at
-random, so it is asked several times, and the least and the most are shown. It keeps the number of replicas;
-whoever raises that writes the list of replicas by hand, or by a script that gives partition n the brokers
-from the n-th on, or all partitions the same ones: both are shown. New partitions are compared with where the
-controller puts them. Nothing is moved: all figures are of the placements. Prints a Markdown table.
+Kafka's tool is `kafka-reassign-partitions --generate`, run from its jar. It starts at a random broker, so it
+runs several times, and the minimum and maximum are shown. It keeps the number of replicas; to raise that,
+people write the list of replicas by hand, or by a script that assigns the brokers from the n-th on to
+partition n, or the same brokers to all partitions: both are shown. New partitions are compared with the
+placement of the controller. Nothing is moved: all figures are of the placements. Prints a Markdown table.
 
-Three brokers are in three racks; of six, every two share one. Topics hold records, so bytes are log sizes.
+Three brokers are in three racks; six brokers are in pairs. Topics have records, so bytes are log sizes.
 """
 
 from __future__ import annotations
@@ -24,26 +24,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # it also runs where nothing is installed
+from kafkaform.devcluster.cluster import ClusterSpec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # kafkaform need not be installed
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_transport
-from kafkaform.core.layout import Layout
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import fetched
+from kafkaform.devcluster.jars.cache import fetch_jars
 from kafkaform.devcluster.jars.ivy import Dependency, JarSet
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
+from kafkaform.resources.replicas.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafkaform.core.layout import Assignment, TopicPartition
+    from kafkaform.core.partitions import TopicPartition
+    from kafkaform.resources.replicas.layout import Assignment
 
     Assignments = Mapping[str, Assignment]
     Sizes = Mapping[TopicPartition, int]
@@ -60,22 +63,22 @@ TOOLS = JarSet(
 GENERATOR = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 TIMEOUT_S = 60
 COUNTS = (3, 4, 6, 6, 8, 9, 12, 12, 12, 18, 24, 30)
-"""How many partitions the topics have."""
+"""The numbers of partitions of the topics."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to do to a cluster.
+    """A task on a cluster.
 
     Attributes:
-        title: What.
-        brokers: On how many brokers.
-        topics: What is there before.
-        ours: How kafkaform does it.
-        generate: The brokers that Kafka's tool is told to use; None where it has no answer.
-        factor: The number of replicas to be raised to, which scripts do.
-        growth: The factor by which partitions become more, which the controller does.
-        leaves: A broker that is not counted afterwards.
+        title: The name of the task.
+        brokers: The number of brokers.
+        topics: The assignments before it.
+        ours: The function of kafkaform.
+        generate: The brokers for Kafka's tool; None if the tool cannot do the task.
+        factor: The new number of replicas, for scripts.
+        growth: The factor for the number of partitions, for the controller.
+        leaves: A broker that is removed.
     """
 
     title: str
@@ -89,7 +92,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Measured:
+class PlacementFigures:
     """The figures of one placement."""
 
     replicas: int
@@ -101,11 +104,11 @@ class Measured:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure all cases and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3, help="how often Kafka's tool is asked")
+    parser.add_argument("--runs", type=int, default=3, help="the number of runs of Kafka's tool")
     parser.add_argument("--brokers", type=int, nargs="+", default=[3, 6], choices=[3, 6])
     options = parser.parse_args()
     print(
@@ -116,68 +119,95 @@ def main() -> int:
     for size in options.brokers:
         with (
             tempfile.TemporaryDirectory(prefix="kafkaform-placement-") as folder,
-            DevCluster.start(Path(folder) / "kafka", brokers=size, heap_mb=224, timeout_s=180) as kafka,
+            DevCluster.start(
+                Path(folder) / "kafka", ClusterSpec(brokers=size, heap_mb=224), timeout_s=180
+            ) as kafka,
         ):
             share_racks(kafka)
             bench = Bench(kafka, Path(folder))
-            for case in cases():
+            for case in list_cases():
                 if case.brokers == size:
-                    for way, found in bench.run(case, options.runs):
-                        print(row(case, way, found), flush=True)
+                    for way, figures in bench.run(case, options.runs):
+                        print(render_row(case, way, figures), flush=True)
     return 0
 
 
-def cases() -> list[Case]:
-    """All that is compared."""
+def list_cases() -> list[Case]:
+    """List the cases to compare."""
     return [
-        Case("RF 1 → 3", 3, at_random(range(1, 4), 1), partial(raised, 3), factor=3),
-        Case("RF 2 → 3", 3, at_random(range(1, 4), 2), partial(raised, 3), factor=3),
-        Case("drain broker 3", 3, at_random(range(1, 4), 2), partial(drained, 3), generate=(1, 2), leaves=3),
-        Case("RF 1 → 3", 6, at_random(range(1, 7), 1), partial(raised, 3), factor=3),
-        Case("RF 2 → 3", 6, at_random(range(1, 7), 2), partial(raised, 3), factor=3),
+        Case("RF 1 → 3", 3, scatter_replicas(range(1, 4), 1), partial(raise_factor, 3), factor=3),
+        Case("RF 2 → 3", 3, scatter_replicas(range(1, 4), 2), partial(raise_factor, 3), factor=3),
+        Case(
+            "drain broker 3",
+            3,
+            scatter_replicas(range(1, 4), 2),
+            partial(drain_broker, 3),
+            generate=(1, 2),
+            leaves=3,
+        ),
+        Case("RF 1 → 3", 6, scatter_replicas(range(1, 7), 1), partial(raise_factor, 3), factor=3),
+        Case("RF 2 → 3", 6, scatter_replicas(range(1, 7), 2), partial(raise_factor, 3), factor=3),
         Case(
             "drain broker 6",
             6,
-            at_random(range(1, 7), 3),
-            partial(drained, 6),
+            scatter_replicas(range(1, 7), 3),
+            partial(drain_broker, 6),
             generate=(1, 2, 3, 4, 5),
             leaves=6,
         ),
-        Case("add broker 6", 6, at_random(range(1, 6), 3), partial(added, 6), generate=tuple(range(1, 7))),
-        Case("rebalance", 6, at_random((1, 1, 1, *range(1, 7)), 3), evened, generate=tuple(range(1, 7))),
-        Case("twice as many partitions", 6, at_random(range(1, 6), 3), partial(grown, 2), growth=2),
+        Case(
+            "add broker 6",
+            6,
+            scatter_replicas(range(1, 6), 3),
+            partial(add_broker, 6),
+            generate=tuple(range(1, 7)),
+        ),
+        Case(
+            "rebalance",
+            6,
+            scatter_replicas((1, 1, 1, *range(1, 7)), 3),
+            rebalance_all,
+            generate=tuple(range(1, 7)),
+        ),
+        Case(
+            "twice as many partitions",
+            6,
+            scatter_replicas(range(1, 6), 3),
+            partial(add_partitions, 2),
+            growth=2,
+        ),
     ]
 
 
-def at_random(brokers: Sequence[int], factor: int) -> Assignments:
-    """Topics whose replicas lie at random; brokers that are named more often get more."""
+def scatter_replicas(brokers: Sequence[int], factor: int) -> Assignments:
+    """Place replicas of topics at random; brokers that are listed more often get more."""
     chance = random.Random(11)
     return {
-        f"compared-{n:02d}": tuple(some(chance, brokers, factor) for _ in range(c))
+        f"compared-{n:02d}": tuple(draw_brokers(chance, brokers, factor) for _ in range(c))
         for n, c in enumerate(COUNTS)
     }
 
 
-def some(chance: random.Random, brokers: Sequence[int], factor: int) -> tuple[int, ...]:
-    """So many different ones."""
-    found: dict[int, None] = {}
-    while len(found) < factor:
-        found[chance.choice(brokers)] = None
-    return tuple(found)
+def draw_brokers(chance: random.Random, brokers: Sequence[int], factor: int) -> tuple[int, ...]:
+    """Draw different brokers for the replicas of a partition."""
+    drawn: dict[int, None] = {}
+    while len(drawn) < factor:
+        drawn[chance.choice(brokers)] = None
+    return tuple(drawn)
 
 
 # --- kafkaform's ways ------------------------------------------------------------------------------
 
 
-def raised(factor: int, layout: Layout, _: Sizes) -> Assignments:
-    """Every topic with more replicas."""
+def raise_factor(factor: int, layout: Layout, _: Sizes) -> Assignments:
+    """Place additional replicas of every topic."""
     return place(
         [PlacementRequest(t, len(layout.topics[t]), factor) for t in layout.topics], layout
     ).assignments
 
 
-def grown(growth: int, layout: Layout, _: Sizes) -> Assignments:
-    """Every topic with more partitions."""
+def add_partitions(growth: int, layout: Layout, _: Sizes) -> Assignments:
+    """Place additional partitions of every topic."""
     wants = [
         PlacementRequest(t, growth * len(states), len(states[0].replicas))
         for t, states in layout.topics.items()
@@ -185,33 +215,33 @@ def grown(growth: int, layout: Layout, _: Sizes) -> Assignments:
     return place(wants, layout).assignments
 
 
-def drained(broker: int, layout: Layout, sizes: Sizes) -> Assignments:
-    """Nothing on a broker."""
+def drain_broker(broker: int, layout: Layout, sizes: Sizes) -> Assignments:
+    """Move all replicas off a broker."""
     return rebalance(layout.topics, layout, remove=[broker], sizes=sizes).assignments
 
 
-def added(broker: int, layout: Layout, sizes: Sizes) -> Assignments:
-    """A new broker's fair share."""
+def add_broker(broker: int, layout: Layout, sizes: Sizes) -> Assignments:
+    """Move a fair share of replicas to a new broker."""
     return rebalance(layout.topics, layout, add=[broker], sizes=sizes).assignments
 
 
-def evened(layout: Layout, sizes: Sizes) -> Assignments:
-    """All brokers alike."""
+def rebalance_all(layout: Layout, sizes: Sizes) -> Assignments:
+    """Balance replicas and leaders over all brokers."""
     return rebalance(layout.topics, layout, sizes=sizes).assignments
 
 
-def rack_aware(layout: Layout, sizes: Sizes) -> Assignments:
-    """All racks used, then all brokers alike."""
+def place_rack_aware(layout: Layout, sizes: Sizes) -> Assignments:
+    """Spread replicas over all racks, then balance them over all brokers."""
     wants = [
         PlacementRequest(topic, len(states), len(states[0].replicas), Strategy.RACK_AWARE)
         for topic, states in layout.topics.items()
     ]
     placed = place(wants, layout).assignments
-    return {**placed, **evened(settled(layout, placed), sizes)}
+    return {**placed, **rebalance_all(apply_assignments(layout, placed), sizes)}
 
 
-def settled(layout: Layout, placed: Assignments) -> Layout:
-    """The layout once topics are placed so, and all is in sync and led as preferred."""
+def apply_assignments(layout: Layout, placed: Assignments) -> Layout:
+    """Return the layout after the assignments, with all replicas in sync and preferred leaders."""
     topics = dict(layout.topics)
     for topic, assignment in placed.items():
         topics[topic] = tuple(
@@ -224,8 +254,8 @@ def settled(layout: Layout, placed: Assignments) -> Layout:
 # --- the ways of others ----------------------------------------------------------------------------
 
 
-def listed(layout: Layout, factor: int, *, rotated: bool) -> Assignments:
-    """What a script writes: the brokers from the n-th on for partition n, or the same ones for all."""
+def assign_by_script(layout: Layout, factor: int, *, rotated: bool) -> Assignments:
+    """Assign the brokers from the n-th on to partition n if `rotated`, else the same ones to all."""
     ids = sorted(broker.id for broker in layout.brokers)
     return {
         topic: tuple(
@@ -236,36 +266,38 @@ def listed(layout: Layout, factor: int, *, rotated: bool) -> Assignments:
     }
 
 
-def generated(kafka: DevCluster, folder: Path, topics: Sequence[str], brokers: Sequence[int]) -> Assignments:
-    """What Kafka's tool proposes."""
+def run_generator(
+    kafka: DevCluster, folder: Path, topics: Sequence[str], brokers: Sequence[int]
+) -> Assignments:
+    """Return the proposal of Kafka's tool."""
     java = find_java()
     wanted = folder / "topics.json"
     wanted.write_text(json.dumps({"version": 1, "topics": [{"topic": topic} for topic in topics]}))
     command = [
-        *processes.jvm(java, heap_mb=128), GENERATOR,
+        *processes.build_java_command(java, heap_mb=128), GENERATOR,
         "--bootstrap-server", kafka.bootstrap_servers,
         "--generate",
         "--topics-to-move-json-file", str(wanted),
         "--broker-list", ",".join(map(str, brokers)),
     ]  # fmt: skip
-    environment = processes.environment(fetched(TOOLS, java=java))
+    environment = processes.build_environment(fetch_jars(TOOLS, java=java))
     run = subprocess.run(
         command, env=environment, cwd=kafka.directory / "node-1", capture_output=True, text=True, check=False
     )
-    _, told, proposal = run.stdout.partition("Proposed partition reassignment configuration")
-    if run.returncode != 0 or not told:
+    _, heading, proposal = run.stdout.partition("Proposed partition reassignment configuration")
+    if run.returncode != 0 or not heading:
         sys.exit(run.stdout + run.stderr)
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    assignments: dict[str, dict[int, tuple[int, ...]]] = {}
     for each in json.JSONDecoder().raw_decode(proposal.lstrip())[0]["partitions"]:
-        found.setdefault(each["topic"], {})[each["partition"]] = tuple(each["replicas"])
-    return {topic: tuple(parts[number] for number in sorted(parts)) for topic, parts in found.items()}
+        assignments.setdefault(each["topic"], {})[each["partition"]] = tuple(each["replicas"])
+    return {topic: tuple(parts[number] for number in sorted(parts)) for topic, parts in assignments.items()}
 
 
 # --- on a real cluster -----------------------------------------------------------------------------
 
 
 def share_racks(kafka: DevCluster) -> None:
-    """Put the fourth node into the rack of the first one, and so on."""
+    """Move the fourth node into the rack of the first one, and so on."""
     for node in kafka.nodes[3:]:
         kafka.stop_node(node.id)
         properties = kafka.directory / node.name / "server.properties"
@@ -275,7 +307,7 @@ def share_racks(kafka: DevCluster) -> None:
 
 
 class Bench:
-    """A cluster that holds the topics of one case at a time."""
+    """A cluster with the topics of one case at a time."""
 
     def __init__(self, kafka: DevCluster, folder: Path) -> None:
         self._kafka = kafka
@@ -284,42 +316,47 @@ class Bench:
         self._quiet = {**self._properties, "log_level": 0}
         self._admin = AdminClient(self._quiet)
 
-    def run(self, case: Case, runs: int) -> list[tuple[str, list[Measured]]]:
-        """Every way's name, with the figures of each time it was tried."""
+    def run(self, case: Case, runs: int) -> list[tuple[str, list[PlacementFigures]]]:
+        """Return the name of every way, with the figures of each run."""
         self._create(case.topics)
         layout = self._layout(case.topics)
         with self._cluster() as cluster:
             sizes = cluster.partition_sizes([(t, n) for t, a in case.topics.items() for n in range(len(a))])
         measured = partial(measure, layout, sizes, case.leaves)
         ours = case.ours(layout, sizes)
-        found = [("before", [measured({})]), ("kafkaform", [measured(ours)])]
+        rows = [("before", [measured({})]), ("kafkaform", [measured(ours)])]
         if case.growth is None:
-            left = [broker for broker in layout.brokers if broker.id != case.leaves]
-            after = settled(Layout(tuple(left), layout.topics), ours)
-            if case.ours is not evened:
-                further = evened(after, sizes)
-                found.append(("kafkaform, then rebalance", [measured({**ours, **further})]))
-            spread = rack_aware(after, sizes)
-            found.append(("kafkaform, rack-aware, then rebalance", [measured({**ours, **spread})]))
+            remaining = [broker for broker in layout.brokers if broker.id != case.leaves]
+            after = apply_assignments(Layout(tuple(remaining), layout.topics), ours)
+            if case.ours is not rebalance_all:
+                further = rebalance_all(after, sizes)
+                rows.append(("kafkaform, then rebalance", [measured({**ours, **further})]))
+            spread = place_rack_aware(after, sizes)
+            rows.append(("kafkaform, rack-aware, then rebalance", [measured({**ours, **spread})]))
         if case.generate is not None:
             tries = [
-                generated(self._kafka, self._folder, list(case.topics), case.generate) for _ in range(runs)
+                run_generator(self._kafka, self._folder, list(case.topics), case.generate)
+                for _ in range(runs)
             ]
-            found.append(("kafka-reassign-partitions", [measured(each) for each in tries]))
+            rows.append(("kafka-reassign-partitions", [measured(each) for each in tries]))
         if case.factor is not None:
-            found.append(("a script, by turns", [measured(listed(layout, case.factor, rotated=True))]))
-            found.append(("a script, the same", [measured(listed(layout, case.factor, rotated=False))]))
+            rows.append(
+                ("a script, by turns", [measured(assign_by_script(layout, case.factor, rotated=True))])
+            )
+            rows.append(
+                ("a script, the same", [measured(assign_by_script(layout, case.factor, rotated=False))])
+            )
         if case.growth is not None:
-            found.append(("the controller", [measured(self._grow(case.topics, case.growth))]))
-        self._finish(self._admin.delete_topics(list(case.topics)))
-        return found
+            rows.append(("the controller", [measured(self._grow(case.topics, case.growth))]))
+        self._await_all(self._admin.delete_topics(list(case.topics)))
+        return rows
 
     def _create(self, topics: Assignments) -> None:
         new = [
             NewTopic(topic, len(assignment), replica_assignment=list(map(list, assignment)))
             for topic, assignment in topics.items()
         ]
-        self._finish(self._admin.create_topics(new))
+        self._await_all(self._admin.create_topics(new))
         self._layout(topics)
         chance = random.Random(5)
         producer = Producer({**self._quiet, "linger.ms": 50})
@@ -331,15 +368,15 @@ class Bench:
             sys.exit("not every record was written")
 
     def _grow(self, topics: Assignments, growth: int) -> Assignments:
-        more = [NewPartitions(topic, growth * len(assignment)) for topic, assignment in topics.items()]
-        self._finish(self._admin.create_partitions(more))
+        increases = [NewPartitions(topic, growth * len(assignment)) for topic, assignment in topics.items()]
+        self._await_all(self._admin.create_partitions(increases))
         layout = self._layout(
             {topic: assignment * growth for topic, assignment in topics.items()}, exact=False
         )
         return {topic: layout.assignment(topic) for topic in topics}
 
     def _layout(self, topics: Assignments, *, exact: bool = True) -> Layout:
-        """The layout once it shows the topics, and no others."""
+        """Wait for the layout to have the topics; return it without other topics."""
         deadline = time.monotonic() + TIMEOUT_S
         with self._cluster() as cluster:
             while True:
@@ -351,29 +388,31 @@ class Bench:
                 if whole and (shown == dict(topics) or not exact):
                     return Layout(layout.brokers, {topic: layout.topics[topic] for topic in topics})
                 if time.monotonic() > deadline:
-                    sys.exit("the topics did not appear as they were made")
+                    sys.exit("the brokers do not report the topics as they were created")
                 time.sleep(0.2)
 
     def _cluster(self) -> KafkaCluster:
         given = {"bootstrap.servers": self._kafka.bootstrap_servers}
         return KafkaCluster(self._properties, lambda: to_transport(given))
 
-    def _finish(self, futures: Mapping[str, Any]) -> None:
+    def _await_all(self, futures: Mapping[str, Any]) -> None:
         for future in futures.values():
             future.result(TIMEOUT_S)
 
 
-def measure(layout: Layout, sizes: Sizes, leaves: int | None, after: Assignments) -> Measured:
-    """The figures of a placement; what is not in it stays."""
+def measure(layout: Layout, sizes: Sizes, leaves: int | None, after: Assignments) -> PlacementFigures:
+    """Measure a placement; topics that are not in `after` keep theirs."""
     before = {topic: layout.assignment(topic) for topic in layout.topics}
     way = moves(before, after, sizes)
     counted = [broker for broker in layout.brokers if broker.id != leaves]
     then = balance({**before, **after}, counted)
-    return Measured(way.replicas, way.size, way.leaders, then.replica_spread, then.leader_spread, then.narrow)
+    return PlacementFigures(
+        way.replicas, way.size, way.leaders, then.replica_spread, then.leader_spread, then.narrow
+    )
 
 
-def row(case: Case, way: str, found: Sequence[Measured]) -> str:
-    """One line of the table."""
+def render_row(case: Case, way: str, runs: Sequence[PlacementFigures]) -> str:
+    """Render a row of the table."""
 
     def span(values: Sequence[float], digits: int = 0) -> str:
         least, most = (f"{value:.{digits}f}" for value in (min(values), max(values)))
@@ -382,12 +421,12 @@ def row(case: Case, way: str, found: Sequence[Measured]) -> str:
     cells = [
         f"{case.brokers} brokers, {case.title}",
         way,
-        span([one.replicas for one in found]),
-        span([one.size / 1e6 for one in found], 1),
-        span([one.leaders for one in found]),
-        span([one.replica_spread for one in found]),
-        span([one.leader_spread for one in found]),
-        span([one.narrow for one in found]),
+        span([run.replicas for run in runs]),
+        span([run.size / 1e6 for run in runs], 1),
+        span([run.leaders for run in runs]),
+        span([run.replica_spread for run in runs]),
+        span([run.leader_spread for run in runs]),
+        span([run.narrow for run in runs]),
     ]
     return f"| {' | '.join(cells)} |"
 

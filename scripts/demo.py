@@ -1,6 +1,6 @@
-"""The tour behind `make demo`: a real Kafka, the manifests of topics/, and everything the tool is for.
+"""Run the tour of `make demo`: a real Kafka, the manifests of topics/, and the main commands.
 
-Every step is a kafkaform command as a user would type it; the exit code of each is checked.
+Every step is a kafkaform command as a user would type it; its exit code is checked.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Run the tour; 0 if every step went as announced."""
+    """Run the tour; 0 if every step had the expected exit code."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-demo-") as folder:
         data = Path(folder) / "kafka"
         try:
-            tour(Path(folder), data)
+            run_tour(Path(folder), data)
         finally:
             run("dev", "down", "--data", str(data), title="Stop Kafka")
         data = Path(folder) / "three"
         try:
-            replicas(Path(folder) / "replicas", data)
+            show_replicas(Path(folder) / "replicas", data)
         finally:
             run("dev", "down", "--data", str(data), title="Stop Kafka")
-    say("That was all. Next: README.md, and `kafkaform init` for a repository of your own.")
+    say("That is all. Next: README.md, and `kafkaform init` for your own repository.")
     return 0
 
 
-def tour(folder: Path, data: Path) -> None:
-    """The steps in order."""
+def run_tour(folder: Path, data: Path) -> None:
+    """Run the steps on one broker, in order."""
     address = run("dev", "up", "--data", str(data), title="Start a real Kafka", capture=True).strip()
     os.environ["KAFKAFORM_BOOTSTRAP_SERVER"] = address
     os.environ["KAFKAFORM_ENVIRONMENT"] = "dev"
@@ -57,25 +57,34 @@ def tour(folder: Path, data: Path) -> None:
     run("plan", "--detailed-exitcode", title="Plan again: nothing is left to do (exit code 0)")
 
     run("status", title="Topics, and the groups that read them")
-    run("doctor", title="Is the cluster healthy? It tells of groups that nobody runs (exit code 2)", expect=2)
-    run("rules", "KF203", title="What a rule says, and why")
-    run("client-config", "payment-service", title="What the manifest says to the application")
+    run("doctor", title="Is the cluster healthy? Some groups have no members (exit code 2)", expect=2)
+    run("rules", "KF203", title="The explanation of a rule")
+    run("client-config", "payment-service", title="The client settings of an application, from its manifest")
 
     say("Somebody raises the retention of orders.v1 by hand, at 3 a.m.")
     set_config(address, "orders.v1", "retention.ms", "1209600000")
-    run("plan", title="The plan finds it; taking it back needs consent (exit code 1)", expect=1)
-    run("apply", "--auto-approve", title="Taking it back deletes records: not without consent", expect=1)
+    run("plan", title="The plan finds it; reverting it needs consent (exit code 1)", expect=1)
+    run(
+        "apply",
+        "--auto-approve",
+        title="Reverting it deletes records, so it is refused without consent",
+        expect=1,
+    )
     run("apply", "--auto-approve", "--allow", "Topic/orders.v1:retention-cut", title="With consent")
 
-    copy = edited_copy(folder)
+    copy = copy_edited(folder)
     say(
-        "A change asks for 2 instead of 3 partitions of orders.v1 (impossible), a longer retention with it, "
+        "A change asks for 2 instead of 3 partitions of orders.v1 (impossible) and a longer retention, "
         "and for another segment time of carts.v1."
     )
-    run("apply", "--auto-approve", copy, title="carts.v1 is applied, orders.v1 refused whole", expect=1)
     run(
-        "plan", copy, title="Nothing of orders.v1 was touched: its retention is still to be changed", expect=1
+        "apply",
+        "--auto-approve",
+        copy,
+        title="carts.v1 is applied, orders.v1 is refused as a whole",
+        expect=1,
     )
+    run("plan", copy, title="orders.v1 was not changed: its retention is still in the plan", expect=1)
 
     say(
         "A release of the shop writes orders.v1 with the shop's id as the key, instead of the order's. "
@@ -83,19 +92,19 @@ def tour(folder: Path, data: Path) -> None:
     )
     produce_orders(address, "orders.v1", records=200_000)
     with tempfile.NamedTemporaryFile(prefix="kafkaform-demo-skew-", suffix=".html", delete=False) as kept:
-        report, page = folder / "skew.json", Path(kept.name)  # nobody else can have put it there
+        report, page = folder / "skew.json", Path(kept.name)  # created here, so it is not another user's file
     run(
         *("skew", "orders.v1", "--what-if", "6,12", "--json", str(report), "--html", str(page)),
         title="Why is one partition hot? Spark reads a sample (exit code 2: beyond the topic's skew policy)",
         expect=2,
     )
-    say(f"The same as a page for a browser: {page}")
+    say(f"The same as an HTML page: {page}")
     replace_once(
         folder / "topics" / "checkout" / "orders.yaml", "dev: {partitions: 2,", "dev: {partitions: 6,"
     )
     run(
         *("plan", copy, "--no-strict", "--skew", str(report), "--target", "Topic/orders.v1"),
-        title="Would 6 partitions help? The plan knows what was measured",
+        title="Would 6 partitions help? The plan uses the measured keys",
     )
 
 
@@ -110,8 +119,8 @@ spec:
 """
 
 
-def replicas(folder: Path, data: Path) -> None:
-    """More replicas for a topic that holds data, on three brokers."""
+def show_replicas(folder: Path, data: Path) -> None:
+    """Run the steps that add replicas to a topic with data, on three brokers."""
     folder.mkdir()
     manifest = folder / "archive.yaml"
     manifest.write_text(ARCHIVE, "utf-8")
@@ -122,19 +131,24 @@ def replicas(folder: Path, data: Path) -> None:
     ).strip()
     run(
         *("apply", "--auto-approve", "--environment", "prod"),
-        title="The same repository as prod wants it: 3 replicas, groups with first offsets",
+        title="The same repository for prod: 3 replicas, groups with first offsets",
     )
     run("apply", str(folder), "--auto-approve", title="A topic whose partitions have one replica each")
     say("60 MB are written to it. Then the manifest asks for 3 replicas, of which 2 must be in sync.")
     produce(address, "archive.v1", ((str(number), os.urandom(1_000)) for number in range(60_000)))
     replace_once(manifest, "replicationFactor: 1", "replicationFactor: 3")
     replace_once(manifest, "min.insync.replicas: 1", "min.insync.replicas: 2")
-    run("plan", str(folder), "--verbose", title="What is copied, from where to where, and how long it takes")
+    run(
+        "plan",
+        str(folder),
+        "--verbose",
+        title="The plan: what is copied, from where to where, and how long it takes",
+    )
     run(
         *("apply", str(folder), "--auto-approve", "--throttle", "10MB"),
-        title="Copied at 10 MB a second and broker; then, and not before, 2 replicas must be in sync",
+        title="The copies at 10 MB a second for each broker; only then must 2 replicas be in sync",
     )
-    run("rebalance", title="Are replicas and leaders even now, and what would be done about it?")
+    run("rebalance", title="Are replicas and leaders balanced now, and which moves would balance them?")
 
 
 def produce_orders(address: str, topic: str, *, records: int) -> None:
@@ -163,8 +177,8 @@ def produce(address: str, topic: str, records: Iterable[tuple[str, bytes]]) -> N
         sys.exit("demo: not every record was written")
 
 
-def edited_copy(folder: Path) -> str:
-    """A copy of topics/ in which orders.v1 shrinks and carts.v1 changes."""
+def copy_edited(folder: Path) -> str:
+    """Copy topics/ with fewer partitions of orders.v1 and another config of carts.v1; return its path."""
     copy = folder / "topics"
     shutil.copytree(ROOT / "topics", copy)
     shutil.copytree(ROOT / "schemas", folder / "schemas")
@@ -175,15 +189,15 @@ def edited_copy(folder: Path) -> str:
 
 
 def replace_once(path: Path, old: str, new: str) -> None:
-    """Edit a file; fail loudly where the text is not there."""
+    """Replace a text in a file; exits unless the file has it exactly once."""
     text = path.read_text("utf-8")
     if text.count(old) != 1:
-        sys.exit(f"demo: {path.name} does not hold {old!r} exactly once")
+        sys.exit(f"demo: {path.name} does not contain {old!r} exactly once")
     path.write_text(text.replace(old, new), "utf-8")
 
 
 def run(*arguments: str, title: str, expect: int = 0, capture: bool = False) -> str:
-    """Run one kafkaform command, show it, and insist on its exit code."""
+    """Print and run a kafkaform command; exits if its exit code is not `expect`."""
     say(title)
     shown = " ".join(shlex.quote(a) for a in arguments)
     print(f"\033[2m$ kafkaform {shown}\033[0m" if sys.stdout.isatty() else f"$ kafkaform {shown}", flush=True)
@@ -199,7 +213,7 @@ def run(*arguments: str, title: str, expect: int = 0, capture: bool = False) -> 
 
 
 def say(text: str) -> None:
-    """A line of the narrator."""
+    """Print a line of the narration."""
     print(f"\n\033[1m# {text}\033[0m" if sys.stdout.isatty() else f"\n# {text}", flush=True)
 
 

@@ -2,9 +2,9 @@
 
     .venv/bin/python scripts/exit_codes.py --runs 300 --applies 200
 
-A run that ends early leaves requests unanswered; none may end in a signal (see `kafkaform.cli.main`). The
-first applies of 60 topics and 20 groups run beside two busy loops: on a loaded machine, one in thirty ended
-by SIGSEGV while librdkafka's admin client asked for the ends of logs.
+A run that ends early leaves requests without responses; none may end by a signal. The first applies of 60
+topics and 20 groups run beside two busy loops: on a loaded machine, one in thirty ended by SIGSEGV while
+librdkafka's admin client requested the ends of logs, which kafkaform no longer does.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = (sys.executable, "-m", "kafkaform")
 EARLY = (("plan",), ("drift",), ("apply", "--auto-approve"), ("doctor",))
-"""Without an environment, which the overrides in the defaults of this repository ask for."""
+"""They lack an environment, which the overrides in the defaults of this repository require."""
 LATE = tuple((*command, "--environment", "dev") for command in (("plan",), ("drift",), ("doctor",)))
 
 
 def main() -> int:
-    """Run every command; 1 if one of them ended in a signal."""
+    """Run every command; 1 if one of them ended by a signal."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=300, help="how often each command is run")
-    parser.add_argument("--applies", type=int, default=200, help="how many first applies are run")
+    parser.add_argument("--runs", type=int, default=300, help="the number of runs of each command")
+    parser.add_argument("--applies", type=int, default=200, help="the number of first applies")
     given = parser.parse_args()
     runs = given.runs
     crashed = count_crashed_applies(given.applies) if given.applies else 0
@@ -39,13 +39,13 @@ def main() -> int:
             for command in (*EARLY, *LATE) if runs else ():
                 with ThreadPoolExecutor(2) as pool:
                     codes = Counter(
-                        pool.map(lambda each: call(*each).returncode, [at(command, address)] * runs)
+                        pool.map(lambda each: call(*each).returncode, [add_address(command, address)] * runs)
                     )
                 print(f"{' '.join(command)}: {dict(codes)}", flush=True)
                 crashed += sum(count for code, count in codes.items() if code < 0)
         finally:
             call("dev", "down", "--data", data)
-    print(f"ended in a signal: {crashed}")
+    print(f"ended by a signal: {crashed}")
     return 1 if crashed else 0
 
 
@@ -55,7 +55,7 @@ BUSY = (sys.executable, "-c", "while True: pass")
 
 
 def count_crashed_applies(applies: int) -> int:
-    """Apply new topics and groups repeatedly beside two busy loops; returns how many ended in a signal."""
+    """Apply new topics and groups beside two busy loops; return the number of applies ended by a signal."""
     codes: Counter[int] = Counter()
     loops = [subprocess.Popen(BUSY) for _ in range(2)]
     try:
@@ -65,7 +65,9 @@ def count_crashed_applies(applies: int) -> int:
                 try:
                     for number in range(start, min(applies, start + APPLIES_A_BROKER)):
                         manifests = write_manifests(Path(folder), number)
-                        done = call("apply", manifests, "--auto-approve", *at(("-e", "dev"), address))
+                        done = call(
+                            "apply", manifests, "--auto-approve", *add_address(("-e", "dev"), address)
+                        )
                         codes[done.returncode] += 1
                         if done.returncode:
                             print(done.stdout[-2_000:], done.stderr[-2_000:], flush=True)
@@ -107,8 +109,8 @@ def write_manifests(folder: Path, number: int) -> str:
 START = {"initial": "earliest"}
 
 
-def at(command: tuple[str, ...], address: str) -> tuple[str, ...]:
-    """A command for this broker."""
+def add_address(command: tuple[str, ...], address: str) -> tuple[str, ...]:
+    """Add the address of the broker to a command."""
     return (*command, "--bootstrap-server", address)
 
 

@@ -1,14 +1,15 @@
-"""Write the parts of schemas/ that follow from the code: what editors complete, show and warn of.
+"""Write the parts of schemas/ that are generated from the code, for completion and warnings in editors.
 
     python scripts/generate_schemas.py [--check]
 
 In topic.schema.json that is `$defs.config` (Kafka's topic configs), in consumergroup.schema.json
-`$defs.config` (Kafka's group configs) and `$defs.client` (the consumer's properties), in config.schema.json
-`$defs.client` (the client properties) and what is there for each kind: its spec for `defaults:` (such as
-`$defs.Topic`), and its name in policies. Everything else is kept by hand. What is added for configs and
-properties only annotates: a document fits these schemas or does not fit them as it would without.
-skew.schema.json follows as a whole from the dataclasses of spark_validation.results and what their docstrings
-say of each field.
+`$defs.config` (Kafka's group configs) and `$defs.client` (the consumer's properties), in
+clientquota.schema.json `$defs.config` (Kafka's limits), in config.schema.json
+`$defs.client` (the client properties) and the parts for each kind: its spec for `defaults:` (such as
+`$defs.Topic`), and its name in policies. Everything else is maintained by hand. The generated parts for
+configs and properties are annotations only: they do not change which documents are valid.
+skew.schema.json is generated as a whole from the dataclasses of spark_validation.results and the docstrings
+of their fields.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.config.client_properties.treatment import Addresses, Choice, Flag, Number, Text
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
+from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
+from kafkaform.resources.client_quota.spec import KEYS as QUOTA_KEYS
+from kafkaform.resources.consumer_group.client import is_taken
 from spark_validation import results
 from spark_validation.results import FORMAT_VERSION
 
@@ -41,17 +44,17 @@ WIDTH = 120
 Schema = dict[str, Any]
 
 
-def topic_config(schema: Schema) -> Schema:
-    """The schema of `config:`: a property for each config that a manifest may set."""
+def build_topic_config(schema: Schema) -> Schema:
+    """Build the schema of a topic's `config:`, with a property for each config that a manifest may set."""
     value = {"$ref": "#/$defs/configValue"}
     known = kafka_configs.topic_configs()
     properties: Schema = {
-        name: value | _annotations(key)
+        name: value | _build_annotations(key)
         for name, key in known.items()
         if name not in kafka_configs.REASSIGNMENT_KEYS and not key.internal
     }
     for name in kafka_configs.RETIRED_KEYS:
-        message = "Brokers of Kafka 4.x refuse this config; those of 3.x still know it."
+        message = "Brokers of Kafka 4.x reject this config; those of 3.x still accept it."
         properties[name] = value | {"deprecated": True, "deprecationMessage": message}
     vendors = "|".join(prefix.replace(".", "\\.") for prefix in kafka_configs.VENDOR_PREFIXES)
     return {
@@ -60,10 +63,10 @@ def topic_config(schema: Schema) -> Schema:
         "properties": dict(sorted(properties.items())),
         "patternProperties": {
             f"^({vendors})": value
-            | {"description": "A config of another vendor's broker: only that broker can judge it."}
+            | {"description": "A config of another vendor's broker, which only that broker can check."}
         },
-        # Editors show a deprecation message as a warning. To refuse the key here would be a worse message
-        # than kafkaform's own, which names the nearest key.
+        # Editors show a deprecation message as a warning. To forbid the key in the schema would give a worse
+        # message than kafkaform's, which suggests the nearest key.
         "additionalProperties": value
         | {
             "deprecationMessage": f"Apache Kafka {kafka_configs.kafka_version()} has no such topic config: "
@@ -72,14 +75,14 @@ def topic_config(schema: Schema) -> Schema:
     }
 
 
-def group_config(schema: Schema) -> Schema:
-    """The schema of a group's `config:`: a property for each dynamic group config."""
+def build_group_config(schema: Schema) -> Schema:
+    """Build the schema of a group's `config:`, with a property for each dynamic group config."""
     value = {"$ref": "#/$defs/configValue"}
     known = kafka_configs.group_configs()
     return {
         "type": "object",
         "description": schema["$defs"]["config"]["description"],
-        "properties": {name: value | _annotations(known[name]) for name in sorted(known)},
+        "properties": {name: value | _build_annotations(known[name]) for name in sorted(known)},
         "additionalProperties": value
         | {
             "deprecationMessage": f"Apache Kafka {kafka_configs.kafka_version()} has no such group config: "
@@ -88,37 +91,51 @@ def group_config(schema: Schema) -> Schema:
     }
 
 
-def group_client(schema: Schema) -> Schema:
-    """The schema of a group's `client:`: a property for each that a manifest may set."""
+def build_quota_config(schema: Schema) -> Schema:
+    """Build the schema of a quota's `config:`, with a property for each limit."""
+    value = {"$ref": "#/$defs/configValue"}
+    return {
+        "type": "object",
+        "description": schema["$defs"]["config"]["description"],
+        "properties": {name: value | _build_annotations(key) for name, key in QUOTA_KEYS.items()},
+        "additionalProperties": value
+        | {"deprecationMessage": "Apache Kafka has no such limit: kafkaform refuses it."},
+    }
+
+
+def build_group_client(schema: Schema) -> Schema:
+    """Build the schema of a group's `client:`, with a property for each setting that a manifest may have."""
     value = {"$ref": "#/$defs/configValue"}
     known = kafka_configs.consumer_configs()
-    properties: Schema = {name: value | _annotations(known[name]) for name in sorted(known) if is_taken(name)}
+    properties: Schema = {
+        name: value | _build_annotations(known[name]) for name in sorted(known) if is_taken(name)
+    }
     properties[ASSIGNMENT] |= {"examples": list(ASSIGNORS.values())}
     return {
         "type": "object",
         "description": schema["$defs"]["client"]["description"],
         "properties": properties,
         "additionalProperties": value
-        | {"deprecationMessage": "kafkaform takes no such consumer property; docs/manifests.md says which."},
+        | {"deprecationMessage": "kafkaform has no such consumer property; docs/manifests.md lists them."},
     }
 
 
-def _annotations(key: ConfigKey) -> Schema:
+def _build_annotations(key: ConfigKey) -> Schema:
     text = [key.documentation if key.documentation.endswith(".") else f"{key.documentation}."]
-    found: Schema = {}
+    annotations: Schema = {}
     if key.default is not None:
         human = kafka_configs.human(key, key.default)
         text.append(f"Kafka's default: {human if human == key.default else f'{human} ({key.default})'}.")
-        found["default"] = _typed(key, key.default)
+        annotations["default"] = _parse_default(key, key.default)
     if key.valid_values:
-        found["examples"] = list(key.valid_values)
+        annotations["examples"] = list(key.valid_values)
     elif key.type is ConfigType.BOOLEAN:
-        found["examples"] = [True, False]
-    return {"description": " ".join(text)} | found
+        annotations["examples"] = [True, False]
+    return {"description": " ".join(text)} | annotations
 
 
-def _typed(key: ConfigKey, text: str) -> object:
-    """A default as one would write it in YAML."""
+def _parse_default(key: ConfigKey, text: str) -> object:
+    """Return a default as people write it in YAML."""
     human = kafka_configs.human(key, text).replace(" ", "")
     if human != text and "(" not in human:
         return human
@@ -133,27 +150,27 @@ def _typed(key: ConfigKey, text: str) -> object:
             return text
 
 
-def client() -> Schema:
-    """The schema of `client:`: a property for each client property that is allowed."""
+def build_client() -> Schema:
+    """Build the schema of `client:`, with a property for each allowed client property."""
     value = {"$ref": "#/$defs/clientValue"}
     properties: Schema = {}
     for name, property_ in PROPERTIES.items():
-        found: Schema = {}
+        annotations: Schema = {}
         match property_.kind:
             case Choice(values):
-                found["examples"] = list(values)
+                annotations["examples"] = list(values)
             case Flag():
-                found["examples"] = [True, False]
+                annotations["examples"] = [True, False]
             case Number(low, high):
-                found["description"] = f"From {low} to {high}."
+                annotations["description"] = f"From {low} to {high}."
             case Addresses():
-                found["description"] = "Must be HOST:PORT, or several of them with commas between."
+                annotations["description"] = "Must be HOST:PORT, or several of them separated by commas."
             case Text(describes=text):
-                found |= {"description": f"Must be {text}."} if text else {}
+                annotations |= {"description": f"Must be {text}."} if text else {}
         if property_.sensitive:
-            found["description"] = "A secret: write ${env:NAME} or ${file:PATH}."
-            found["examples"] = ["${env:NAME}", "${file:PATH}"]
-        properties[name] = value | found
+            annotations["description"] = "A secret: write ${env:NAME} or ${file:PATH}."
+            annotations["examples"] = ["${env:NAME}", "${file:PATH}"]
+        properties[name] = value | annotations
     for alias, name in ALIASES.items():
         properties[alias] = value | {"description": f"Another name of {name}."}
     return {
@@ -161,25 +178,26 @@ def client() -> Schema:
         "description": "By librdkafka's names; ${env:NAME} and ${file:PATH} are read at use.",
         "properties": dict(sorted(properties.items())),
         "additionalProperties": value
-        | {"deprecationMessage": "kafkaform takes no such client property; docs/clients.md has the list."},
+        | {"deprecationMessage": "kafkaform has no such client property; docs/clients.md lists them."},
     }
 
 
-def default_spec(kind: str, schema: Schema) -> Schema:
-    """The schema of `defaults.KIND`: a spec without what makes no sense of all resources of a kind.
+def build_default_spec(kind: str, schema: Schema) -> Schema:
+    """Build the schema of `defaults.KIND`: a spec without the fields that cannot be shared by all resources.
 
-    Nobody wants every topic to be absent, or every group to read the same topics.
+    For example, not every topic can be absent, and not every group can read the same topics.
     """
-    left_out = {"metadata", "state", "topics"}
+    left_out = {"metadata", "state", "topics", "entity", "entityName", "principals"}
     parts = {name: part for name, part in schema["$defs"].items() if name not in left_out}
     for name in ("spec", "override"):
         properties = {key: value for key, value in parts[name]["properties"].items() if key not in left_out}
-        parts[name] = parts[name] | {"properties": properties}
+        parts[name] = {key: value for key, value in parts[name].items() if key != "required"}
+        parts[name]["properties"] = properties
     moved = json.dumps({"$ref": "#/$defs/spec", "$defs": parts}).replace(
         '"#/$defs/', f'"#/$defs/{kind}/$defs/'
     )
-    found: Schema = json.loads(moved)
-    return found
+    result: Schema = json.loads(moved)
+    return result
 
 
 SKEW_ABOUT = (
@@ -199,10 +217,16 @@ SKEW_VALUES: Mapping[str, Schema] = {
     "TopicResult.name": {"minLength": 1},
     "TopicResult.diagnosis": {"enum": [*CAUSES]},
     "SkewCause.name": {"enum": [*CAUSES]},
+    "UnexplainedFacts.reason": {"enum": ["keys_withheld", "own_partitioner", "no_keys", "many_keys"]},
+    "UnexplainedFacts.by": {"enum": ["records", "bytes"]},
+    "HotKeysFacts.by": {"enum": ["records", "bytes"]},
+    "BurstFacts.by": {"enum": ["records", "bytes"]},
+    "NullKeysFacts.spread": {"enum": ["evenly", "unevenly", "in batches"]},
     "TopicResult.spread": {"enum": ["even", "uneven", "too little data"]},
     "ArrivalPeriod.name": {"enum": ["common", "hour", "day", "made"]},
     "SampleResult.mode": {"enum": ["sample", "full", "file"]},
     "HotKeyResult.key_hash": {"pattern": "^[0-9a-f]{12}$"},
+    "TopicResult.retention_bytes": {"minimum": -1},
     "WhatIf.partitions": {"minimum": 1},
     "Estimate.value": {"description": "The estimate."},
     "Estimate.low": {"description": "The lower end of the interval."},
@@ -216,13 +240,13 @@ SKEW_VALUES: Mapping[str, Schema] = {
     "SkewFinding.suggestion": {"description": "What to do; null if there is nothing to say."},
     "SkewVerdict.status": {"enum": ["pass", "warn", "fail"]},
 }
-"""What the type and the docstring of a skew report's field do not say."""
+"""Constraints and descriptions that are not in the types and docstrings of a skew report's fields."""
 
 
-def skew_report() -> Schema:
-    """The schema of skew reports."""
+def build_skew_report() -> Schema:
+    """Build the schema of skew reports."""
     definitions: dict[str, Schema] = {}
-    whole = _record(results.SkewReport, definitions)
+    whole = _build_record(results.SkewReport, definitions)
     first = {"format_version": {"const": FORMAT_VERSION, "description": "The version of this format."}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -236,16 +260,17 @@ def skew_report() -> Schema:
     }
 
 
-def _record(kind: type, definitions: dict[str, Schema]) -> Schema:
-    """The schema of a dataclass; those of the dataclasses that it holds are added to the definitions."""
-    said = _fields_of(kind)
+def _build_record(kind: type, definitions: dict[str, Schema]) -> Schema:
+    """Build the schema of a dataclass; those of its fields' dataclasses are added to the definitions."""
+    descriptions = _read_field_docs(kind)
     hints = get_type_hints(kind)
     properties: Schema = {}
     for field in fields(kind):
-        found = _of_type(hints[field.name], definitions) | SKEW_VALUES.get(
+        schema = _build_type(hints[field.name], definitions) | SKEW_VALUES.get(
             f"{kind.__name__}.{field.name}", {}
         )
-        properties[field.name] = found | ({"description": said[field.name]} if field.name in said else {})
+        description = {"description": descriptions[field.name]} if field.name in descriptions else {}
+        properties[field.name] = schema | description
     return {
         "type": "object",
         "additionalProperties": False,
@@ -254,48 +279,50 @@ def _record(kind: type, definitions: dict[str, Schema]) -> Schema:
     }
 
 
-def _of_type(hint: Any, definitions: dict[str, Schema]) -> Schema:
+def _build_type(hint: Any, definitions: dict[str, Schema]) -> Schema:
     if isinstance(hint, types.UnionType):
-        (kind,) = (one for one in get_args(hint) if one is not types.NoneType)
-        found = _of_type(kind, definitions)
-        if "$ref" in found:
-            return {"oneOf": [found, {"type": "null"}]}
-        return found | {"type": [found["type"], "null"]}
+        kinds = [argument for argument in get_args(hint) if argument is not types.NoneType]
+        schemas = [_build_type(kind, definitions) for kind in kinds]
+        if "$ref" in schemas[0]:
+            return {"oneOf": [*schemas, {"type": "null"}]}
+        (schema,) = schemas
+        return schema | {"type": [schema["type"], "null"]}
     if get_origin(hint) is tuple:
-        return {"type": "array", "items": _of_type(get_args(hint)[0], definitions)}
+        return {"type": "array", "items": _build_type(get_args(hint)[0], definitions)}
     if get_origin(hint) is dict:
-        return {"type": "object", "additionalProperties": _of_type(get_args(hint)[1], definitions)}
+        return {"type": "object", "additionalProperties": _build_type(get_args(hint)[1], definitions)}
     if is_dataclass(hint):
         if hint.__name__ not in definitions:
             description = (inspect.getdoc(hint) or "").split("\n\n")[0].replace("\n", " ")
             definitions[hint.__name__] = {
                 "description": description,
-                **_record(cast("type", hint), definitions),
+                **_build_record(cast("type", hint), definitions),
             }
         return {"$ref": f"#/$defs/{hint.__name__}"}
     plain: dict[Any, Schema] = {
         str: {"type": "string"},
         float: {"type": "number"},
         int: {"type": "integer", "minimum": 0},
+        bool: {"type": "boolean"},
     }
     return dict(plain[hint])
 
 
-def _fields_of(kind: type) -> dict[str, str]:
-    """What the docstring of a dataclass says of each field, below `Attributes:`."""
+def _read_field_docs(kind: type) -> dict[str, str]:
+    """Read the descriptions of fields below `Attributes:` in the docstring of a dataclass."""
     _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    said = re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", attributes, re.MULTILINE)
-    one_line = {name: re.sub(r"\s+", " ", text).replace("`", "") for name, text in said}
+    described = re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", attributes, re.MULTILINE)
+    one_line = {name: re.sub(r"\s+", " ", text).replace("`", "") for name, text in described}
     return {name: re.sub(r"\bNone\b", "null", text) for name, text in one_line.items()}
 
 
-def rendered(value: object, indent: int = 0, before: int = 0) -> str:
-    """JSON with every object and list that fits on one line.
+def render_json(value: object, indent: int = 0, before: int = 0) -> str:
+    """Render JSON with every object and list on one line if it fits.
 
     Args:
-        value: What to render.
-        indent: How far it is indented.
-        before: How many characters stand before it on its line, and after it.
+        value: The value.
+        indent: The indentation of its line.
+        before: The number of characters before and after it on its line.
     """
     flat = json.dumps(value, ensure_ascii=False)
     if indent + before + len(flat) <= WIDTH or not value or not isinstance(value, dict | list):
@@ -304,41 +331,46 @@ def rendered(value: object, indent: int = 0, before: int = 0) -> str:
     if isinstance(value, dict):
         keys = [json.dumps(key, ensure_ascii=False) + ": " for key in value]
         items = [
-            key + rendered(item, inner, len(key) + 1) for key, item in zip(keys, value.values(), strict=True)
+            key + render_json(item, inner, len(key) + 1)
+            for key, item in zip(keys, value.values(), strict=True)
         ]
     else:
-        items = [rendered(item, inner, 1) for item in value]
+        items = [render_json(item, inner, 1) for item in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     lines = ",\n".join(" " * inner + item for item in items)
     return f"{opening}\n{lines}\n{' ' * indent}{closing}"
 
 
-def generated() -> dict[Path, str]:
-    """What the files should hold."""
-    names = (*(kind.schema for kind in KINDS.values()), "config")
+def generate_files() -> dict[Path, str]:
+    """Generate the expected texts of the files."""
+    names = (*(kind.format.schema for kind in KINDS.values()), "config")
     files = {name: FOLDER / f"{name}.schema.json" for name in names}
     schemas = {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
-    topic, group, config = schemas["topic"], schemas["consumergroup"], schemas["config"]
-    topic["$defs"]["config"] = topic_config(topic)
-    group["$defs"] |= {"config": group_config(group), "client": group_client(group)}
-    config["$defs"]["client"] = client()
-    config["$defs"] |= {name: default_spec(name, schemas[kind.schema]) for name, kind in KINDS.items()}
+    topic, group, quota = schemas["topic"], schemas["consumergroup"], schemas["clientquota"]
+    config = schemas["config"]
+    topic["$defs"]["config"] = build_topic_config(topic)
+    quota["$defs"]["config"] = build_quota_config(quota)
+    group["$defs"] |= {"config": build_group_config(group), "client": build_group_client(group)}
+    config["$defs"]["client"] = build_client()
+    config["$defs"] |= {
+        name: build_default_spec(name, schemas[kind.format.schema]) for name, kind in KINDS.items()
+    }
     config["$defs"]["policy"]["properties"]["kind"]["enum"] = [*KINDS]
     config["properties"]["defaults"]["properties"] = {
         name: {"$ref": f"#/$defs/{name}", "description": f"A {name}'s spec, under every manifest's own."}
         for name in KINDS
     }
-    texts = {files[name]: rendered(schema) + "\n" for name, schema in schemas.items()}
-    return texts | {FOLDER / "skew.schema.json": rendered(skew_report()) + "\n"}
+    texts = {files[name]: render_json(schema) + "\n" for name, schema in schemas.items()}
+    return texts | {FOLDER / "skew.schema.json": render_json(build_skew_report()) + "\n"}
 
 
 def main() -> int:
-    """Write the files, or with --check say which are up to date."""
+    """Write the files, or with --check report which are up to date."""
     parser = argparse.ArgumentParser(description="Write the parts of schemas/ that follow from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     check = parser.parse_args().check
     stale = 0
-    for path, text in generated().items():
+    for path, text in generate_files().items():
         fresh = path.exists() and path.read_text("utf-8") == text
         stale += not fresh
         if check:

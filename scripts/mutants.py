@@ -1,11 +1,10 @@
-"""Change one line of the core modules at a time, and see whether a test notices.
+"""Mutate one line of the core modules at a time, and report the mutations that no test notices.
 
-The unit tests of each module run once, to see which lines each of them reaches. Then each mutation gets a
-process, forked from one that has imported all libraries, in which the tests that reach its line run, the
-fastest first, until one fails. Tests that start processes of their own do not see mutations. The same seed
-makes the same mutations of the same code. A mutation that changes nothing that anybody could see survives
-rightly: read what survived before you write a test, and list it in `EQUIVALENT` with the reason if there is
-none to be written.
+The unit tests of each module run once to record the lines that each of them reaches. Then, for each mutation,
+a process is forked from one that has imported all libraries, and runs the tests that reach its line, the
+fastest first, until one fails. Tests that start other processes do not see mutations. The same seed gives the
+same mutations of the same code. An equivalent mutation changes no observable behaviour: list it in
+`EQUIVALENT` with the reason, instead of writing a test.
 """
 
 from __future__ import annotations
@@ -37,56 +36,68 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
+PLANNING = (
+    "plan/test_planner",
+    "plan/test_planner_properties",
+    "plan/test_planning",
+    "plan/test_planning_groups",
+    "plan/test_placement_planning",
+    "inspect/test_drift",
+)
+APPLYING = ("apply/test_executor", "plan/test_planning_groups", "audit/test_audit_journal")
 TESTS = {
-    "plan/planner": (
-        "plan/test_planner",
-        "plan/test_planner_properties",
-        "plan/test_planning",
-        "plan/test_planning_groups",
-        "plan/test_placement_planning",
-        "inspect/test_drift",
-    ),
-    "plan/policy": (
+    "plan/difference": (*PLANNING, "plan/test_rebalancing", "inspect/test_resets"),
+    "plan/risk_assessment": ("plan/test_rejudging", *PLANNING),
+    "plan/gate": (
         "plan/test_policy",
         "plan/test_consent",
-        "plan/test_planner",
+        "plan/test_rejudging",
+        *PLANNING,
         "rules/test_rules_suggestions",
     ),
+    "plan/conclusion": ("plan/test_rejudging", *PLANNING),
+    "plan/validation": ("plan/test_planning", "plan/test_placement_planning"),
     "resources/consent": (
         "plan/test_consent",
         "plan/test_policy",
         "plan/test_planner",
         "rules/test_rules_suggestions",
     ),
-    "plan/measuring": ("plan/test_planning", "plan/test_planning_groups", "plan/test_placement_planning"),
-    "plan/rejudging": ("plan/test_rejudging", "plan/test_planner"),
-    "apply/preconditions": ("apply/test_preconditions", "apply/test_executor"),
-    "apply/executor": ("apply/test_executor", "plan/test_planning_groups"),
-    "apply/change_execution": ("apply/test_executor", "plan/test_planning_groups"),
+    "plan/measuring": (
+        "plan/test_planning",
+        "plan/test_planning_groups",
+        "plan/test_placement_planning",
+        "audit/test_audit_recommits",
+        "cluster/test_sizes",
+    ),
+    "plan/preconditions": ("plan/test_preconditions", "plan/test_rejudging", "apply/test_executor"),
+    "apply/executor": APPLYING,
+    "apply/change_execution": (*APPLYING, "audit/test_audit_recommits"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
-    "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature"),
+    "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature", "plan/test_plan_trust"),
     "core/units": ("core/test_units",),
-    "resources/topic/risk": ("resources/test_topic_risk", "plan/test_planner"),
+    "resources/topic/risk": (
+        "resources/test_topic_risk",
+        "cluster/test_sizes",
+        "plan/test_planner",
+        "plan/test_planning_skew",
+    ),
     "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
-    "rules/changes": ("rules/test_rules_changes",),
+    "rules/changes": ("rules/test_rules_changes", "rules/test_rules_acknowledged_writes"),
     "cluster/wire/large_answers": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
     "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),
     "apply/moves/throttles": (
-        "apply/test_executor",
-        "apply/test_moves_reassignment",
         "apply/test_moves_throttling",
+        "apply/test_moves_reassignment",
+        "apply/test_executor",
     ),
-    "audit/trail": ("audit/test_audit_trail",),
+    "audit/trail": ("audit/test_audit_trail", "audit/test_audit_recommits"),
 }
-"""The modules, and the tests that are to notice, the most likely first."""
+"""The modules and their tests, the most likely to notice a mutation first."""
 EQUIVALENT = {
-    (
-        "core/operations",
-        "MAX_WEIGHT = 5_000",
-        "5_000 -> 5001",
-    ): "any number near it does",
+    ("core/operations", "MAX_WEIGHT = 5_000", "5_000 -> 5001"): "any number near it does",
     (
         "resources/consent",
         'if not colon or "/" not in resource or not hazard:',
@@ -99,24 +110,30 @@ EQUIVALENT = {
     ): "a change from 1 replica to fewer or as many is none",
     (
         "config/manifests/yaml12",
-        "if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
+        "if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
         "node.tag != UNTAGGED -> node.tag == UNTAGGED",
-    ): "what the fast way does not take, the thorough one reads as well",
+    ): "a document that is rejected here is constructed after a thorough check",
     (
         "config/manifests/yaml12",
-        "if not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
-        "not checked and (node.tag != UNTAGGED or depth > MAX_DEPTH) -> not checked",
-    ): "what the fast way does not take, the thorough one reads as well",
+        "if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
+        "not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH) -> not self._checked",
+    ): "a document that is rejected here is constructed after a thorough check",
+    (
+        "config/manifests/yaml12",
+        "below = depth + 1",
+        "1 -> 2",
+    ): "a document that is rejected here is constructed after a thorough check",
+    ("cluster/wire/large_answers", ")(1, False)", "1 -> 2"): "its fields are in every version",
     (
         "config/manifests/yaml_hazards",
         "height = max(height, heights.get(id(child), 0))",
         "0 -> 1",
-    ): "only a node that holds itself has no height yet, and is refused for that",
+    ): "only a node that contains itself has no height yet, and is rejected for that",
     (
         "config/manifests/yaml_hazards",
         "open_nodes.discard(id(node))",
         "open_nodes.discard(id(node)) -> pass",
-    ): "a node whose size is known is not looked for among the open ones",
+    ): "a node whose size is known is not looked up in the open ones",
     (
         "plan/plan_file",
         'made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"',
@@ -126,18 +143,96 @@ EQUIVALENT = {
         "rules/changes",
         "return count if isinstance(count, int) else 0",
         "0 -> 1",
-    ): "of a topic that is not there no partition is reported, with 0 or 1 of them",
+    ): "for a missing topic no partition is reported, whether it has 0 or 1",
     (
         "core/units",
-        "if larger is None or milliseconds < 2 * sizes[larger]:",
-        "milliseconds < 2 * sizes[larger] -> milliseconds <= 2 * sizes[larger]",
-    ): "what is two of the larger unit was written in that unit before",
+        (
+            'size = _MILLISECONDS["s"] if milliseconds < hour else '
+            '_MILLISECONDS["m"] if milliseconds < day else hour'
+        ),
+        "milliseconds < hour -> milliseconds <= hour",
+    ): "exactly an hour is formatted alike in seconds and in minutes",
+    (
+        "core/units",
+        (
+            'size = _MILLISECONDS["s"] if milliseconds < hour else '
+            '_MILLISECONDS["m"] if milliseconds < day else hour'
+        ),
+        "milliseconds < day -> milliseconds <= day",
+    ): "exactly a day is formatted alike in minutes and in hours",
+    ("cluster/wire/large_answers", "_KNOWN_BLOCKS = 16", "16 -> 17"): "any number near it does",
+    ("cluster/wire/large_answers", "_KNOWN_LENGTHS = 1_000", "1_000 -> 1001"): "any number near it does",
+    (
+        "cluster/wire/large_answers",
+        "if len(blocks) >= _KNOWN_BLOCKS:",
+        "len(blocks) >= _KNOWN_BLOCKS -> len(blocks) > _KNOWN_BLOCKS",
+    ): "any number near it does",
+    (
+        "config/manifests/yaml_hazards",
+        'return 4 * len(text) > MAX_NODES or sum(map(text.count, "[{-:?")) > MAX_DEPTH',
+        "4 * len(text) > MAX_NODES -> 4 * len(text) >= MAX_NODES",
+    ): "a text at the limit is read alike by the thorough parser",
+    (
+        "config/manifests/yaml_hazards",
+        'return 4 * len(text) > MAX_NODES or sum(map(text.count, "[{-:?")) > MAX_DEPTH',
+        "sum(map(text.count, \"[{-:?\")) > MAX_DEPTH -> sum(map(text.count, '[{-:?')) >= MAX_DEPTH",
+    ): "a text at the limit is read alike by the thorough parser",
+    (
+        "plan/risk_assessment",
+        'for (old, new), when in zip(sides, ("before", "after"), strict=True):',
+        "True -> False",
+    ): "there are two sides",
+    (
+        "plan/risk_assessment",
+        'raise TypeError(f"{now.ref}: what is left of a change is another change")',
+        'raise TypeError(f"{now.ref}: what is left of a change is another change") -> pass',
+    ): "no caller can cause it",
+    (
+        "plan/risk_assessment",
+        "elif now.assessment.risk is Risk.DESTRUCTIVE and name != was.path:",
+        (
+            "now.assessment.risk is Risk.DESTRUCTIVE and name != was.path -> "
+            "now.assessment.risk is Risk.DESTRUCTIVE"
+        ),
+    ): "what is no config has the values of the plan, or the change no longer fits",
+    (
+        "resources/topic/risk",
+        "if after < before:",
+        "after < before -> after <= before",
+    ): "a change to the same number is none",
+    (
+        "plan/validation",
+        "if not isinstance(update, Update) or not all(",
+        (
+            "not isinstance(update, Update) or not all( isinstance(o, PartitionCreation) and o.assignment "
+            "for o in refused ) -> "
+            "not all((isinstance(o, PartitionCreation) and o.assignment for o in refused))"
+        ),
+    ): "only a manifest that lists them places a new topic's replicas, which no plan gives up",
+    (
+        "resources/topic/risk",
+        "if result is None or not isinstance(before, int) or not isinstance(after, int) or after <= before:",
+        (
+            "result is None or not isinstance(before, int) or not isinstance(after, int) or after <= before"
+            " -> result is None or not isinstance(before, int) or after <= before"
+        ),
+    ): "where partitions change, a number is declared",
+    (
+        "apply/executor",
+        "elif self._clock.now() >= deadline:",
+        "self._clock.now() >= deadline -> self._clock.now() > deadline",
+    ): "a wait that is over to the millisecond may take one more reading",
+    (
+        "core/units",
+        "if larger is None or milliseconds < 2 * _MILLISECONDS[larger]:",
+        "milliseconds < 2 * _MILLISECONDS[larger] -> milliseconds <= 2 * _MILLISECONDS[larger]",
+    ): "exactly two of the larger unit are formatted in that unit before",
 }
-"""Mutations that change nothing that anybody could see (module, line, what of it), and why."""
+"""Mutations without an observable effect (module, line, change), with the reasons."""
 COPIED = ("kafkaform", "spark_validation", "tests", "schemas", "topics", "docs", "scripts")
 LONGEST_S = 90
 LONGEST_CPU_S = 30
-"""A mutation that makes tests run for longer is noticed: CI would end it."""
+"""A mutation that makes tests run longer counts as noticed: CI would end it."""
 MOST_MEMORY = 4 * 2**30
 OURS = ("kafkaform", "spark_validation", "tests")
 _OPPOSITES = [
@@ -155,10 +250,10 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed module: where, what was there, and what stands there instead.
+    """A module with one mutation.
 
     Attributes:
-        inner: It is within a function; what is not runs when the module is imported.
+        inner: Whether it is in a function; other code runs when the module is imported.
     """
 
     module: str
@@ -171,7 +266,7 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is known by in `EQUIVALENT`, wherever it stands in its module."""
+        """The key in `EQUIVALENT`, which does not depend on the line number."""
         whole = (ROOT / "kafkaform" / f"{self.module}.py").read_text().splitlines()[self.line - 1].strip()
         return self.module, whole, f"{' '.join(self.before.split())} -> {' '.join(self.after.split())}"
 
@@ -184,8 +279,8 @@ def _short(code: str) -> str:
     return line if len(line) <= 90 else f"{line[:90]}…"
 
 
-def alternatives(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in place of a node."""
+def list_alternatives(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the mutations of a node."""
     match node:
         case ast.Compare(ops=ops):
             for index, op in enumerate(ops):
@@ -207,70 +302,70 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
             ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="_log"))))
             | ast.Expr(value=ast.Call(func=ast.Name(id="assert_never")))
         ):
-            pass  # what --debug shows besides is for whoever looks for a fault
+            pass  # log messages and checks by the type checker are not tested
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Return(value=None) | ast.Raise():
             yield ast.Pass()
         case _:
             pass
 
 
-def mutants_of(module: str) -> Iterator[Mutant]:
-    """Every mutation of a module; docstrings, imports, annotations and `if TYPE_CHECKING` stay."""
+def find_mutants(module: str) -> Iterator[Mutant]:
+    """Yield every mutation of a module, without docstrings, imports, annotations and `if TYPE_CHECKING`."""
     source = (ROOT / "kafkaform" / f"{module}.py").read_text()
     raw = source.encode()
     starts = [0]
     for line in raw.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    for node, inner in nodes_of(ast.parse(source)):
+    for node, inner in walk_nodes(ast.parse(source)):
         if node.end_lineno is None or node.end_col_offset is None:
             continue
         first = starts[node.lineno - 1] + node.col_offset
         last = starts[node.end_lineno - 1] + node.end_col_offset
         before = raw[first:last].decode()
-        for other in alternatives(node):
-            after = ast.unparse(ast.fix_missing_locations(copy.deepcopy(other)))
+        for alternative in list_alternatives(node):
+            after = ast.unparse(ast.fix_missing_locations(copy.deepcopy(alternative)))
             text = f"({after})" if isinstance(node, ast.expr) else after
             changed = raw[:first] + text.encode() + raw[last:]
             try:
                 compile(changed, module, "exec")
             except SyntaxError:
-                continue  # within an f-string or a pattern, where it cannot stand
+                continue  # in an f-string or a pattern, where it is not valid
             yield Mutant(module, node.lineno, node.end_lineno, inner, before, after, changed.decode())
 
 
-def nodes_of(node: ast.AST, inner: bool = False) -> Iterator[tuple[ast.expr | ast.stmt, bool]]:
-    """Every expression and statement, and whether it is within the body of a function."""
+def walk_nodes(node: ast.AST, inner: bool = False) -> Iterator[tuple[ast.expr | ast.stmt, bool]]:
+    """Yield every expression and statement, and whether it is in the body of a function."""
     if isinstance(node, ast.expr | ast.stmt):
         yield node, inner
     body = [*node.body] if isinstance(node, ast.FunctionDef) else []
-    # Decorators of classes say that they are frozen or have slots: no test can be expected to notice that.
+    # Decorators of classes make them frozen or add slots, which tests need not notice.
     skipped = [*node.decorator_list] if isinstance(node, ast.ClassDef) else []
     for child in [child for child in ast.iter_child_nodes(node) if child not in skipped]:
-        yield from nodes_of(child, inner or child in body or isinstance(node, ast.Lambda))
+        yield from walk_nodes(child, inner or child in body or isinstance(node, ast.Lambda))
 
 
-def chosen(count: int, seed: int, modules: list[str]) -> list[Mutant]:
-    """Mutations of all modules in turn, so that a long one does not get most of them."""
+def choose_mutants(count: int, seed: int, modules: list[str]) -> list[Mutant]:
+    """Choose mutations from the modules in turn, so that long modules do not get most of them."""
     draw = random.Random(seed)
-    pools = [list(mutants_of(module)) for module in modules]
+    pools = [list(find_mutants(module)) for module in modules]
     for number, pool in enumerate(pools):
         draw.shuffle(pool)
         pools[number] = [mutant for mutant in pool if mutant.key not in EQUIVALENT]
-    found = [pool[turn] for turn in range(max(map(len, pools))) for pool in pools if turn < len(pool)]
-    return found[:count]
+    mutants = [pool[turn] for turn in range(max(map(len, pools))) for pool in pools if turn < len(pool)]
+    return mutants[:count]
 
 
 # --- in the process of a mutation ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Changed:
-    """Imports one module from a text of its own."""
+class MutantFinder:
+    """An import finder that loads one module from its mutated text."""
 
     mutant: Mutant
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """How to import the module; None for others."""
+        """Return the spec of the mutated module; None for others."""
         if name != f"kafkaform.{self.mutant.module.replace('/', '.')}":
             return None
         file = Path.cwd() / "kafkaform" / f"{self.mutant.module}.py"
@@ -286,8 +381,8 @@ class _Text(SourceFileLoader):
         return compile(self.source, self.path, "exec", dont_inherit=True)
 
 
-class Reach:
-    """A plug-in of pytest that writes down which lines of a module each test reaches, and in what time."""
+class ReachRecorder:
+    """A pytest plug-in that records the lines of a module that each test reaches, and the test's time."""
 
     def __init__(self, module: str, into: Path) -> None:
         self.file = str(Path.cwd() / "kafkaform" / f"{module}.py")
@@ -296,7 +391,7 @@ class Reach:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Run one test."""
+        """Run one test and trace it."""
         lines: set[int] = set()
 
         def line(frame: FrameType, _event: str, _argument: object) -> Callable[..., Any]:
@@ -317,32 +412,33 @@ class Reach:
             self.found[item.nodeid] = time.process_time() - began, sorted(lines)
 
     def pytest_sessionfinish(self) -> None:
-        """Hand it on."""
+        """Write the recorded lines and times."""
         self.into.write_text(json.dumps(self.found))
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A plug-in of pytest that runs these tests in this order."""
+class SelectedTests:
+    """A pytest plug-in that runs these tests in this order."""
 
     tests: Sequence[str]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the others."""
+        """Remove the other tests, and sort these."""
         place = {test: number for number, test in enumerate(self.tests)}
         items[:] = sorted((i for i in items if i.nodeid in place), key=lambda i: place[i.nodeid])
 
 
 def run_tests(files: Sequence[str], *options: str, plugins: Sequence[object]) -> int:
-    """Run tests in this process, and tell nothing but the exit code."""
+    """Run tests in this process; return the exit code of pytest."""
     asked = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-m", "not nightly"]
-    asked += ["--hypothesis-profile", "quick", *options, *files]
+    # A golden file that a selection of tests does not use is no failure of theirs.
+    asked += ["--hypothesis-profile", "quick", "--snapshot-warn-unused", *options, *files]
     return int(pytest.main(asked, plugins=[*plugins]))
 
 
-def forked(work: Callable[[], int]) -> int:
-    """Begin a process that does this work within bounds, and exits with what it returns; gives its id."""
+def fork_process(work: Callable[[], int]) -> int:
+    """Fork a process that does some work within limits and exits with its result; return the process id."""
     if child := os.fork():
         return child
     try:
@@ -357,13 +453,13 @@ def forked(work: Callable[[], int]) -> int:
         os._exit(99)
 
 
-def carried_out(work: Mapping[int, Callable[[], int]], jobs: int, end: float) -> Iterator[tuple[int, int]]:
-    """Do the work in processes, so many at a time: its number and exit code; what takes long is killed."""
+def run_forked(work: Mapping[int, Callable[[], int]], jobs: int, end: float) -> Iterator[tuple[int, int]]:
+    """Do work in processes, `jobs` at a time; yield numbers and exit codes. Long-running ones are killed."""
     waiting, running = [*work], dict[int, tuple[int, float]]()
     while running or (waiting and time.monotonic() < end):
         while waiting and len(running) < jobs and time.monotonic() < end:
             number = waiting.pop(0)
-            running[forked(work[number])] = number, time.monotonic() + LONGEST_S
+            running[fork_process(work[number])] = number, time.monotonic() + LONGEST_S
         for child, (number, limit) in [*running.items()]:
             if time.monotonic() > limit:
                 os.killpg(child, signal.SIGKILL)
@@ -377,13 +473,13 @@ def carried_out(work: Mapping[int, Callable[[], int]], jobs: int, end: float) ->
 # --- all of it -------------------------------------------------------------------------------------
 
 
-def files_of(module: str) -> list[str]:
-    """The files with the tests of a module."""
+def list_test_files(module: str) -> list[str]:
+    """List the files with the tests of a module."""
     return [f"tests/unit/{name}.py" for name in TESTS[module]]
 
 
-def tree_at(folder: Path) -> Path:
-    """A copy of what the tests need, in a folder of its own: the tree may be worked on meanwhile."""
+def copy_tree(folder: Path) -> Path:
+    """Copy the files that the tests need, so that the working tree can change meanwhile; return the copy."""
     folder.mkdir()
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -394,13 +490,13 @@ def tree_at(folder: Path) -> Path:
 
 
 def import_libraries(modules: Sequence[str]) -> None:
-    """Import what the tests do, and forget what is ours: each process imports that anew, and its mutation."""
+    """Import all modules of the tests, and drop the project's own, which each process imports again."""
     with Path(os.devnull).open("w") as nowhere:
-        sys.stdout, told = nowhere, sys.stdout
+        sys.stdout, stdout = nowhere, sys.stdout
         try:
-            run_tests([*{file for m in modules for file in files_of(m)}], "--co", plugins=())
+            run_tests([*{file for m in modules for file in list_test_files(m)}], "--co", plugins=())
         finally:
-            sys.stdout = told
+            sys.stdout = stdout
     for name in [*sys.modules]:
         if name.partition(".")[0] in OURS:
             del sys.modules[name]
@@ -408,20 +504,22 @@ def import_libraries(modules: Sequence[str]) -> None:
     gc.freeze()
 
 
-def reached(modules: Sequence[str], jobs: int, scratch: Path) -> dict[str, dict[str, tuple[float, set[int]]]]:
-    """Run the tests of each module as it is: the time that each takes, and the lines that it reaches.
+def measure_reach(
+    modules: Sequence[str], jobs: int, scratch: Path
+) -> dict[str, dict[str, tuple[float, set[int]]]]:
+    """Run the tests of each module without mutations; return the time and the lines of each test.
 
     Raises:
-        RuntimeError: Some fail.
+        RuntimeError: Some tests fail.
     """
 
     def work(module: str, into: Path) -> Callable[[], int]:
         temporary = f"--basetemp={into.with_suffix('.tmp')}"
-        return lambda: run_tests(files_of(module), temporary, plugins=[Reach(module, into)])
+        return lambda: run_tests(list_test_files(module), temporary, plugins=[ReachRecorder(module, into)])
 
     notes = [scratch / f"{number}.json" for number in range(len(modules))]
     everything = {n: work(module, notes[n]) for n, module in enumerate(modules)}
-    ends = dict(carried_out(everything, jobs, float("inf")))
+    ends = dict(run_forked(everything, jobs, float("inf")))
     if broken := [modules[number] for number, code in ends.items() if code]:
         raise RuntimeError(f"the tests of {', '.join(broken)} fail without any mutation")
     return {
@@ -430,8 +528,8 @@ def reached(modules: Sequence[str], jobs: int, scratch: Path) -> dict[str, dict[
     }
 
 
-def tests_for(mutant: Mutant, reach: Mapping[str, tuple[float, set[int]]]) -> list[str]:
-    """The tests that reach a mutation, the fastest first."""
+def select_tests(mutant: Mutant, reach: Mapping[str, tuple[float, set[int]]]) -> list[str]:
+    """Select the tests that reach a mutation, the fastest first."""
     lines = {*range(mutant.line, mutant.last_line + 1)}
     return sorted(
         (test for test, (_, seen) in reach.items() if not mutant.inner or seen & lines),
@@ -440,57 +538,63 @@ def tests_for(mutant: Mutant, reach: Mapping[str, tuple[float, set[int]]]) -> li
 
 
 def main() -> int:
-    """Run, and say what survived; 0 unless tests fail as they are, or fewer were killed than asked for."""
+    """Run and report survivors; 1 if tests fail without mutations, or fewer are killed than required."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "modules", nargs="*", default=[*TESTS], help="such as apply/moves/reassignment; all of them otherwise"
-    )
-    parser.add_argument("--count", type=int, default=100, help="how many mutations (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: %(default)s)")
-    parser.add_argument(
-        "--minutes", type=float, default=10, help="begin no more after (default: %(default)s)"
+        "modules", nargs="*", default=[*TESTS], help="such as apply/moves/reassignment (default: all)"
     )
     parser.add_argument(
-        "--least", type=float, default=0, help="fail below this share of killed ones, in percent"
+        "--count", type=int, default=100, help="the number of mutations (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="the seed that selects them (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="the number of parallel processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=10, help="start none after this time (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--least", type=float, default=0, help="fail if a smaller share is killed, in percent"
     )
     args = parser.parse_args()
     unknown = {*args.modules} - {*TESTS}
     if unknown:
         parser.error(f"no tests are listed for {', '.join(sorted(unknown))}; there are {', '.join(TESTS)}")
     began = time.monotonic()
-    mutants = chosen(args.count, args.seed, args.modules)
+    mutants = choose_mutants(args.count, args.seed, args.modules)
     os.environ |= {"CI": "1", "PYTHONDONTWRITEBYTECODE": ""}
     sys.dont_write_bytecode = False
     with tempfile.TemporaryDirectory(prefix="kafkaform-mutants-") as folder:
         scratch = Path(folder)
-        os.chdir(tree_at(scratch / "tree"))
+        os.chdir(copy_tree(scratch / "tree"))
         sys.path.insert(0, str(Path.cwd()))
         import_libraries(args.modules)
         try:
-            reach = reached(args.modules, args.jobs, scratch)
+            reach = measure_reach(args.modules, args.jobs, scratch)
         except RuntimeError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
 
         def work(number: int, mutant: Mutant) -> Callable[[], int]:
-            def tried() -> int:
-                sys.meta_path.insert(0, Changed(mutant))
+            def run_mutant() -> int:
+                sys.meta_path.insert(0, MutantFinder(mutant))
                 temporary = f"--basetemp={scratch / str(number)}"
-                plugins = [Chosen(tests_for(mutant, reach[mutant.module]))]
-                return run_tests(files_of(mutant.module), temporary, plugins=plugins)
+                plugins = [SelectedTests(select_tests(mutant, reach[mutant.module]))]
+                return run_tests(list_test_files(mutant.module), temporary, plugins=plugins)
 
-            return tried
+            return run_mutant
 
-        seen = [bool(tests_for(mutant, reach[mutant.module])) for mutant in mutants]
+        seen = [bool(select_tests(mutant, reach[mutant.module])) for mutant in mutants]
         everything = {n: work(n, mutant) for n, mutant in enumerate(mutants) if seen[n]}
-        survived = [mutant for mutant, one in zip(mutants, seen, strict=True) if not one]
+        survived = [mutant for mutant, has_tests in zip(mutants, seen, strict=True) if not has_tests]
         for mutant in survived:
-            print(f"no test is there: {mutant}", flush=True)
+            print(f"not reached by any test: {mutant}", flush=True)
         tried = len(survived)
-        for number, code in carried_out(everything, args.jobs, began + 60 * args.minutes):
+        for number, code in run_forked(everything, args.jobs, began + 60 * args.minutes):
             tried += 1
             if code == 0:
                 survived.append(mutants[number])
@@ -498,7 +602,7 @@ def main() -> int:
         os.chdir(ROOT)
     share = 100 * (tried - len(survived)) / tried if tried else 0.0
     print(f"{tried - len(survived)} of {tried} mutations killed ({share:.0f} %), seed {args.seed}", end="")
-    print(f"; no time for {len(mutants) - tried}" if tried < len(mutants) else "")
+    print(f"; no time for {len(mutants) - tried} others" if tried < len(mutants) else "")
     return 0 if share >= args.least and tried else 1
 
 

@@ -1,6 +1,6 @@
 """Draw docs/plan.svg, the plan in the README, from a real run: `make picture`.
 
-A real Kafka is started and given topics that have drifted; what `kafkaform plan` says is drawn by rich.
+A real Kafka is started with topics that have drifted; rich draws the output of `kafkaform plan`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from rich.text import Text
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.resources.topic.operations import CreateTopic
 
 ROOT = Path(__file__).resolve().parent.parent
 DAY_MS = 86_400_000
@@ -75,8 +75,8 @@ spec:
 LIVE = {"orders.v1": (6, 7), "payments.v1": (12, 3), "shipments.v1": (6, 30)}
 
 
-def fill(address: str) -> None:
-    """Give the topics some data, so that the plan can say how much it is about."""
+def produce_records(address: str) -> None:
+    """Write records to the topics, so that the plan has sizes."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 50})
     for number in range(20_000):
         for topic in LIVE:
@@ -85,8 +85,8 @@ def fill(address: str) -> None:
     producer.flush(60)
 
 
-def seen_on_a_terminal(command: list[str], folder: str) -> str:
-    """What a command shows on a terminal of COLUMNS, colours and all."""
+def capture_terminal(command: list[str], folder: str) -> str:
+    """Return the output of a command on a terminal of COLUMNS, with its colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, COLUMNS, 0, 0))
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
@@ -97,13 +97,13 @@ def seen_on_a_terminal(command: list[str], folder: str) -> str:
         try:
             while chunk := os.read(ours, 65_536):
                 shown += chunk
-        except OSError:  # how a terminal says that nobody is left on the other side
+        except OSError:  # raised when the other side of the terminal is closed
             os.close(ours)
     return shown.decode().replace("\r\n", "\n")
 
 
 def main() -> int:
-    """Start Kafka, plan, draw."""
+    """Start Kafka, run a plan, and draw it."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-picture-") as folder:
         (Path(folder) / "topics").mkdir()
         (Path(folder) / "topics" / "shop.yaml").write_text(MANIFESTS)
@@ -119,12 +119,12 @@ def main() -> int:
                         for name, (partitions, days) in LIVE.items()
                     ]
                 )
-            fill(address)
+            produce_records(address)
             (Path(folder) / "kafkaform.yaml").write_text(CONFIGURATION.format(address=address))
-            plan = seen_on_a_terminal([sys.executable, "-m", "kafkaform", "plan"], folder)
+            plan = capture_terminal([sys.executable, "-m", "kafkaform", "plan"], folder)
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(plan))
-    # rich names a web font of a foreign host: a reader's own monospaced font will do.
+    # rich refers to a web font on another host; use the reader's monospaced font instead.
     style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     style = style.replace("font-family: Fira Code, monospace", "font-family: monospace")
     svg = console.export_svg(title="kafkaform plan", code_format=style)

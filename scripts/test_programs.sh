@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the programs that some tests need, from Debian's or Ubuntu's packages, unless they are there: for CI.
+# Install the missing programs that some tests need, from the packages of Debian or Ubuntu; for CI.
 set -euo pipefail
 
 missing=()

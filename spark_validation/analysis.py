@@ -1,6 +1,6 @@
 """Analysis of one topic: from the counts of a sample to estimates, causes and advice.
 
-Of a consumer group only this topic is looked at: its members all subscribe to it and have no partitions yet.
+Groups are analysed for this topic alone, as if all members subscribed to it and had no partitions yet.
 With more topics, or after members came and went, an assignor may give other partitions to other members.
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_validation import causes_burst, estimates
+from spark_validation import causes_burst, estimates, wording
 from spark_validation.advice import advise
-from spark_validation.causes_placement import placement
+from spark_validation.causes_placement import by_chance, find_placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.key_counts import NEVER
-from spark_validation.predictions import what_if, withheld
+from spark_validation.predictions import find_withheld_reason, what_if
 from spark_validation.results import (
     GroupResult,
     HotKeyResult,
@@ -29,7 +29,7 @@ from spark_validation.results import (
     TopicResult,
 )
 from spark_validation.salts import partition_loads
-from spark_validation.sampled_topic import MEASURES, SampledTopic, utc
+from spark_validation.sampled_topic import MEASURES, SampledTopic
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
@@ -37,106 +37,87 @@ if TYPE_CHECKING:
 
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.key_counts import CountsLayout, KeyCounts
-    from spark_validation.sampled_topic import CountBetween, PartitionChange
+    from spark_validation.results import PartitionChange
+    from spark_validation.sampled_topic import CountBetween
     from spark_validation.windows import SamplePlan
 
 
-_NAMED = 8
-"""How many partitions are named one by one."""
-
-
-def sample_notes(counts: KeyCounts, plan: SamplePlan, arrivals: TopicArrivals | None = None) -> Iterator[str]:
-    """Notes on partitions without records, offsets without a record, too few windows, and the period."""
-    if arrivals is not None and arrivals.added_from is not None and arrivals.since_ms is not None:
-        last = len(arrivals.counts) - 1
-        added = (
-            f"Partitions {arrivals.added_from} to {last} are"
-            if arrivals.added_from < last
-            else f"Partition {last} is"
-        )
-        yield (
-            f"{added} written to only since {utc(arrivals.since_ms)}: the shares of partitions are of the "
-            "records since then, and those of keys of all records that were read."
-        )
-    if arrivals is not None and arrivals.emptied:
-        keep = "keeps" if len(arrivals.emptied) == 1 else "keep"
-        yield (
-            f"{_listed(arrivals.emptied)} had records and {keep} next to none: if they were deleted by "
-            "hand, it is not known what was written in the period."
-        )
-    without = [span.partition for span in plan.spans if not span.records]
-    if without and len(without) < len(plan.spans):
-        yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no records."
-    read, found = plan.records, int(counts.records.sum())
-    if found < read:
-        missing = 100.0 * (1.0 - found / read)
-        amount = "all" if found == 0 else "less than 0.1 %" if missing < 0.1 else f"{missing:.1f} %"
-        yield (
-            f"{amount[0].upper()}{amount[1:]} of the {read:,} offsets read have no record: they were "
-            "compacted, deleted or aborted, or are transaction markers."
-        )
-    if found and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
-        yield (
-            f"Only {plan.replicates} windows were read from each partition: intervals are wide, and a key "
-            "that is hot only for a short time may be missed."
-        )
-
-
-def _listed(partitions: Sequence[int]) -> str:
-    if len(partitions) == 1:
-        return f"Partition {partitions[0]}"
-    if len(partitions) > _NAMED:
-        return f"{len(partitions)} partitions"
-    *most, last = map(str, partitions)
-    return f"Partitions {', '.join(most)} and {last}"
+def sample_notes(counts: KeyCounts, plan: SamplePlan, log: LogFacts | None = None) -> Iterator[str]:
+    """Yield notes on the period, on partitions and offsets without records, and on too few windows."""
+    log = log or LogFacts()
+    arrivals = log.arrivals
+    if log.compacted is None:
+        yield wording.CONFIGS_UNKNOWN
+    if arrivals is not None:
+        if arrivals.transactional and log.exact is not None:
+            yield wording.MARKERS_COUNT
+        if arrivals.added_from is not None and arrivals.since_ms is not None:
+            last = len(arrivals.counts) - 1
+            yield wording.note_added_partitions(arrivals.added_from, last, arrivals.since_ms)
+        if arrivals.emptied and not arrivals.is_trimmed:
+            yield wording.note_emptied_partitions(arrivals.emptied)
+    unwritten = [span.partition for span in plan.spans if not span.records]
+    if unwritten and len(unwritten) < len(plan.spans):
+        yield wording.note_unwritten_partitions(unwritten)
+    records = int(counts.records.sum())
+    if records < plan.records:
+        yield wording.note_missing_records(records, plan.records)
+    if records and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
+        yield wording.note_few_windows(plan.replicates)
 
 
 PASSES = 3
-"""How many samples of a topic are read at most, each larger than the one before."""
+"""The most samples of a topic that are read, each larger than the one before."""
 ENOUGH = 0.9
-"""The part of the wanted records with which reading ends."""
+"""The part of the wanted records that is enough to stop reading."""
+# A second sample is larger by this factor than the first one asks for: the width of an interval from few
+# replicates is itself uncertain.
 _RESERVE = 1.2
-"""A second sample is larger by this factor than the first one asks for: the width of an interval from few
-replicates is itself uncertain."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisContext:
+    """The facts and settings for the analysis of a topic, besides its counts.
+
+    Attributes:
+        mode: `sample`, `full` or `file`.
+        limits: The limits of the topic's skew policy, which advice aims at.
+        groups: Declared groups that read the topic.
+        since_ms: The time from which records were read, in milliseconds since 1970; None for all.
+        precision: The half width wanted for the interval of a share; None if none was requested.
+        notes: Notes made while reading; those that follow from the counts are added.
+        partition_changes: Reads the recorded changes of the topic's partition count; called where records lie
+            where no partitioner puts them now.
+        log: The facts about the topic's log that are known without reading records.
+    """
+
+    mode: str
+    limits: SkewLimits
+    groups: Sequence[ReaderGroup] = ()
+    since_ms: int | None = None
+    precision: float | None = None
+    notes: Sequence[str] = ()
+    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None
+    log: LogFacts | None = None
 
 
 def analyse(
-    name: str,
-    counts: KeyCounts,
-    plan: SamplePlan,
-    layout: CountsLayout,
-    *,
-    mode: str,
-    limits: SkewLimits,
-    groups: Sequence[ReaderGroup] = (),
-    since_ms: int | None = None,
-    precision: float | None = None,
-    notes: Sequence[str] = (),
-    partition_changes: Callable[[], Sequence[PartitionChange]] | None = None,
-    log: LogFacts | None = None,
+    name: str, counts: KeyCounts, plan: SamplePlan, layout: CountsLayout, context: AnalysisContext
 ) -> TopicResult:
     """Analyse a topic, all but rules and policy.
 
     Args:
         name: The topic.
-        counts: What was counted.
-        plan: What was read.
+        counts: The topic's counts.
+        plan: The windows that were read.
         layout: The layout of the counts.
-        mode: `sample`, `full` or `file`.
-        limits: Of the topic's skew policy; advice aims at them.
-        groups: Declared groups that read the topic.
-        since_ms: From when on records were read, in milliseconds since 1970; None for all.
-        precision: The wanted half width of the interval of a share; None if none was asked for.
-        notes: What was met while reading; what the counts show is added.
-        partition_changes: Reads the changes of the topic's partition count that were recorded; called where
-            records lie as no partitioner puts them now.
-        log: What is known of the topic's log without reading it.
+        context: Further facts and settings.
 
     Raises:
         ValueError: A group has an assignor that is not known, or no members.
     """
-    log = log or LogFacts()
-    weighting = Weighting.of(plan, counts.records)
+    log = context.log or LogFacts()
+    weighting = Weighting.from_plan(plan, counts.records)
     records, size = estimates.estimate_totals(counts, weighting, log.exact)
     partitions = estimates.partitions(counts, plan, weighting, log.exact)
     hot = () if log.keys_withheld else estimates.hot_keys(counts, weighting)
@@ -147,17 +128,17 @@ def analyse(
         causes=(),
         advice=(),
         sample=SampleResult(
-            mode=mode,
+            mode=context.mode,
             records=int(counts.records.sum()),
             offsets=plan.records,
             population=sum(span.records for span in plan.spans),
             windows=len(plan.windows),
             slices=plan.replicates,
-            since_ms=since_ms,
+            since_ms=context.since_ms,
             seed=plan.seed,
-            precision=precision,
-            achieved=_widest(partitions, hot),
-            notes=(*notes, *sample_notes(counts, plan, log.arrivals)),
+            precision=context.precision,
+            achieved=_widest_half_width(partitions, hot),
+            notes=(*context.notes, *sample_notes(counts, plan, log)),
         ),
         partitions=partitions,
         by_records=measure_imbalance(records),
@@ -165,22 +146,24 @@ def analyse(
         distinct_keys=distinct_keys(counts, weighting),
         sampled_distinct_keys=counts.distinct,
         null_key_share=estimates.null_share(counts, weighting),
-        partitioners=_partitioners(counts),
+        partitioners=_partitioner_shares(counts),
         hot_keys=hot,
         what_if=(),
-        groups=tuple(assign(group, shares) for group in groups),
+        groups=tuple(assign(group, shares) for group in context.groups),
         arrivals=log.arrivals.periods or None if log.arrivals else None,
         arrivals_unknown=log.arrivals.unknown if log.arrivals else None,
         keys_withheld=log.keys_withheld,
-        keys_since_ms=_keys_since(counts, plan),
+        keys_since_ms=_first_key_time(counts, plan),
         retention_bytes=log.retention_bytes,
     )
-    changes = partition_changes() if partition_changes is not None and len(counts.misfits) else ()
+    read_changes = context.partition_changes
+    # Recorded changes take a while to read: only where one may explain misfits.
+    changes = read_changes() if read_changes is not None and len(counts.misfits) else ()
     topic = SampledTopic(result, counts, plan, layout, tuple(changes), log.count_between)
     result = replace(result, spread=str(topic.spread))
     topic = replace(topic, result=result)
-    placed = placement(topic)
-    if counts.placements and (reason := withheld(topic, placed, weighting)):
+    placed = find_placement(topic)
+    if counts.placements and (reason := find_withheld_reason(topic, placed, weighting)):
         result = replace(result, what_if_withheld=reason)
     else:
         cases = [
@@ -189,13 +172,18 @@ def analyse(
         ]
         result = replace(result, what_if=tuple(cases))
     topic = replace(topic, result=result)
-    peaks = causes_burst.peaks(topic)
+    # A replicate has an equal part of every partition, so it shows less of a short peak than its time does.
+    peaks = causes_burst.find_peaks(topic)
     hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
     topic = replace(topic, result=replace(topic.result, hot_keys=hot))
-    causes = diagnose(topic, placed)
+    causes = tuple(
+        replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed)
+    )
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
-    loads = {by: partition_loads(topic, by) for by in MEASURES}
-    return replace(result, advice=advise(result, limits, loads, placed))
+    # Suffixes chosen for a partitioner that fits by chance would lead anywhere.
+    known = not by_chance(counts.distinct, topic.partitions)
+    loads = {by: partition_loads(topic, by, placed.partitioner_now if known else None) for by in MEASURES}
+    return replace(result, advice=advise(result, context.limits, loads, placed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,55 +191,58 @@ class LogFacts:
     """The facts about a topic's log that are known without reading records.
 
     Attributes:
-        arrivals: What was written, by offsets; None if that is not known.
-        compacted: Whether compaction removes records: what is left says nothing of what was written.
-        retention_bytes: The topic's retention.bytes; None without a limit.
-        keys_withheld: Why nothing is to be told of the shares of keys.
+        arrivals: The records that were written, by offsets; None if unknown.
+        compacted: Whether compaction removes records, so that the log does not represent what was written.
+            None if unknown, as this account may not read the topic's configs.
+        retention_bytes: The topic's retention.bytes, -1 without a limit; None if unknown.
+        keys_withheld: Why the shares of keys are not reported.
         count_between: Counts the offsets that were written to each partition between two times (ms since
-            1970, from and without); None where that cannot be asked, and its result is None where the logs
-            do not cover that.
+            1970, the second one exclusive); None if the cluster cannot be asked. Its result is None where the
+            logs do not cover that time.
     """
 
     arrivals: TopicArrivals | None = None
-    compacted: bool = False
+    compacted: bool | None = False
     retention_bytes: int | None = None
     keys_withheld: str | None = None
     count_between: CountBetween | None = None
 
     @property
     def exact(self) -> tuple[int, ...] | None:
-        """The arrivals of each partition, where offsets tell them and the records that were read do not.
+        """The arrivals of each partition, where offsets count them and the records read do not.
 
-        That is where compaction has removed some, and where partitions were added within the period.
+        That is where compaction has removed some, where partitions were added within the period, and where
+        logs do not reach back to its start.
         """
         arrivals = self.arrivals
         if arrivals is None or not arrivals.total:
             return None
-        return arrivals.counts if self.compacted or arrivals.added_from is not None else None
+        by_offsets = self.compacted is not False or arrivals.added_from is not None or arrivals.is_trimmed
+        return arrivals.counts if by_offsets else None
 
 
-def _keys_since(counts: KeyCounts, plan: SamplePlan) -> int | None:
-    """The time of the first record that was read, where earlier ones could not be (ms since 1970)."""
+def _first_key_time(counts: KeyCounts, plan: SamplePlan) -> int | None:
+    """Return the time of the first record that was read, if earlier ones could not be (ms since 1970)."""
     if not any(span.readable < span.records for span in plan.spans):
         return None
     known = counts.first_ms[(counts.first_ms < NEVER) & (counts.first_ms >= 0)]
     return int(known.min()) if len(known) else None
 
 
-def needed(
+def plan_next_sample(
     result: TopicResult, plan: SamplePlan, *, records: int, precision: float | None
 ) -> SamplePlan | None:
     """Return the larger sample that a topic needs, first for enough records and then to be precise enough.
 
     At most PASSES samples of a topic are read, the first one included. Its records count, and not the
-    offsets, of which some or most may have no record. The square of the half width of an interval goes with
-    1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That holds while longer windows bring other
-    keys; where keys come in long bursts, a larger sample brings less.
+    offsets, of which some or most may have no record. The square of the half width of an interval is
+    proportional to 1 / n - 1 / N for n of N records (Cochran 1977, section 4.6). That holds while longer
+    windows bring other keys; where keys come in long bursts, a larger sample brings less.
 
     Args:
-        result: Of the sample that was read.
-        plan: Of this sample.
-        records: How many records are wanted.
+        result: The result of the sample that was read.
+        plan: The plan of this sample.
+        records: The number of records wanted.
         precision: The wanted half width of the widest interval of a partition's or a key's share; None if
             none is.
 
@@ -265,25 +256,27 @@ def needed(
         raise ValueError(f"a precision must be above 0, not {precision}")
     if plan.full:
         return None
-    found = [partition.sampled_records for partition in result.partitions]
-    most = sum(weight * count for weight, count in zip(plan.weights, found, strict=True))
-    read, achieved = sum(found), result.sample.achieved
+    sampled = [partition.sampled_records for partition in result.partitions]
+    most = sum(weight * count for weight, count in zip(plan.weights, sampled, strict=True))
+    read, achieved = sum(sampled), result.sample.achieved
+    # More than there are by the estimate cannot be read.
     if not read or read < ENOUGH * min(records, most):
-        return larger_plan(plan, found, share=min(1.0, records / most) if read else 1.0)
+        return larger_plan(plan, sampled, share=min(1.0, records / most) if read else 1.0)
     if precision is None or achieved is None or achieved <= precision or most <= read:
         return None
     remaining = (1.0 / read - 1.0 / most) * (precision / achieved) ** 2 / _RESERVE
-    return larger_plan(plan, found, share=1.0 / (1.0 + most * remaining))
+    # From 1 / n - 1 / N = remaining follows n / N = 1 / (1 + N * remaining).
+    return larger_plan(plan, sampled, share=1.0 / (1.0 + most * remaining))
 
 
-def _widest(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) -> float | None:
-    """The half width of the widest interval of a share, by records or by bytes."""
+def _widest_half_width(partitions: Sequence[PartitionResult], hot: Sequence[HotKeyResult]) -> float | None:
+    """Return the half width of the widest interval of a share, by records or by bytes."""
     measured: list[PartitionResult | HotKeyResult] = [*partitions, *hot]
     shares = [share for result in measured for share in (result.share, result.byte_share)]
     return max(((share.high - share.low) / 2 for share in shares), default=None)
 
 
-def _partitioners(counts: KeyCounts) -> dict[str, float]:
+def _partitioner_shares(counts: KeyCounts) -> dict[str, float]:
     keyed = int((counts.records - counts.null_records).sum())
     fits = [*counts.fits, counts.fits_none]
     return {
@@ -299,7 +292,7 @@ class ReaderGroup:
     Attributes:
         name: The group.
         assignor: The short name of its assignor: one of ASSIGNORS.
-        members: How many members it is expected to have, at least 1.
+        members: The number of members expected, at least 1.
     """
 
     name: str
@@ -307,30 +300,30 @@ class ReaderGroup:
     members: int
 
 
-def _runs(partitions: int, members: int) -> list[range]:
-    """Neighbouring partitions together; the first members have one more where it does not come out even."""
-    size, more = divmod(partitions, members)
-    starts = [member * size + min(member, more) for member in range(members + 1)]
+def _assign_runs(partitions: int, members: int) -> list[range]:
+    """Give each member neighbouring partitions; the first members get one more if there is a remainder."""
+    size, remainder = divmod(partitions, members)
+    starts = [member * size + min(member, remainder) for member in range(members + 1)]
     return [range(starts[member], starts[member + 1]) for member in range(members)]
 
 
-def _turns(partitions: int, members: int) -> list[range]:
-    """One partition after the other to one member after the other."""
+def _assign_in_turn(partitions: int, members: int) -> list[range]:
+    """Give partitions to members in turn."""
     return [range(member, partitions, members) for member in range(members)]
 
 
 ASSIGNORS: Mapping[str, Callable[[int, int], list[range]]] = {
-    "range": _runs,
-    "roundrobin": _turns,
-    "sticky": _turns,
-    "cooperative-sticky": _turns,
-    "uniform": _runs,
+    "range": _assign_runs,
+    "roundrobin": _assign_in_turn,
+    "sticky": _assign_in_turn,
+    "cooperative-sticky": _assign_in_turn,
+    "uniform": _assign_runs,
 }
-"""As Kafka's assignors of these names give partitions to a new group; `uniform` is KIP-848's."""
+"""The assignments of Kafka's assignors of these names to a new group; `uniform` is KIP-848's."""
 
 
 def assign(group: ReaderGroup, shares: Sequence[float]) -> GroupResult:
-    """Share a topic out among the members of a group.
+    """Assign a topic's partitions to the members of a group.
 
     Args:
         group: The group.

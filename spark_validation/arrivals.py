@@ -1,7 +1,7 @@
 """The spread of the records written to topics over their partitions, from offsets alone.
 
-Offsets count arrivals whatever a log still holds: retention, deletion of records and compaction take records
-away, and no offset. Markers of transactions and records of aborted ones have offsets, too.
+Offsets count every record that arrived: retention, deletion and compaction remove records, but no offsets.
+Transaction markers and aborted records have offsets, too.
 """
 
 from __future__ import annotations
@@ -12,33 +12,35 @@ from enum import StrEnum
 from math import log, sqrt
 from typing import TYPE_CHECKING, TypeAlias
 
+from spark_validation import wording
+from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.results import ArrivalPeriod, ratio_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TopicPartition: TypeAlias = tuple[str, int]
 FindOffsets: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
-"""Takes a time for each partition (ms since 1970); gives the offset and the time of the first record that is
+"""Takes a time for each partition (ms since 1970); returns the offset and time of the first record that is
 not older. Partitions without such a record are left out."""
 
-FEWEST_RECORDS = 300
-"""Below so many records in the period, nothing is said of how they spread."""
 EVEN_RATIO = 1.25
 """Up to this ratio of the fullest partition to the mean, a topic counts as even."""
 MUCH_MORE = 2.0
-"""From so many times the excess over the mean by records on, the excess by bytes is told first."""
+"""From this multiple of the excess over the mean by records, the excess by bytes is reported first."""
 _BY_CHANCE = 0.05
 _TOLERANCE_MS = 60_000
-"""Clocks of producers may be ahead by so much."""
+"""The most by which producers' clocks may be ahead."""
+# A partition that got none of so many records expected by its rate did not exist: by chance, that has a
+# probability of exp(-20).
 _MISSED = 20.0
-"""A partition that would have got so many records by its own rate, and got none, was not there: by chance
-that happens with a probability of exp(-20)."""
-_FEW_KEPT = 20
+FEW_KEPT = 20
 """A log that keeps fewer records than this does not limit the period: those of a steady stream begin within
 1/20 of the time for which they are kept."""
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 RECENT_MS: Mapping[str, int] = {"hour": HOUR_MS, "day": DAY_MS}
-"""The periods that are counted beside the common one, in milliseconds."""
+"""The periods that are counted besides the common one, in milliseconds."""
 COMMON, MADE = "common", "made"
 """The names of the period that all logs cover, and of the time since the topic was made."""
 
@@ -50,39 +52,6 @@ class Spread(StrEnum):
     EVEN = "even"
     LITTLE = "too little data"
     UNKNOWN = "not known"
-
-
-@dataclass(frozen=True, slots=True)
-class ArrivalPeriod:
-    """The records that arrived in each partition of a topic in one period.
-
-    Attributes:
-        name: common (the period that the logs of all partitions cover, or the part of it since `--since`),
-            hour, day, or made (since the topic was made).
-        since_ms: Its start, in milliseconds since 1970; None since the topic was made.
-        until_ms: Its end, alike.
-        counts: Offsets that were written, by partition.
-    """
-
-    name: str
-    since_ms: int | None
-    until_ms: int
-    counts: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        """The records of all partitions."""
-        return sum(self.counts)
-
-    @property
-    def ratio(self) -> float | None:
-        """The fullest partition over the mean; None if nothing arrived."""
-        return ratio_of(self.counts)
-
-    @property
-    def spread(self) -> Spread:
-        """The verdict on this period."""
-        return judge_spread(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +73,27 @@ class TopicArrivals:
 
     Attributes:
         name: The topic.
-        period_ms: The length of the common period, in milliseconds; None if it is not known, or if it is the
-            time since the topic was made (`since_made`).
-        counts: The records that arrived in each partition in the common period; empty if it is not known.
+        period_ms: The length of the common period, in milliseconds; None if it is the time since the topic
+            was made (`since_made`), or if a partition could not be read.
+        counts: The records that arrived in each partition in the period; empty if one could not be read.
         ends: The records that ever arrived in each partition; None for one that could not be read.
         per_second: Records a second in the period; None if it is not known.
-        since_made: Whether the common period is the whole time since the topic was made.
-        since_ms: The start of the common period, in milliseconds since 1970; None if `since_made`, or if it
-            is not known.
+        since_made: Whether the period is the whole time since the topic was made.
+        since_ms: The start of the period, in milliseconds since 1970; None as `period_ms`.
         until_ms: Its end: when the offsets were read.
         starts: The first offset of each partition from which on all logs cover the same time, whether
-            partitions were added since or not; the first that is kept, if the period is not known.
+            partitions were added since or not.
         kept_since_ms: The time of the first record that each partition keeps; None for one that keeps none.
         limited_by: The partition whose log begins last, where that limits the period.
         added_from: The first of the partitions that were added, where the period begins with that.
         emptied: Partitions that keep next to no record, and had some: what was written to them is not known,
             if they were emptied by hand.
-        unknown: Why the period is not known; None if it is.
+        unknown: Why no period that all logs cover is known; None if one is. Then what was written since the
+            topic was made is counted, unless a partition could not be read.
         recent: The last hour and the last day, where all logs cover them, and the time since the topic was
             made.
+        transactional: Whether transactions write to it, whose markers count as arrivals; None if that is not
+            known.
     """
 
     name: str
@@ -140,6 +111,7 @@ class TopicArrivals:
     emptied: tuple[int, ...] = ()
     unknown: str | None = None
     recent: tuple[ArrivalPeriod, ...] = ()
+    transactional: bool | None = None
 
     @property
     def total(self) -> int:
@@ -153,7 +125,7 @@ class TopicArrivals:
 
     @property
     def ratio_since_made(self) -> float | None:
-        """The same for all records that ever arrived; None if a partition could not be read."""
+        """The ratio of all records that ever arrived; None if a partition could not be read."""
         known = [end for end in self.ends if end is not None]
         return ratio_of(known) if len(known) == len(self.ends) else None
 
@@ -161,6 +133,12 @@ class TopicArrivals:
     def fullest(self) -> int | None:
         """The partition with the most arrivals in the period."""
         return max(range(len(self.counts)), key=self.counts.__getitem__) if self.total else None
+
+    @property
+    def is_trimmed(self) -> bool:
+        """Return whether records of the period have been removed, so that the log has other counts."""
+        emptied = (end and kept is None for end, kept in zip(self.ends, self.kept_since_ms, strict=False))
+        return bool(self.counts) and (self.unknown is not None or (self.since_made and any(emptied)))
 
     @property
     def spread(self) -> Spread:
@@ -200,17 +178,11 @@ def judge_spread(counts: Sequence[int]) -> Spread:
     return Spread.EVEN if even else Spread.UNEVEN
 
 
-def ratio_of(counts: Sequence[int]) -> float | None:
-    """Return the fullest partition over the mean; None if nothing arrived."""
-    total = sum(counts)
-    return max(counts) * len(counts) / total if total else None
-
-
 # --- the period ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Search:
+class _PeriodSearch:
     """The search for the period of one topic."""
 
     name: str
@@ -224,13 +196,13 @@ class _Search:
     counts: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def choose(self, now_ms: int, since_ms: int | None) -> None:
-        """Choose the period: after the latest first record of a log of which records were removed.
+        """Choose the period: after the latest first record of the logs that lost records.
 
-        A log that still begins at offset 0 has everything that was ever written to it. One that is empty was
-        emptied by time, by which all its records were older than those of the others, or by hand. So was one
-        that keeps a few records, which is seldom written to: its first record says nothing of how far it
-        reaches back. Other records of the millisecond of a first record, or of its batch with the broker's
-        time, may have been removed.
+        A log that begins at offset 0 still has every record. One that is empty, or nearly so, does not limit
+        the period: retention removed its records, all older than those of other logs, or somebody deleted
+        them, and its first record does not show how far it reaches back. The period begins a millisecond
+        after a first record, as others of the same millisecond, or of its batch with the broker's time, may
+        have been removed.
         """
         trimmed = {
             number: first + 1
@@ -245,15 +217,17 @@ class _Search:
         if since_ms is not None and since_ms > (self.since_ms or 0):
             self.since_ms, self.limited_by = since_ms, None
         self.covered_ms = self.since_ms
-        self._look_for_added(now_ms)
+        self._find_added(now_ms)
         if self.since_ms is not None and self.since_ms > now_ms + _TOLERANCE_MS:
-            self.unknown = f"the first record of partition {self.limited_by} has a time in the future"
+            self.unknown = wording.explain_future_time(self.limited_by or 0, first=True)
+            self.since_ms = None
 
-    def _look_for_added(self, now_ms: int) -> None:
-        """Look for partitions that were added: the last ones, all written only from some time on.
+    def _find_added(self, now_ms: int) -> None:
+        """Find added partitions: the last ones, whose records all begin later than those of the others.
 
         The period then begins with them, if it still has enough records.
         """
+        # Kafka adds partitions at the end only, so the added ones are the last.
         for added in range(len(self.logs) - 1, 0, -1):
             before = [first for first in self.firsts[:added] if first is not None]
             later = self.firsts[added:]
@@ -271,7 +245,7 @@ class _Search:
 
     def _keeps_little(self, number: int) -> bool:
         ends = self.logs[number]
-        return ends.start > 0 and ends.end - ends.start < _FEW_KEPT
+        return ends.start > 0 and ends.end - ends.start < FEW_KEPT
 
     def list_emptied(self) -> tuple[int, ...]:
         """Return the partitions that keep next to no record, and had some."""
@@ -284,29 +258,55 @@ class _Search:
             for number, (ends, first) in enumerate(zip(self.logs, self.firsts, strict=True))
         )
 
-    def times_to_ask(self, now_ms: int, *, recent: bool) -> list[int]:
-        """Return the times from which on records are to be counted."""
+    def choose_times(self, now_ms: int, *, recent: bool) -> list[int]:
+        """Return the times from which records are counted (ms since 1970)."""
         if self.unknown is not None:
             return []
         times = [now_ms - length for length in RECENT_MS.values()] if recent else []
         covered = [time for time in times if self.covers(time)]
         periods = [time for time in (self.since_ms, self.covered_ms) if time is not None]
+        # Unless partitions were added, both periods begin at the same time, which is requested once.
         return list(dict.fromkeys([*periods, *covered]))
 
     def starts(self) -> tuple[int, ...]:
-        """Return the first offset of each log that the common period has."""
-        kept = tuple(ends.start for ends in self.logs)
-        counts = None if self.covered_ms is None else self.counts.get(self.covered_ms)
-        if counts is None:
-            return kept
+        """Return the first offset of each log in the period."""
+        counts = self.counts[self.covered_ms] if self.unknown is None and self.covered_ms else self.ever
         return tuple(ends.end - count for ends, count in zip(self.logs, counts, strict=True))
 
-    def take(self, time_ms: int, found: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Take the offsets of the first records that are not older than a time."""
-        begins = (found.get((self.name, number), (ends.end, 0))[0] for number, ends in enumerate(self.logs))
-        self.counts[time_ms] = tuple(
-            max(0, ends.end - max(begin, ends.start)) for ends, begin in zip(self.logs, begins, strict=True)
-        )
+    @property
+    def ever(self) -> tuple[int, ...]:
+        """The records that ever arrived in each partition."""
+        return tuple(ends.end for ends in self.logs)
+
+    def take(self, time_ms: int, offsets: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
+        """Count records from the offsets of the first ones that are not older than a time.
+
+        Brokers return the first such record by offset. One with a time in the future may have been written
+        before the time asked for, and the next one cannot be found.
+        """
+        first = [offsets.get((self.name, number), (ends.end, 0)) for number, ends in enumerate(self.logs)]
+        ahead = [number for number, (_, at_ms) in enumerate(first) if at_ms > now_ms + _TOLERANCE_MS]
+        if not ahead:
+            self.counts[time_ms] = tuple(
+                max(0, ends.end - max(begin, ends.start))
+                for ends, (begin, _) in zip(self.logs, first, strict=True)
+            )
+        elif time_ms in {self.since_ms, self.covered_ms}:
+            self.unknown = wording.explain_future_time(ahead[0], first=False)
+
+    def reject_emptied(self) -> None:
+        """Reject a period that looks even where the partition with the most records was emptied.
+
+        Retention empties a partition that is no longer written to; deleting its records by hand also hides
+        arrivals in the period. Offsets look the same, so that no topic that may be uneven is called even.
+        """
+        counts = None if self.since_ms is None else self.counts.get(self.since_ms)
+        if self.unknown is not None or counts is None:
+            return
+        fullest = max(range(len(self.logs)), key=self.ever.__getitem__)
+        hidden = judge_spread(counts) is Spread.EVEN and judge_spread(self.ever) is Spread.UNEVEN
+        if hidden and self._keeps_little(fullest):
+            self.unknown = wording.explain_emptied(fullest, self.ever[fullest])
 
 
 def find_arrivals(
@@ -321,7 +321,7 @@ def find_arrivals(
 
     Args:
         logs: The log of each partition, by topic; None for a partition that cannot be read.
-        find_offsets: Finds the first records from times on.
+        find_offsets: Finds the first records that are not older than given times.
         now_ms: The time, in milliseconds since 1970.
         since_ms: The start of the period, if all logs reach back to it.
         recent: Count the last hour and the last day, too.
@@ -330,80 +330,69 @@ def find_arrivals(
         The arrivals of each topic, in the order of `logs`.
     """
     searches = {
-        name: _Search(name, [of_partition for of_partition in ends if of_partition is not None])
+        name: _PeriodSearch(name, [log_ends for log_ends in ends if log_ends is not None])
         for name, ends in logs.items()
         if None not in ends
     }
+    # An empty log has no first record, and brokers answer such a request with offset -1.
     everywhere = [
         (name, number)
         for name, search in searches.items()
         for number, ends in enumerate(search.logs)
         if ends.end > ends.start
     ]
+    # The first record that is not older than 1970 is the first one that is kept.
     firsts = find_offsets(dict.fromkeys(everywhere, 0))
     for name, search in searches.items():
         places = ((name, number) for number in range(len(search.logs)))
         search.firsts = tuple(firsts[place][1] if place in firsts else None for place in places)
         search.choose(now_ms, since_ms)
-    _refuse_future(searches, find_offsets, now_ms)
-    times = {name: search.times_to_ask(now_ms, recent=recent) for name, search in searches.items()}
+    times = {name: search.choose_times(now_ms, recent=recent) for name, search in searches.items()}
+    # A request has one time for each partition, so that several times take several turns.
     for turn in range(max(map(len, times.values()), default=0)):
-        asked = {name: of_topic[turn] for name, of_topic in times.items() if turn < len(of_topic)}
+        asked = {name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)}
         records = find_offsets({(name, number): asked[name] for name, number in everywhere if name in asked})
         for name, time_ms in asked.items():
-            searches[name].take(time_ms, records)
+            searches[name].take(time_ms, records, now_ms)
+    for search in searches.values():
+        search.reject_emptied()
     return {name: _finish(name, logs[name], searches.get(name), now_ms) for name in logs}
 
 
-def _refuse_future(searches: Mapping[str, _Search], find_offsets: FindOffsets, now_ms: int) -> None:
-    """Leave the period unknown where records have times in the future: offsets cannot be found by time."""
-    asked = {
-        (name, number): now_ms + _TOLERANCE_MS
-        for name, search in searches.items()
-        if search.since_ms is not None
-        for number, ends in enumerate(search.logs)
-        if ends.end > ends.start
-    }
-    for name, number in find_offsets(asked):
-        search = searches[name]
-        if search.unknown is None:
-            search.unknown = f"records of partition {number} have times in the future"
-
-
-def _finish(name: str, logs: Sequence[LogEnds | None], search: _Search | None, now_ms: int) -> TopicArrivals:
+def _finish(
+    name: str, logs: Sequence[LogEnds | None], search: _PeriodSearch | None, now_ms: int
+) -> TopicArrivals:
     ends = tuple(None if log_ends is None else log_ends.end for log_ends in logs)
     if search is None:
-        missing = ends.index(None)
-        return TopicArrivals(name, None, (), ends, unknown=f"partition {missing} has no leader")
-    if search.unknown is not None:
-        return TopicArrivals(
-            name, None, (), ends, starts=search.starts(), kept_since_ms=search.firsts, unknown=search.unknown
-        )
-    ever = tuple(log_ends.end for log_ends in search.logs)
-    counts = ever if search.since_ms is None else search.counts[search.since_ms]
+        return TopicArrivals(name, None, (), ends, unknown=wording.explain_no_leader(ends.index(None)))
+    since_ms = search.since_ms if search.unknown is None else None
+    ever = search.ever
+    counts = ever if since_ms is None else search.counts[since_ms]
     began = min((first for first in search.firsts if first is not None), default=now_ms)
-    length_ms = now_ms - (began if search.since_ms is None else search.since_ms)
+    length_ms = now_ms - (began if since_ms is None else since_ms)
     recent = [
         ArrivalPeriod(label, now_ms - length, now_ms, search.counts[now_ms - length])
         for label, length in RECENT_MS.items()
+        # A recent period that is not shorter than the common one would repeat it.
         if now_ms - length in search.counts and length < length_ms
     ]
-    if search.since_ms is not None:
+    if since_ms is not None:
         recent.append(ArrivalPeriod(MADE, None, now_ms, ever))
     return TopicArrivals(
         name,
-        None if search.since_ms is None else length_ms,
+        None if since_ms is None else length_ms,
         counts,
         ends,
-        sum(counts) * 1000 / length_ms if length_ms > 0 else None,
-        search.since_ms is None,
-        search.since_ms,
+        # No time has passed for a topic that was made in this millisecond.
+        sum(counts) * 1000 / length_ms if length_ms > 0 and search.unknown is None else None,
+        since_ms is None,
+        since_ms,
         now_ms,
         search.starts(),
         search.firsts,
         search.limited_by,
         search.added_from,
         search.list_emptied(),
-        None,
+        search.unknown,
         tuple(recent),
     )

@@ -14,31 +14,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation.key_counts import NEVER
-from spark_validation.results import SkewCause
-from spark_validation.sampled_topic import (
-    LEAST_LIFT,
-    NULLS_WORTH_NAMING,
-    SampledTopic,
-    capitalised,
-    named,
-    percent,
-    utc,
-)
+from spark_validation.results import BurstFacts, SkewCause
+from spark_validation.sampled_topic import LEAST_LIFT, NULLS_WORTH_NAMING, SampledTopic
 
 if TYPE_CHECKING:
-    from spark_validation.key_counts import Bools, Floats, HotKey
+    from spark_validation.key_counts import Bools, Floats
 
 
 INTERVALS = 48
-"""Intervals of time; a burst that is much shorter than one is not seen."""
+"""Intervals of time; a burst that is much shorter than one is not found."""
 FINER = 4
-"""So many of the last intervals are divided into as many each: what has just begun is only there."""
+"""So many of the last intervals are each divided into as many: a burst that has just begun lies only
+there."""
 FEWEST_TIMES = 4
-"""Distinct timestamps for each replicate, below which they are too coarse."""
+"""The fewest distinct timestamps per replicate that are fine enough."""
 LEAST_MS = 60_000
-"""A log that was written in less time shows the batches of its producers, and no bursts."""
+"""A log that was written in less time shows its producers' batches, not bursts."""
 OUT_OF_ORDER = 0.1
-"""The part of windows that may begin before the one before them has ended, by as much of the whole time."""
+"""The part of windows that may overlap the one before, by more than this part of the whole time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +41,8 @@ class OffsetCurve:
     Attributes:
         partition: The partition.
         times: In milliseconds since 1970, ascending.
-        offsets: The offset at each.
-        replicates: Those of the windows to which the points belong.
+        offsets: The offset at each time.
+        replicates: The replicate of each point's window.
     """
 
     partition: int
@@ -65,41 +58,84 @@ class Timeline:
     Attributes:
         curves: By partition.
         partitions: The topic's partition count.
-        edges: Where intervals of time begin and end (ms since 1970), ascending; they hold equally many
-            records.
+        edges: The bounds of the intervals (ms since 1970), ascending; each interval has equally many records.
     """
 
     curves: tuple[OffsetCurve, ...]
     partitions: int
     edges: Floats
 
-    def by_interval(self, density: Floats) -> Floats:
-        """Return the amount of something in each interval (partitions by intervals).
+    def sum_intervals(self, density: Floats) -> Floats:
+        """Return an amount in each interval (partitions by intervals).
 
         Args:
             density: The amount per offset (partitions by replicates).
         """
-        return _by_interval(self.curves, self.partitions, self.edges, density)
+        return _sum_intervals(self.curves, self.partitions, self.edges, density)
 
 
-def timeline(topic: SampledTopic) -> Timeline | None:
-    """The timeline of a topic; None where timestamps are too coarse, or not in the order of the offsets."""
-    known = (topic.counts.last_ms >= 0) & (topic.counts.first_ms < NEVER)
+def window_times(topic: SampledTopic) -> Floats | None:
+    """Return when each window begins and ends (partitions by replicates by 2), in ms since 1970.
+
+    NaN where no time is known. A record with an old event time makes a window seem to begin too early, one
+    with a time in the future to end too late: where windows often overlap, or beginnings and ends differ in
+    order, only those are used that follow each other more evenly. None where these are not in order, and
+    where times are too coarse.
+    """
+    counts = topic.counts
+    known = (counts.last_ms >= 0) & (counts.first_ms < NEVER)
     if not known.any():
         return None
-    times = np.concatenate([topic.counts.first_ms[known], topic.counts.last_ms[known]])
-    start, end = float(times.min()), float(times.max())
-    if end - start < LEAST_MS or len(np.unique(times)) < FEWEST_TIMES * topic.layout.replicates:
+    windows = np.stack([counts.first_ms, counts.last_ms], axis=2).astype(np.float64)
+    windows[~known] = np.nan
+    duration = float(np.nanmax(windows) - np.nanmin(windows))
+    distinct = len(np.unique(windows[known]))
+    if duration < LEAST_MS or distinct < FEWEST_TIMES * topic.layout.replicates:
         return None
-    if _out_of_order(topic, end - start):
-        return None
+    # Records with old times bend the beginnings, records with times in the future the ends.
+    begin, end = (np.where([True, False], windows, np.nan), np.where([False, True], windows, np.nan))
+    if _backwards(end, 0.0) != _backwards(begin, 0.0) or _backwards(windows, 0.0) > OUT_OF_ORDER:
+        windows = min(end, begin, key=_unevenness)
+    return None if _backwards(windows, OUT_OF_ORDER * duration) > OUT_OF_ORDER else windows
+
+
+def _backwards(windows: Floats, tolerance: float) -> float:
+    """Return the part of the windows that begin more than `tolerance` ms before the previous one ends."""
+    steps = back = 0
+    for times in windows:
+        known = times[np.isfinite(times).any(axis=1)]
+        early = np.nanmax(known[:-1], axis=1) - np.nanmin(known[1:], axis=1)
+        steps += len(early)
+        back += int(np.count_nonzero(early > tolerance))
+    return back / max(1, steps)
+
+
+def _unevenness(windows: Floats) -> float:
+    """Return how far the steps from window to window are from those of most windows, in ms.
+
+    A burst makes steps of the beginnings and of the ends differ alike, a single record only one of them.
+    """
+    steps = np.concatenate([np.diff(times[np.isfinite(times)]) for times in windows])
+    return float(np.abs(steps - np.median(steps)).mean()) if len(steps) else 0.0
+
+
+def build_timeline(topic: SampledTopic, windows: Floats, *, extrapolated: bool = False) -> Timeline | None:
+    """Return the timeline of a topic; None where it has no length.
+
+    Args:
+        topic: The topic.
+        windows: The times of `window_times`.
+        extrapolated: Whether it reaches to where partitions begin or end by extrapolation, too.
+    """
+    known: Bools = np.asarray(np.isfinite(windows).any(axis=2))
+    start, end = float(np.nanmin(windows)), float(np.nanmax(windows))
     # An end is extrapolated by one replicate's time at most: a slow partition would otherwise stretch it.
     farthest = (end - start) / topic.layout.replicates
     earliest, latest = start - farthest, end + farthest
     curves = [
         curve
         for number in range(topic.partitions)
-        if (curve := _curve(topic, number, earliest, latest)) is not None
+        if (curve := _curve(topic, windows[number], number, earliest, latest)) is not None
     ]
     starts = [max(_start(topic, curve), earliest) for curve in curves]
     ends = [min(_end(topic, curve), latest) for curve in curves]
@@ -111,10 +147,15 @@ def timeline(topic: SampledTopic) -> Timeline | None:
         at for curve, at in zip(curves, ends, strict=True) if known[curve.partition, curve.replicates[-1]]
     ]
     low, high = min([start, *first]), max([end, *last])
+    # Of beginnings alone, where a partition ends is extrapolated: the last one would seem to be alone there.
+    if not extrapolated and not np.isfinite(windows[:, :, 0]).any():
+        low = max(first, default=low)
+    if not extrapolated and not np.isfinite(windows[:, :, 1]).any():
+        high = min(last, default=high)
     # Where retention has removed the start of a partition, earlier times say nothing of it.
     trimmed = [topic.plan.spans[curve.partition].first > 0 for curve in curves]
     extended = tuple(
-        _to_the_ends(topic, curve, first if cut else low, high)
+        _extend(topic, curve, first if cut else low, high)
         for curve, first, cut in zip(curves, starts, trimmed, strict=True)
     )
     low = max([low, *(first for first, cut in zip(starts, trimmed, strict=True) if cut)])
@@ -123,38 +164,29 @@ def timeline(topic: SampledTopic) -> Timeline | None:
     return Timeline(extended, topic.partitions, _edges(extended, topic, low, high))
 
 
-def _curve(topic: SampledTopic, partition: int, earliest: float, latest: float) -> OffsetCurve | None:
+def _curve(
+    topic: SampledTopic, times: Floats, partition: int, earliest: float, latest: float
+) -> OffsetCurve | None:
     """Draw the curve through the ends of windows; None where no time is known.
 
-    The ends of a window without a record lie between those of its neighbours, or beyond the first or last, as
-    far as the pace between these says, but not before `earliest` or after `latest`.
+    An end without a known time lies between those of its neighbours, or beyond the first or last, as
+    far as the pace between these gives, but not before `earliest` or after `latest`.
     """
-    counts = topic.counts
-    times: list[float] = []
-    offsets: list[float] = []
-    replicates: list[int] = []
-    for window in topic.plan.windows:
-        if window.partition != partition:
-            continue
-        # The times of a window are not known if it has no record, and may be unknown where all is read.
-        for time, offset in (
-            (int(counts.first_ms[partition, window.replicate]), window.start),
-            (int(counts.last_ms[partition, window.replicate]), window.end),
-        ):
-            times.append(time if 0 <= time < NEVER else np.nan)
-            offsets.append(offset)
-            replicates.append(window.replicate)
-    known = np.isfinite(times)
+    windows = [window for window in topic.plan.windows if window.partition == partition]
+    replicates = np.repeat(np.array([window.replicate for window in windows], dtype=np.int64), 2)
+    places = np.array([(window.start, window.end) for window in windows], dtype=np.float64).reshape(-1)
+    at = times[replicates[::2]].reshape(-1)
+    known = np.isfinite(at)
     if not known.any():
         return None
-    at, places = np.array(times, dtype=np.float64), np.array(offsets, dtype=np.float64)
+    # Times of windows may overlap a little; offsets never go back, so the curve must not either.
     ascending = np.maximum.accumulate(at[known])
     filled = np.interp(places, places[known], ascending)
     pace = _pace(ascending[[0, -1]], places[known][[0, -1]])
     filled += pace * (np.minimum(places - places[known][0], 0) + np.maximum(places - places[known][-1], 0))
     filled = filled.clip(earliest, latest)
     filled[known] = ascending
-    return OffsetCurve(partition, filled, places, np.array(replicates))
+    return OffsetCurve(partition, filled, places, replicates)
 
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
@@ -169,8 +201,8 @@ def _end(topic: SampledTopic, curve: OffsetCurve) -> float:
     return float(curve.times[-1] + unread * _pace(curve.times[-3::2], curve.offsets[-3::2]))
 
 
-def _to_the_ends(topic: SampledTopic, curve: OffsetCurve, low: float, high: float) -> OffsetCurve:
-    """The curve with the offsets before the first window, and after the last."""
+def _extend(topic: SampledTopic, curve: OffsetCurve, low: float, high: float) -> OffsetCurve:
+    """Extend a curve by the offsets before the first window and after the last."""
     span = topic.plan.spans[curve.partition]
     return OffsetCurve(
         curve.partition,
@@ -181,140 +213,184 @@ def _to_the_ends(topic: SampledTopic, curve: OffsetCurve, low: float, high: floa
 
 
 def _pace(times: Floats, offsets: Floats) -> float:
-    """Milliseconds for each offset; 0 where there is one window only."""
+    """Return the milliseconds per offset; 0 where there is only one window."""
     steps = float(np.diff(offsets).sum())
     return float(np.diff(times).sum()) / steps if steps else 0.0
-
-
-def _out_of_order(topic: SampledTopic, duration_ms: float) -> bool:
-    """Return whether windows begin clearly before the window before them has ended."""
-    steps = early = 0
-    for partition in range(topic.partitions):
-        known = (topic.counts.last_ms[partition] >= 0) & (topic.counts.first_ms[partition] < NEVER)
-        replicates = np.flatnonzero(known)
-        first = topic.counts.first_ms[partition, replicates]
-        last = topic.counts.last_ms[partition, replicates]
-        steps += max(0, len(replicates) - 1)
-        early += int(np.count_nonzero(last[:-1] - first[1:] > OUT_OF_ORDER * duration_ms))
-    return early > OUT_OF_ORDER * steps
 
 
 def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, high: float) -> Floats:
     points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
     density = topic.per_offset(topic.counts.records)
-    in_each = _by_interval(curves, topic.partitions, points, density).sum(axis=0)
+    in_each = _sum_intervals(curves, topic.partitions, points, density).sum(axis=0)
     total = np.concatenate(([0.0], np.cumsum(in_each)))
     parts = np.arange(INTERVALS + 1.0)
     newest = np.arange(INTERVALS - FINER, INTERVALS, 1 / FINER)
+    # The inverse of the cumulated records: equal steps of records become times.
     edges = np.interp(np.union1d(parts, newest) / INTERVALS * total[-1], total, points)
     return np.asarray(np.unique(edges), dtype=np.float64)
 
 
-def _by_interval(curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats, density: Floats) -> Floats:
-    found = np.zeros((partitions, len(edges) - 1))
+def _sum_intervals(
+    curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats, density: Floats
+) -> Floats:
+    totals = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
         densities = density[curve.partition, curve.replicates]
         if not densities.any():
             continue
-        # Between two windows neither is nearer: the mean of both.
+        # Between two windows, the density is the mean of both.
         steps = np.diff(curve.offsets) * (densities[:-1] + densities[1:]) / 2
         so_far = np.concatenate(([0.0], np.cumsum(steps)))
-        found[curve.partition] = np.diff(np.interp(edges, curve.times, so_far))
-    return found
+        totals[curve.partition] = np.diff(np.interp(edges, curve.times, so_far))
+    return totals
 
 
 ODDS = 2.5
-"""So many times its usual odds (share over the rest's share) a partition or key must have at its peak. A key
-that simply began half-way has twice its overall odds or little more: that is no burst."""
+"""A partition or key must have so many times its usual odds, share / (1 - share), at its peak. A key that
+only began half-way has little more than twice its overall odds, and is no burst."""
 PEAK_RATIO = 1.5
-"""And the partition must then have so many times the mean of all partitions."""
+"""The partition must then also have so many times the mean of all partitions."""
 KEY_PEAK_RATIO = 1.0
-"""Or, where only replicates can be compared, the key alone must have as much as the mean partition. A
+"""Where only replicates can be compared, the key alone must have so many times the mean partition instead. A
 replicate holds an equal part of each partition, so that a key cannot have a larger share of a replicate than
 its partition has of the topic."""
 DEVIATIONS = 6.0
-"""And be so many standard deviations above what chance gives (Poisson for records; for bytes by the median
-absolute deviation over all partitions and intervals): among thousands of intervals chance does not do it."""
+"""The peak must be so many standard deviations above what chance gives (Poisson for records; for bytes by the
+median absolute deviation over all partitions and intervals), which chance does not reach among thousands of
+intervals."""
 INTERPOLATED = 4.0
-"""So many by records, of the median absolute deviation: simulated with a log that was written on and off, it
-was called bursty in 9 of 60 samples without that, and in 1 with it; bursts were found as before."""
+"""By records, the peak must also be so many median absolute deviations above the expected: a simulated log
+that was written on and off was called bursty in 9 of 60 samples without this, and in 1 with it; bursts were
+found as before."""
 BESIDE = 3.0
-"""And so many of the same time."""
+"""The peak must also be so many median absolute deviations of the same time above the expected."""
 FEWEST_BESIDE = 6
-"""Partitions, below which those beside a partition that bursts are too few to be compared with each other."""
+"""The fewest partitions whose deviations at the same time are compared."""
 MOST_OF_IT = 0.5
-"""The part of a partition's surplus in a burst that one key must have, to be named as its reason."""
+"""The part of a partition's surplus in a burst that one key must have, to be named as its cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """The strongest burst.
-
-    Attributes:
-        partition: Where; None where only a key was seen to burst.
-        by: `records` or `bytes`.
-        share: The partition's, or else the key's, share of the topic at its peak.
-        usual: The same over all the time that is compared.
-        start_ms: When it began; 0 where timestamps could not be used.
-        end_ms: When it ended, alike.
-        key: The key that makes it; None where no frequent key does.
-        place: In words, where timestamps could not be used.
-        others: Other partitions that burst at some time.
-        ongoing: Whether it lasts to the end of the log.
-    """
-
-    partition: int | None
-    by: str
-    share: float
-    usual: float
-    start_ms: float = 0.0
-    end_ms: float = 0.0
-    key: HotKey | None = None
-    place: str = ""
-    others: int = 0
-    ongoing: bool = False
-
-
-def peaks(topic: SampledTopic) -> dict[str, float]:
-    """Return how many times its overall share a key has at its peak, for frequent keys that surely have one.
+def find_peaks(topic: SampledTopic) -> dict[str, float]:
+    """Return the peak of each frequent key that surely has one, in multiples of its overall share.
 
     Shares are of the records of an interval of time; a replicate, which holds an equal part of each
     partition, would show less of a key that is hot for a short time only.
     """
-    line = timeline(topic)
+    windows = window_times(topic)
+    line = None if windows is None else build_timeline(topic, windows)
     if line is None:
         return {}
-    everything = line.by_interval(topic.per_offset(topic.counts.records)).sum(axis=0)
-    found = {}
+    arrivals = line.sum_intervals(topic.per_offset(topic.counts.records))
+    everything = arrivals.sum(axis=0)
+    peak_ratios = {}
     for key in topic.counts.hot:
-        if float(topic.of_key(key, "records").sum()) * topic.partitions < LEAST_LIFT * everything.sum():
+        if float(topic.key_loads(key, "records").sum()) * topic.partitions < LEAST_LIFT * everything.sum():
             continue
-        mass = line.by_interval(topic.per_offset(key.records)).sum(axis=0)
+        key_records = line.sum_intervals(topic.per_offset(key.records))
+        mass = key_records.sum(axis=0)
         usual = float(mass.sum() / everything.sum())
         expected = usual * everything
+        # A record that was read stands for up to so many, by which the Poisson variance grows.
         surely = mass - expected > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * topic.weights.max())
         if surely.any():
-            found[key.key_hash] = float((mass[surely] / everything[surely]).max() / usual)
-    return found
+            share = np.where(surely, mass / np.maximum(everything, 1e-12), 0.0)
+            peak_ratios[key.key_hash] = _peak_share(topic, line, share, key_records, arrivals) / usual
+    return peak_ratios
 
 
-def burst(topic: SampledTopic) -> Burst | None:
+def _peak_share(
+    topic: SampledTopic, line: Timeline, share: Floats, key_records: Floats, arrivals: Floats
+) -> float:
+    """Return a key's share of the records at its peak.
+
+    The sample shows partitions' records only from one window's end to the next: where a burst begins within
+    windows of other partitions, these seem to get more records during it. So records are counted by offsets
+    where the cluster can be asked.
+
+    Args:
+        topic: The topic.
+        line: Its timeline.
+        share: The key's share where it surely has more than usual; 0 elsewhere (intervals).
+        key_records: The key's records (partitions by intervals).
+        arrivals: All records, alike.
+    """
+    first = last = int(np.argmax(share))
+    highest = float(share[first])
+    if topic.count_between is None:
+        return highest
+    # The whole peak down to half its height: a single interval may have few records.
+    while first > 0 and share[first - 1] >= highest / 2:
+        first -= 1
+    while last + 1 < len(share) and share[last + 1] >= highest / 2:
+        last += 1
+    counted = topic.count_between(int(line.edges[first]), int(line.edges[last + 1]) + 1)
+    if counted is None:
+        return highest
+    # Compacted and aborted records leave offsets.
+    read = np.maximum(topic.offsets.sum(axis=1), 1.0)
+    arrived = np.array(counted) * topic.counts.records.sum(axis=1) / read
+    key_part = key_records[:, first : last + 1].sum(axis=1) / np.maximum(
+        arrivals[:, first : last + 1].sum(axis=1), 1e-12
+    )
+    return float(arrived @ key_part / arrived.sum()) if arrived.any() else highest
+
+
+def find_burst(topic: SampledTopic) -> BurstFacts | None:
     """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates."""
     if topic.partitions < 2:
         return None
-    line = timeline(topic)
-    if line is not None:
-        by_records = _by_records(topic, line)
-        found = (by_records and _verify(topic, by_records)) or _by_bytes(topic, line)
+    windows = window_times(topic)
+    line = None if windows is None else build_timeline(topic, windows)
+    if windows is not None and line is not None:
+        bursts = [
+            candidate if candidate is not None and _beats_chance(topic, windows, candidate) else None
+            for candidate in (_find_by_records(topic, line), _find_by_bytes(topic, line))
+        ]
+        # Offsets count records, not bytes: a burst by bytes cannot be verified.
+        candidate = (bursts[0] and _verify(topic, bursts[0])) or bursts[1]
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
         batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
-        if found is not None and (found.key is not None or not batches):
-            return found
-    return _by_replicate(topic)
+        if candidate is not None and (candidate.key_hash is not None or not batches):
+            return candidate
+    return _find_by_replicate(topic)
 
 
-def _verify(topic: SampledTopic, burst: Burst) -> Burst | None:
-    """Count a burst by offsets at its ends; None if what windows of the sample showed was chance.
+def _beats_chance(topic: SampledTopic, windows: Floats, burst: BurstFacts) -> bool:
+    """Return whether a burst is more than what single windows or single records make of a sample.
+
+    A true burst shows by the beginnings of windows alone, and by their ends alone: a record with an old event
+    time, or one in the future, bends the curve at one of them only. It also shows if offsets without a record
+    count: a window without records shows when its offsets were written, but not that fewer were committed or
+    kept.
+    """
+    measured = topic.keyed if burst.by == "records" else topic.counts.bytes
+    records = topic.counts.records
+    mean = measured.sum(axis=1) / np.maximum(records.sum(axis=1), 1)
+    filled = np.where(records > 0, measured / np.maximum(records, 1), mean[:, None])
+    # Both ends together, then the beginnings alone, then the ends alone.
+    for side in ([True, True], [True, False], [False, True]):
+        times = np.where(side, windows, np.nan)
+        line = build_timeline(topic, times, extrapolated=True) if np.isfinite(times).any() else None
+        if line is None or burst.partition is None:
+            continue
+        within = replace(line, edges=np.array([burst.start_ms, burst.end_ms]))
+        for density in (topic.per_offset(measured), filled):
+            usual, _ = _usual(line.sum_intervals(density))
+            mass = within.sum_intervals(density)
+            share = mass[burst.partition] / max(float(mass.sum()), 1e-12)
+            if not _steep(share, usual[burst.partition], topic.partitions).all():
+                return False
+    return True
+
+
+def _steep(share: Floats, usual: Floats, partitions: int) -> Bools:
+    """Return whether a share is one of a burst, by itself and against the usual one."""
+    odds = _odds(share) / np.maximum(_odds(usual), 1e-12)
+    return np.asarray((odds >= ODDS) & (share * partitions >= PEAK_RATIO) & (usual > 0))
+
+
+def _verify(topic: SampledTopic, burst: BurstFacts) -> BurstFacts | None:
+    """Count a burst by offsets between its ends; None if what the sample's windows showed was chance.
 
     Between two windows a curve is a straight line, and a record with a late time bends it.
     """
@@ -326,78 +402,71 @@ def _verify(topic: SampledTopic, burst: Burst) -> Burst | None:
     written = topic.written
     usual = float(written[burst.partition] / max(float(written.sum()), 1.0))
     share = arrived / max(1, total)
-    steep = _odds(np.array(share)) >= ODDS * _odds(np.array(usual)) and share * topic.partitions >= PEAK_RATIO
+    steep = _steep(np.array(share), np.array(usual), topic.partitions)
     if not steep or arrived - usual * total <= DEVIATIONS * np.sqrt(max(usual * total, 1.0)):
         return None
-    return replace(burst, share=share, usual=usual)
+    return replace(burst, burst_share=share, usual_share=usual)
 
 
-def _by_records(topic: SampledTopic, line: Timeline) -> Burst | None:
-    """Records with a key only: the others are sent in batches, which are bursts of their own."""
-    mass = line.by_interval(topic.per_offset(topic.keyed))
+def _find_by_records(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
+    """Find the strongest burst of records with a key; others come in batches, bursts of their own."""
+    mass = line.sum_intervals(topic.per_offset(topic.keyed))
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
-    # When an offset was written is known; how many of them have a record with a key only as far as windows
-    # tell it.
+    # The times of offsets are known; how many of them have a record with a key is only sampled.
     units = np.maximum(1.0, topic.uncertainty(topic.keyed))
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
     # Where records come and go all the time, the curves are wrong by as much between two windows.
-    surely &= _beyond_the_usual(mass, expected, INTERPOLATED) & _beyond_its_time(mass, expected)
-    found = _strongest(topic, line, mass, surely, "records")
-    if found is None:
+    surely &= _exceeds_usual(mass, expected, INTERPOLATED) & _exceeds_same_time(mass, expected)
+    strongest = _strongest(topic, line, mass, surely, "records")
+    if strongest is None:
         return None
-    within = (line.edges[:-1] < found.end_ms) & (line.edges[1:] > found.start_ms)
-    partition = found.partition
+    within = (line.edges[:-1] < strongest.end_ms) & (line.edges[1:] > strongest.start_ms)
+    partition = strongest.partition
     surplus = float((mass - expected)[partition, within].sum())
     for key in topic.counts.hot:
-        records = line.by_interval(topic.per_offset(key.records))[partition]
+        records = line.sum_intervals(topic.per_offset(key.records))[partition]
         steady = float(records.sum()) * float(in_all[within].sum()) / float(in_all.sum())
         if float(records[within].sum()) - steady >= MOST_OF_IT * surplus:
-            return Burst(
-                partition,
-                "records",
-                found.share,
-                found.usual,
-                found.start_ms,
-                found.end_ms,
-                key,
-                others=found.others,
-                ongoing=found.ongoing,
-            )
-    return found
+            return replace(strongest, key_hash=key.key_hash, key_length=key.length)
+    return strongest
 
 
-def _by_bytes(topic: SampledTopic, line: Timeline) -> Burst | None:
-    mass = line.by_interval(topic.per_offset(topic.counts.bytes))
+def _find_by_bytes(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
+    mass = line.sum_intervals(topic.per_offset(topic.counts.bytes))
     usual, in_all = _usual(mass)
     expected = usual[:, None] * in_all
-    surely = _beyond_the_usual(mass, expected, DEVIATIONS)
+    surely = _exceeds_usual(mass, expected, DEVIATIONS)
     # A sparse partition may have more records at a time than it seems to have.
-    size = mass.sum() / max(float(line.by_interval(topic.per_offset(topic.counts.records)).sum()), 1e-12)
+    size = mass.sum() / max(float(line.sum_intervals(topic.per_offset(topic.counts.records)).sum()), 1e-12)
     units = topic.uncertainty(topic.counts.records)[:, None]
     surely &= mass - expected > DEVIATIONS * np.sqrt(np.maximum(expected, size) * size * units)
     return _strongest(topic, line, mass, surely, "bytes")
 
 
-def _beyond_the_usual(mass: Floats, expected: Floats, deviations: float) -> Bools:
-    """Return what is so many deviations above the expected, as all partitions and intervals are from it."""
-    filled = (mass > 0) & (expected > 0)
-    logs = np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
+def _exceeds_usual(mass: Floats, expected: Floats, deviations: float) -> Bools:
+    """Return where mass exceeds the expected by so many deviations of all partitions and intervals."""
+    filled, logs = _log_ratios(mass, expected)
     middle, deviation = _middle_and_deviation(logs[filled])
     return filled & (logs - middle > deviations * max(deviation, 1e-9))
 
 
-def _beyond_its_time(mass: Floats, expected: Floats) -> Bools:
-    """Return what is above the expected, by more than other partitions are from it at the same time.
+def _log_ratios(mass: Floats, expected: Floats) -> tuple[Bools, Floats]:
+    """Return where there is mass, and the logarithm of mass over expected there."""
+    filled = (mass > 0) & (expected > 0)
+    return filled, np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
+
+
+def _exceeds_same_time(mass: Floats, expected: Floats) -> Bools:
+    """Return where mass exceeds the expected by more than other partitions deviate at the same time.
 
     Where nothing is written for a while, the curves of all partitions are wrong just then: between the last
     window before and the first one after, each is a straight line of its own.
     """
-    filled = (mass > 0) & (expected > 0)
+    filled, logs = _log_ratios(mass, expected)
     beyond = filled.copy()
     if len(mass) < FEWEST_BESIDE:
         return beyond
-    logs = np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
     for interval in np.flatnonzero(filled.any(axis=0)):
         near = slice(max(0, interval - 1), interval + 2)
         middle, deviation = _middle_and_deviation(logs[:, near][filled[:, near]])
@@ -406,7 +475,7 @@ def _beyond_its_time(mass: Floats, expected: Floats) -> Bools:
 
 
 def _middle_and_deviation(values: Floats) -> tuple[float, float]:
-    """The median, and the median absolute deviation as a standard deviation; 0 where there is no value."""
+    """Return the median, and the median absolute deviation as a standard deviation; 0 without values."""
     if not len(values):
         return 0.0, 0.0
     middle = float(np.median(values))
@@ -420,11 +489,12 @@ def _usual(mass: Floats) -> tuple[Floats, Floats]:
     return mass.sum(axis=1) / total, mass.sum(axis=0)
 
 
-def _strongest(topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools, by: str) -> Burst | None:
+def _strongest(
+    topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools, by: str
+) -> BurstFacts | None:
     usual, in_all = _usual(mass)
     share = mass / np.maximum(in_all, 1e-12)
-    odds = _odds(share) / np.maximum(_odds(usual)[:, None], 1e-12)
-    steep = (odds >= ODDS) & (share * topic.partitions >= PEAK_RATIO) & (usual[:, None] > 0)
+    steep = _steep(share, usual[:, None], topic.partitions)
     high = steep & surely
     if not high.any():
         return None
@@ -435,14 +505,15 @@ def _strongest(topic: SampledTopic, line: Timeline, mass: Floats, surely: Bools,
         first -= 1
     while last + 1 < high.shape[1] and steep[partition, last + 1]:
         last += 1
-    return Burst(
-        int(partition),
+    return BurstFacts(
         by,
         float(mass[partition, first : last + 1].sum() / in_all[first : last + 1].sum()),
         float(usual[partition]),
+        int(partition),
+        topic.partitions,
         float(line.edges[first]),
         float(line.edges[last + 1]),
-        others=int(np.count_nonzero(high.any(axis=1))) - 1,
+        other_partitions=int(np.count_nonzero(high.any(axis=1))) - 1,
         ongoing=last + 1 == high.shape[1],
     )
 
@@ -451,11 +522,10 @@ def _odds(share: Floats) -> Floats:
     return np.asarray(share / np.maximum(1 - share, 1e-9), dtype=np.float64)
 
 
-def _by_replicate(topic: SampledTopic) -> Burst | None:
-    """Find the key with the steepest peak in one replicate: for logs whose timestamps are of no use."""
+def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
+    """Find the key with the steepest peak in one replicate: for logs whose timestamps are unusable."""
     totals = (topic.counts.records * topic.weights[:, None]).sum(axis=0)
-    read = topic.counts.records.sum(axis=0)
-    best: Burst | None = None
+    best: BurstFacts | None = None
     for key in topic.counts.hot:
         records = (key.records * topic.weights[:, None]).sum(axis=0)
         usual = float(records.sum()) / max(float(totals.sum()), 1e-12)
@@ -463,54 +533,41 @@ def _by_replicate(topic: SampledTopic) -> Burst | None:
         peak = int(np.argmax(share))
         if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
-        expected = usual * float(read[peak])
+        # The key's part of the records read from its partitions: windows without records, as of aborted
+        # transactions, are no evidence about the key.
+        key_part = key.records.sum(axis=1) / np.maximum(topic.counts.records.sum(axis=1), 1)
+        expected = key_part @ topic.counts.records
         counted = key.records.sum(axis=0)
         # The windows differ by more than single records do where these come in batches or transactions.
-        _, usually = _middle_and_deviation(counted - usual * read)
-        surely = counted[peak] - expected > DEVIATIONS * max(np.sqrt(max(expected, 1.0)), usually)
+        _, usually = _middle_and_deviation(counted - expected)
+        surely = counted[peak] - expected[peak] > DEVIATIONS * max(np.sqrt(max(expected[peak], 1.0)), usually)
         steep = _odds(share[peak]) >= ODDS * _odds(np.array(usual))
-        if surely and steep and (best is None or share[peak] > best.share):
-            seen_in = int(np.count_nonzero(key.records.sum(axis=0)))
-            place = (
-                f"in part {peak + 1} of {len(share)} equal parts of the log (it occurs in {seen_in} of them)"
+        if surely and steep and (best is None or share[peak] > best.burst_share):
+            best = BurstFacts(
+                "records",
+                float(share[peak]),
+                usual,
+                None,
+                topic.partitions,
+                key_hash=key.key_hash,
+                key_length=key.length,
+                part=peak + 1,
+                parts=len(share),
+                parts_with_key=int(np.count_nonzero(key.records.sum(axis=0))),
             )
-            best = Burst(None, "records", float(share[peak]), usual, key=key, place=place)
     return best
 
 
 BURST_PEAK = 2.0
-"""A key's peak is worth telling from so many times its overall share on."""
-ONGOING = "This lasts to the end of the log."
+"""A key's peak is reported from so many times its overall share."""
 
 
-def burst_cause(topic: SampledTopic, found: Burst) -> SkewCause:
-    """Word the cause; a key that bursts explains the part of the overall skew that goes with it."""
-    explains = topic.explained(topic.of_key(found.key, "records"), "records") if found.key else None
-    if not topic.skewed("records"):
-        explains = None
-    if found.partition is None and found.key is not None:
-        return SkewCause(
-            "bursty",
-            f"{capitalised(named(found.key))} has {percent(found.share)} of the records {found.place}, "
-            f"and {percent(found.usual)} overall.",
-            explains,
-        )
-    start, end = found.start_ms, found.end_ms
-    ratio = found.share * topic.partitions
-    reason = f"; {named(found.key)} causes it" if found.key else ""
-    for key in topic.result.hot_keys:
-        if found.key and key.key_hash == found.key.key_hash and key.peak >= BURST_PEAK:
-            reason += f", with up to {key.peak:.3g} times its overall share"
-    now = f" {ONGOING}" if found.ongoing else ""
-    others = (
-        f" {found.others} other partition{'s' if found.others > 1 else ''} had bursts too."
-        if found.others
-        else ""
-    )
-    return SkewCause(
-        "bursty",
-        f"Partition {found.partition} got {percent(found.share)} of the {found.by} from "
-        f"{utc(start, within=end - start)} to {utc(end, within=end - start)} ({ratio:.2f} times the mean), "
-        f"and {percent(found.usual)} overall{reason}.{now}{others}",
-        explains,
-    )
+def burst_cause(topic: SampledTopic, burst: BurstFacts) -> SkewCause:
+    """Return the cause; a key that bursts explains the part of the overall skew that is due to it."""
+    key = next((key for key in topic.counts.hot if key.key_hash == burst.key_hash), None)
+    explains = None
+    if key is not None and topic.skewed("records"):
+        explains = topic.explain_excess(topic.key_loads(key, "records"), "records")
+    peaks = {key.key_hash: key.peak for key in topic.result.hot_keys if key.peak >= BURST_PEAK}
+    facts = replace(burst, key_peak=peaks.get(burst.key_hash or ""))
+    return SkewCause("bursty", explains=explains, facts=facts)

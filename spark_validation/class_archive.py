@@ -32,10 +32,11 @@ _SUFFIX = ".jsa"
 _FAILED = ".failed"
 _SIZE = ".size"
 _AGAIN_S = 86_400
+"""The time after which a failed archive is tried again."""
 _NICE = 10
 _ROWS = 20_000
 _children: list[subprocess.Popen[bytes]] = []
-"""Those that were started: they go on when this process has ended."""
+"""The processes that were started; they outlive this one."""
 
 
 def archive_file(folder: Path, java_home: Path | None) -> Path:
@@ -51,17 +52,21 @@ def archive_file(folder: Path, java_home: Path | None) -> Path:
     try:
         release = (java_home / "release").read_bytes() if java_home is not None else b""
     except OSError:
+        # A Java without this file is known by its path alone.
         release = str(java_home).encode()
+    # Java ignores an archive of another class path, so that the place of PySpark is a part of the name.
     digest = hashlib.sha256(b"\0".join([release, str(java_home).encode(), str(place).encode()])).hexdigest()
     return folder / f"pyspark-{version}-{digest[:16]}{_SUFFIX}"
 
 
 def is_usable(file: Path) -> bool:
-    """Return whether an archive is there and whole, and nobody else can have written it.
+    """Return whether an archive is complete, and only this account can have written it.
 
-    Java runs what it holds. It checks that, but ends by SIGBUS where a part of the file is missing (JDK 17).
+    Java runs the classes in it. It verifies them, but dies of SIGBUS where a part of the file is missing (JDK
+    17).
     """
     try:
+        # Who may write to the folder can replace the file.
         states = [file.parent.stat(), file.stat()]
         whole = int(file.with_suffix(_SIZE).read_text(encoding="ascii")) == states[1].st_size
     except (OSError, ValueError):
@@ -72,16 +77,16 @@ def is_usable(file: Path) -> bool:
 
 
 def make_later(file: Path, java_home: Path | None) -> bool:
-    """Make an archive in a process of its own, which goes on when this one has ended.
+    """Make an archive in a process of its own, which outlives this one.
 
     Returns:
-        Whether that was started: not if there is an archive, or if it failed within a day.
+        Whether it was started: not if there is a usable archive, or if making one failed within a day.
     """
     failed = file.with_suffix(_FAILED)
     with contextlib.suppress(FileNotFoundError):
         if time.time() - failed.stat().st_mtime < _AGAIN_S:
             return False
-    if file.exists():
+    if is_usable(file):
         return False
     try:
         process = subprocess.Popen(
@@ -89,6 +94,7 @@ def make_later(file: Path, java_home: Path | None) -> bool:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # A Ctrl-C in the terminal ends the command, and not this.
             start_new_session=True,
         )
     except OSError as error:
@@ -102,14 +108,14 @@ def make(file: Path, java_home: Path | None) -> bool:
     """Make an archive, or put a new one in its place.
 
     Args:
-        file: As `archive_file` names it.
+        file: The path of `archive_file`.
         java_home: The Java; None for the one that Spark finds by itself.
 
     Returns:
-        Whether it was made; not if another process is at it.
+        Whether it was made; not if another process is making it.
 
     Raises:
-        SkewError: Spark does not run here.
+        SkewError: Spark does not run on this machine.
         OSError: The folder cannot be written to.
     """
     from spark_validation.errors import SparkUnavailable
@@ -123,9 +129,13 @@ def make(file: Path, java_home: Path | None) -> bool:
         unfinished.unlink(missing_ok=True)
         with start(SessionSettings("local[2]", java_home=java_home, dump_classes=unfinished)) as spark:
             _exercise(spark)
+        # The exit code of Java is not read: only the file shows that the archive was written.
         if not unfinished.exists():
-            raise SparkUnavailable("Java made no archive of its classes", hint="kafkaform works without it")
+            raise SparkUnavailable(
+                "Java did not write the archive of its classes", hint="kafkaform works without it"
+            )
         unfinished.chmod(0o600)
+        # For a moment there is no archive, rather than one that does not have the size beside it.
         file.unlink(missing_ok=True)
         file.with_suffix(_SIZE).write_text(str(unfinished.stat().st_size), encoding="ascii")
         unfinished.replace(file)
@@ -148,7 +158,7 @@ def remove_all(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _hold_lock(file: Path) -> Iterator[bool]:
-    """Hold the lock on making an archive, which ends with its process; gives whether it was free."""
+    """Hold the lock on making an archive, which ends with its process; yield whether it was free."""
     with file.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,12 +169,13 @@ def _hold_lock(file: Path) -> Iterator[bool]:
 
 
 def _exercise(spark: SparkSession) -> None:
-    """Have Spark load the classes that a measurement needs."""
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+    """Make Spark load the classes that a measurement needs."""
+    from pyspark.sql import functions as F  # noqa: N812 - its customary name
 
     from spark_validation.key_counts import CountsLayout
     from spark_validation.measure import count_records
 
+    # What a measurement does within Spark, with records that need no broker.
     rows = spark.range(0, _ROWS, 1, 4).select(
         (F.col("id") % 4).cast("int").alias("partition"),
         F.lit(0).alias("replicate"),
@@ -177,14 +188,16 @@ def _exercise(spark: SparkSession) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Make the archive that `make_later` asks for, and leave a mark if it cannot be made."""
+    """Make the archive for `make_later`, and leave a file with the error if that fails."""
     from spark_validation.errors import SkewError
 
     file, java_home = Path(arguments[0]), Path(arguments[1]) if arguments[1] else None
+    # The command that started this still measures, on the same processors.
     os.nice(_NICE)
     try:
         make(file, java_home)
     except (SkewError, OSError) as error:
+        # Nobody sees an error of this process; without the file, the next command tries again.
         with contextlib.suppress(OSError):
             file.with_suffix(_FAILED).write_text(f"{error}\n", encoding="utf-8")
         return 1

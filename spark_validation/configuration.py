@@ -29,12 +29,13 @@ def is_sensitive(name: str) -> bool:
 
 
 def secrets(properties: Mapping[str, str]) -> frozenset[str]:
-    """The values that must not be shown: those of sensitive names."""
+    """Return the values that must not be shown: those of sensitive names."""
     return frozenset(value for name, value in properties.items() if value and is_sensitive(name))
 
 
-def hidden(text: str, values: Iterable[str]) -> str:
-    """The text with each of the values replaced; very short ones only where they stand alone."""
+def hide_values(text: str, values: Iterable[str]) -> str:
+    """Return the text with each of the values replaced; very short ones only where they stand alone."""
+    # The longest first, as one secret may contain another.
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST:
             text = text.replace(value, HIDDEN)
@@ -46,9 +47,10 @@ def hidden(text: str, values: Iterable[str]) -> str:
 SESSION_SETTINGS = {
     # The number of reducers is known beforehand.
     "spark.sql.adaptive.enabled": "false",
+    # Spark's default of 10,000 makes five times as many calls of Python for the same records.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }
-"""What a session can still be given when its JVM runs already."""
+"""The settings that a session accepts while its JVM is already running."""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _REDACTION = ("spark.redaction.regex", "spark.sql.redaction.options.regex")
@@ -61,9 +63,9 @@ class SessionSettings:
     Attributes:
         master: A Spark master's URL; None for this machine.
         remote: A Spark Connect URL (`sc://host:15002`) instead of a master.
-        conf: Spark settings of the user's own, which win.
-        memory: Of the driver's JVM.
-        debug: Spark's own log goes to stderr.
+        conf: The user's Spark settings, which take precedence.
+        memory: The memory of the driver's JVM.
+        debug: Whether Spark's own log goes to stderr.
         java_home: The Java that runs Spark; None for the one that Spark finds by itself.
         class_archive: The archive of Spark's classes to start with (`class_archive`); None for none.
         dump_classes: The file to write such an archive to at the end; None for none.
@@ -91,15 +93,16 @@ class SessionSettings:
 
 
 def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
-    """Spark settings of a session with a JVM of its own: ours, and over them the user's.
+    """Return the Spark settings of a session with a JVM of its own: ours, overridden by the user's.
 
     Args:
         settings: How Spark runs.
-        folder: For files that are gone with the session; it exists.
+        folder: An existing folder for files that are removed with the session.
     """
     ours = {
         "spark.app.name": "kafkaform skew",
         "spark.master": settings.effective_master,
+        # The UI listens on the network, and shows settings and plans.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.memory,
@@ -111,6 +114,7 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
     }
     if settings.local:
         ours |= {
+            # Spark would use the name of the machine, which may not resolve, and listen on the network.
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder / "local"),
@@ -120,28 +124,32 @@ def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
     own = dict(settings.conf)
     result = {**ours, **own, "spark.master": settings.effective_master}
     if _JAVA_OPTIONS in own:
+        # The user's come last: of an option that is given twice, Java takes the last.
         result[_JAVA_OPTIONS] = f"{ours[_JAVA_OPTIONS]} {own[_JAVA_OPTIONS]}"
-    # A pattern of one's own hides more, never less.
-    return result | widened(own)
+    # A user's pattern hides more, never less.
+    return result | widen_redaction(own)
 
 
-def widened(own: Mapping[str, str]) -> dict[str, str]:
-    """The patterns of names whose values Spark hides: ours, and with them the user's."""
+def widen_redaction(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the patterns of names whose values Spark hides: ours, and with them the user's."""
     return {name: f"{SENSITIVE}|{own[name]}" if own.get(name) else SENSITIVE for name in _REDACTION}
 
 
 def is_local(master: str | None) -> bool:
-    """Return whether a master's URL says that Spark runs in one process of this machine."""
+    """Return whether Spark runs in one process of this machine with a master's URL."""
     return master is not None and master.startswith("local") and not master.startswith("local-cluster")
 
 
 def session_settings(own: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings to add to a session that somebody else starts.
+    """Return the settings to add to a session that spark-submit starts.
 
     Args:
-        own: The settings that it has; ours are added where these say nothing.
+        own: Its settings, which take precedence.
     """
-    return {**{name: value for name, value in SESSION_SETTINGS.items() if name not in own}, **widened(own)}
+    return {
+        **{name: value for name, value in SESSION_SETTINGS.items() if name not in own},
+        **widen_redaction(own),
+    }
 
 
 def _java_options(settings: SessionSettings, folder: Path) -> str:
@@ -159,14 +167,14 @@ def _java_options(settings: SessionSettings, folder: Path) -> str:
     if settings.dump_classes is not None:
         options.append(f'"-XX:ArchiveClassesAtExit={settings.dump_classes}"')
     elif settings.class_archive is not None:
-        # A damaged archive would else end the process; one of another Java is ignored, and not told.
+        # A damaged archive would otherwise end the process; one of another Java is ignored silently.
         options += ["-XX:+VerifySharedSpaces", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         options.append(f'"-XX:SharedArchiveFile={settings.class_archive}"')
     return " ".join(options)
 
 
 def _cores() -> int:
-    """The processors that this process may use."""
+    """Return the processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -175,7 +183,7 @@ def _cores() -> int:
 PACKAGE = "spark_validation"
 
 
-def zipped(folder: Path) -> Path:
+def zip_package(folder: Path) -> Path:
     """Write the package's modules into a zip in a folder."""
     target = folder / f"{PACKAGE}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -189,4 +197,5 @@ def _add(archive: zipfile.ZipFile, folder: Traversable, name: str) -> None:
             if entry.name != "__pycache__":
                 _add(archive, entry, f"{name}/{entry.name}")
         elif entry.name.endswith(".py"):
+            # Read as a resource: this package may itself be imported from a zip.
             archive.writestr(f"{name}/{entry.name}", entry.read_bytes())

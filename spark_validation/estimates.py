@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation import intervals
-from spark_validation.results import (
-    Estimate,
-    HotKeyResult,
-    PartitionResult,
-)
+from spark_validation.results import Estimate, HotKeyResult, PartitionResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST_HOT = 20
-"""How many frequent keys are shown."""
+"""The number of frequent keys that are shown."""
 CHOSEN_BY_CHANCE = 100
 """A key with fewer records in the sample may look frequent by chance. With so many, its share is off by a
 tenth at most by chance, which an interval from the differences between windows allows for."""
@@ -40,23 +36,24 @@ def estimate_totals(
 ) -> tuple[ReplicatedTotals, ReplicatedTotals]:
     """Estimate the records and the bytes of partitions.
 
-    Where offsets tell the records, the bytes of a record that was read stand for those of all that were
+    Where offsets count the records, the bytes of a record that was read stand for those of all that were
     written to its partition (ratio estimation: Cochran 1977, chapter 6).
 
     Args:
-        counts: What was counted.
+        counts: The counts of the sample.
         weighting: The weights of the sample.
-        exact: The records that were written (partitions); None where only those that were read tell them.
+        exact: The records that were written (partitions); None where those read estimate them.
     """
-    records, size = weighting.by_partition(counts.records), weighting.by_partition(counts.bytes)
+    records, size = weighting.estimate_partitions(counts.records), weighting.estimate_partitions(counts.bytes)
     if exact is None:
         return records, size
     known = np.array(exact, dtype=np.float64)
     factors = np.divide(known, records.total, out=np.zeros(len(known)), where=records.total > 0)
+    # What is known is the same without any replicate: its standard error is 0.
     without = np.repeat(known[:, None], records.replicates, axis=1)
     return (
-        records.with_values(known, without),
-        size.with_values(size.total * factors, size.without * factors[:, None]),
+        records.replace_values(known, without),
+        size.replace_values(size.total * factors, size.without * factors[:, None]),
     )
 
 
@@ -66,7 +63,7 @@ def partitions(
     """Estimate every partition; arguments as of `estimate_totals`."""
     records, size = estimate_totals(counts, weighting, exact)
     shares, byte_shares = records / records.sum, size / size.sum
-    found, read = counts.records.sum(axis=1), plan.offsets_read
+    sampled, read = counts.records.sum(axis=1), plan.offsets_read
     return tuple(
         PartitionResult(
             partition=number,
@@ -74,10 +71,10 @@ def partitions(
             log_bytes=span.log_bytes,
             start_offset=span.start,
             end_offset=span.end,
-            sampled_records=int(found[number]),
+            sampled_records=int(sampled[number]),
             records=Estimate.exact(float(records.total[number]))
             if exact is not None
-            else _records(records[number], span.records, int(found[number]), read[number]),
+            else _estimate_records(records[number], span.records, int(sampled[number]), read[number]),
             share=intervals.share_interval(shares[number]),
             bytes=intervals.positive_interval(size[number]),
             byte_share=intervals.share_interval(byte_shares[number]),
@@ -90,20 +87,22 @@ def partitions(
     )
 
 
-def _records(total: ReplicatedTotals, offsets: int, found: int, read: int) -> Estimate:
+def _estimate_records(total: ReplicatedTotals, offsets: int, sampled: int, read: int) -> Estimate:
     """Estimate a partition's records: offsets that were compacted away, or end a transaction, have none."""
-    if read == offsets or found == read:
-        return Estimate.exact(float(offsets if found == read else found))
-    density = total.with_values(total.total / offsets, total.without / offsets)
+    if read == offsets or sampled == read:
+        return Estimate.exact(float(offsets if sampled == read else sampled))
+    density = total.replace_values(total.total / offsets, total.without / offsets)
+    # Each replicate has one window in the partition: so many bound a density of 0 or 1.
     share = intervals.share_interval(density, total.replicates)
     value = share.value * offsets
-    return Estimate(value, min(value, max(share.low * offsets, float(found))), share.high * offsets)
+    # The partition has at least the records that were read.
+    return Estimate(value, min(value, max(share.low * offsets, float(sampled))), share.high * offsets)
 
 
 def null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """Estimate the share of records without a key."""
-    found = weighting.whole(counts.null_records) / weighting.whole(counts.records)
-    return intervals.share_interval(found, weighting.windows if counts.records.any() else 0)
+    share = weighting.whole(counts.null_records) / weighting.whole(counts.records)
+    return intervals.share_interval(share, weighting.windows if counts.records.any() else 0)
 
 
 def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
@@ -113,18 +112,18 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
     read = max(float(records.total), 1e-12), max(float(size.total), 1e-12)
 
     def larger_share(key: HotKey) -> float:
-        of_key = (counted.sum(axis=1) @ weighting.weights for counted in (key.records, key.bytes))
-        return max(float(part) / whole for part, whole in zip(of_key, read, strict=True))
+        loads = (counted.sum(axis=1) @ weighting.weights for counted in (key.records, key.bytes))
+        return max(float(part) / whole for part, whole in zip(loads, read, strict=True))
 
     # How far a Poisson count may be below what it should be, in one of so many keys (Boole's inequality).
     farthest = NormalDist().inv_cdf(1.0 - intervals.TAIL / max(2, counts.distinct))
     # Intervals only for those that are shown: there may be a thousand topics.
-    shown = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
-    found = [_hot_key(key, records, size, by_replicate, weighting, farthest) for key in shown]
-    return tuple(sorted(found, key=lambda key: (-key.share.value, key.key_hash)))
+    chosen = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
+    results = [_estimate_hot_key(key, records, size, by_replicate, weighting, farthest) for key in chosen]
+    return tuple(sorted(results, key=lambda key: (-key.share.value, key.key_hash)))
 
 
-def _hot_key(
+def _estimate_hot_key(
     key: HotKey,
     records: ReplicatedTotals,
     size: ReplicatedTotals,
@@ -139,12 +138,14 @@ def _hot_key(
         share = _allow_for_choice(share, read, farthest)
         byte_share = _allow_for_choice(byte_share, read, farthest)
     own = (key.records * weighting.weights[:, None]).sum(axis=0)
+    # By replicates: `analysis` replaces it where timestamps show when the key was hot.
     peak = float(np.divide(own, by_replicate, out=np.zeros(len(own)), where=by_replicate > 0).max())
     by_partition = key.records.sum(axis=1)
     places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
         key_hash=key.key_hash,
         key_length=key.length,
+        # Keys are any bytes: what is no text is written by its codes.
         key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
         share=share,
         byte_share=byte_share,
@@ -180,14 +181,15 @@ def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
     if weighting.fraction >= 1.0:
         return Estimate.exact(float(seen))
     read = int(counts.records.sum())
+    # Each record that was not read may have a key of its own, so that there are at most so many more.
     unread = (1.0 - weighting.fraction) * float((counts.records.sum(axis=1) * weighting.weights).sum())
     if not seen:
-        # Every record that was read has no key; of the others it is only known how many there are.
+        # Every record that was read has no key; of the others only the number is known.
         return Estimate(0.0, 0.0, unread)
     once, twice = (int(n) for n in counts.multiplicity[:2])
     single, double = (int(n) for n in counts.incidence[:2])
-    by_records = _chao(once, twice, read, weighting.fraction)
-    by_replicates = _chao(single, double, weighting.replicates, weighting.fraction)
+    by_records = _estimate_unseen(once, twice, read, weighting.fraction)
+    by_replicates = _estimate_unseen(single, double, weighting.replicates, weighting.fraction)
     if weighting.fraction > 0.0:
         most = min(unread, _poisson_limit(single) * (1.0 / weighting.fraction - 1.0))
     else:
@@ -197,7 +199,7 @@ def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
     return Estimate(seen + unseen, seen + min(by_records.low, by_replicates.low, unseen), seen + most)
 
 
-def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
+def _estimate_unseen(once: int, twice: int, units: int, fraction: float) -> Estimate:
     """Estimate the keys that were not seen.
 
     For sampling without replacement: Chao and Lin 2012, "Nonparametric lower bounds for species richness";
@@ -206,11 +208,13 @@ def _chao(once: int, twice: int, units: int, fraction: float) -> Estimate:
     Args:
         once: Keys seen in one unit.
         twice: Keys seen in two.
-        units: How many units were read.
+        units: The number of units read.
         fraction: The part of all units that this is.
     """
     if not once:
         return Estimate.exact(0.0)
+    # Chao and Lin: f1² / (2 f2 n / (n - 1) + f1 q / (1 - q)), q being the part that was read. Without a
+    # key that was seen twice, f2 is set to 1, as the variance would have no value.
     odds = fraction / (1.0 - fraction)
     doubled = 2.0 * max(twice, 1) * units / max(1, units - 1)
     unseen = once**2 / (doubled + odds * once)

@@ -1,4 +1,4 @@
-"""Records that lie in parquet or JSON files: a sample of a topic that was taken elsewhere."""
+"""Records in Parquet or JSON files: a sample of a topic that was taken elsewhere."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Window as Frame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql import functions as F  # noqa: N812 - its customary name
 from pyspark.sql import types as T  # noqa: N812
 
-from spark_validation import analysis
+from spark_validation import analysis, wording
 from spark_validation.errors import ReadingFailed
-from spark_validation.job import reporting_progress, task_slots
+from spark_validation.job import report_progress, task_slots
 from spark_validation.key_counts import CountsLayout, candidate_counts
 from spark_validation.measure import count_records
-from spark_validation.windows import (
-    MOST_PER_PARTITION,
-    SamplePlan,
-    Span,
-    Window,
-)
+from spark_validation.windows import MOST_PER_PARTITION, SamplePlan, Span, Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,15 +34,15 @@ _NEEDED = ("partition", "size")
 _COUNTS = (*_NEEDED, "offset")
 _HINT = "the columns are key, partition and size, and optionally offset, timestamp and topic"
 NO_TIME = -1
-"""In milliseconds: a record whose time nobody tells."""
+"""The time of a record that has none, in milliseconds."""
 
 
-def suffixes(spark: SparkSession, path: str) -> set[str]:
-    """The formats of the files at a path, by their names: `parquet`, `json`; their content is not read."""
+def find_formats(spark: SparkSession, path: str) -> set[str]:
+    """Return the formats of the files at a path by their names: `parquet`, `json`; contents are not read."""
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
     kind = F.regexp_extract(F.lower("path"), _SUFFIX, 1).alias("kind")
-    found = {str(row[0]) for row in files.select(kind).distinct().collect()}
-    return {"json" if kind in {"jsonl", "ndjson"} else kind for kind in found if kind}
+    kinds = {str(row[0]) for row in files.select(kind).distinct().collect()}
+    return {"json" if kind in {"jsonl", "ndjson"} else kind for kind in kinds if kind}
 
 
 def is_json_list(spark: SparkSession, path: str) -> bool:
@@ -57,14 +52,15 @@ def is_json_list(spark: SparkSession, path: str) -> bool:
     return bool(first) and str(first[0][0]).startswith("[")
 
 
-def normalised(raw: DataFrame, path: str) -> DataFrame:
-    """Records as `topic`, `partition` (int), `offset`, `key` (binary), `size` and `at` (long).
+def normalise_columns(raw: DataFrame, path: str) -> DataFrame:
+    """Return records as `topic`, `partition` (int), `offset`, `key` (binary), `size` and `at` (long).
 
-    A column `flawed` names the first column of a record whose value cannot be; it is null where all can.
-    `topic` and `offset` are left out where they are not there; a record without a time has NO_TIME.
+    A column `flawed` names the first column of a record whose value is invalid; it is null where all are
+    valid.
+    `topic` and `offset` are left out where the files have none; a record without a time has NO_TIME.
 
     Raises:
-        ReadingFailed: A column is missing, or of a type that says nothing.
+        ReadingFailed: A column is missing, or of an unusable type.
     """
     if not raw.columns:
         raise ReadingFailed(f"{path} contains no records", hint=_HINT)
@@ -76,14 +72,14 @@ def normalised(raw: DataFrame, path: str) -> DataFrame:
         there = ", ".join(sorted(present)[:10])
         raise ReadingFailed(f"{path} has no column {', '.join(missing)}; it has {there}", hint=_HINT)
     if "topic" in present and not isinstance(present["topic"], T.StringType):
-        raise _wrong("topic", present, path, "text")
-    key, given = _key(present, path)
+        raise _make_type_error("topic", present, path, "text")
+    key, given = _key_columns(present, path)
     columns = {
-        "partition": _number("partition", present, path).cast("int"),
-        "size": _number("size", present, path),
+        "partition": _number_column("partition", present, path).cast("int"),
+        "size": _number_column("size", present, path),
         "key": key,
-        "at": F.coalesce(_time(present, path), F.lit(NO_TIME)).cast("long"),
-        **({"offset": _number("offset", present, path)} if "offset" in present else {}),
+        "at": F.coalesce(_time_column(present, path), F.lit(NO_TIME)).cast("long"),
+        **({"offset": _number_column("offset", present, path)} if "offset" in present else {}),
         **({"topic": F.col("topic")} if "topic" in present else {}),
     }
     counts = [(name, columns[name]) for name in _COUNTS if name in columns]
@@ -93,47 +89,52 @@ def normalised(raw: DataFrame, path: str) -> DataFrame:
     return raw.select(*named, F.coalesce(*flaws).alias("flawed"))
 
 
-def _number(name: str, present: dict[str, T.DataType], path: str) -> Column:
-    """A column of whole numbers, which JSON gives as text; null where it holds none."""
+def _number_column(name: str, present: dict[str, T.DataType], path: str) -> Column:
+    """Return a column as whole numbers, which JSON has as text; null where a value is none."""
     if isinstance(present[name], _WHOLE):
         return F.col(name).cast("long")
     if isinstance(present[name], T.StringType):
+        # A plain cast fails in Spark 4 (ANSI mode), with an error that repeats the value.
         return F.expr(f"try_cast({name} AS bigint)")
-    raise _wrong(name, present, path, "a whole number")
+    raise _make_type_error(name, present, path, "a whole number")
 
 
-def _key(present: dict[str, T.DataType], path: str) -> tuple[Column, Column]:
-    """The bytes of keys, and what they were given as."""
+def _key_columns(present: dict[str, T.DataType], path: str) -> tuple[Column, Column]:
+    """Return the column of key bytes, and the one that they come from."""
     if "key_base64" in present:
         if not isinstance(present["key_base64"], T.StringType | T.NullType):
-            raise _wrong("key_base64", present, path, "text")
+            raise _make_type_error("key_base64", present, path, "text")
+        # With to_binary, Spark's error for a key that is not Base64 would repeat the key.
         return F.try_to_binary(F.col("key_base64").cast("string"), F.lit("base64")), F.col("key_base64")
     kind, given = present["key"], F.col("key")
     if isinstance(kind, T.BinaryType):
         return given, given
     if isinstance(kind, T.StringType | T.NullType):
+        # Text is hashed as producers send it: Kafka's StringSerializer writes UTF-8 by default.
         return F.encode(given.cast("string"), "UTF-8"), given
-    raise _wrong("key", present, path, "bytes or text")
+    raise _make_type_error("key", present, path, "bytes or text")
 
 
-def _time(present: dict[str, T.DataType], path: str) -> Column:
-    """Milliseconds since 1970 of a column that is a time, such a number, or either as text."""
+def _time_column(present: dict[str, T.DataType], path: str) -> Column:
+    """Return the milliseconds since 1970 of a column that is a time, such a number, or either as text."""
     if "timestamp" not in present or isinstance(present["timestamp"], T.NullType):
         return F.lit(None).cast("long")
     kind = present["timestamp"]
     if isinstance(kind, T.TimestampType):
         return F.unix_millis("timestamp")
     if isinstance(kind, T.TimestampNTZType):
+        # A time without a zone counts as one of the session's zone, as Spark casts it.
         return F.unix_millis(F.col("timestamp").cast("timestamp"))
     if isinstance(kind, _WHOLE):
         return F.col("timestamp").cast("long")
     if isinstance(kind, T.StringType):
+        # A number first: as a timestamp, Spark takes text of four digits for a year.
         as_time = F.unix_millis(F.expr("try_cast(timestamp AS timestamp)"))
         return F.coalesce(F.expr("try_cast(timestamp AS bigint)"), as_time)
-    raise _wrong("timestamp", present, path, "a time, or milliseconds since 1970")
+    raise _make_type_error("timestamp", present, path, "a time, or milliseconds since 1970")
 
 
-def _wrong(name: str, present: dict[str, T.DataType], path: str, wanted: str) -> ReadingFailed:
+def _make_type_error(name: str, present: dict[str, T.DataType], path: str, wanted: str) -> ReadingFailed:
     return ReadingFailed(
         f"{path}: column {name} is of type {present[name].simpleString()[:60]}, not {wanted}", hint=_HINT
     )
@@ -142,31 +143,31 @@ def _wrong(name: str, present: dict[str, T.DataType], path: str, wanted: str) ->
 _NAMED = 5
 _MOST_PARTITIONS = 100_000
 _DAMAGED = "_not_json"
-_SPARKS = (PySparkException, Py4JError)
+_SPARK_ERRORS = (PySparkException, Py4JError)
 _COUNT = "a whole number of at least 0"
-_MEANT = {"key_base64": "Base64"}
+_EXPECTED = {"key_base64": "Base64"}
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan(SamplePlan):
-    """The records of files as a plan: a sample of a topic of which nobody knows how many records it has.
+    """A plan of the records of files: a sample of a topic whose number of records is unknown.
 
-    No offset of the log was read, every record counts once, and no partition is known whole.
+    No offset of the log was read, every record counts once, and no partition counts as read whole.
     """
 
     @property
     def read_whole(self) -> tuple[bool, ...]:
-        """For each partition, that there may be more records than these."""
+        """False for each partition: it may have more records than these."""
         return (False,) * len(self.spans)
 
     @property
     def offsets_read(self) -> tuple[int, ...]:
-        """For each partition, that nobody knows which part of it this is: hardly any."""
+        """0 for each partition: the part of it that was read is unknown."""
         return (0,) * len(self.spans)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """For each partition, that a record stands for itself."""
+        """1 for each partition: a record stands for itself."""
         return (1.0,) * len(self.spans)
 
 
@@ -175,11 +176,11 @@ class RecordFiles:
     """Files of records whose format and columns have been checked.
 
     Attributes:
-        name: What messages call them.
-        rows: Their records, with the columns of `normalised`.
-        topics: The topics that they hold records of, or are taken to.
+        name: Their name in messages.
+        rows: Their records, with the columns of `normalise_columns`.
+        topics: The topics of their records, or the one assumed.
         by_topic: Whether a column names the topic.
-        ordered: Whether a column tells the offset.
+        ordered: Whether a column has the offset.
     """
 
     name: str
@@ -192,23 +193,24 @@ class RecordFiles:
 def open_files(
     spark: SparkSession, path: str, topics: Sequence[str] = (), *, called: str | None = None
 ) -> RecordFiles:
-    """Look at files: what they are, and whether they have the columns that are needed.
+    """Open files, and check their format and columns.
 
     Args:
         spark: The session.
         path: A file or a folder, as Spark takes it.
-        topics: Those of a column `topic` to take, or where there is none the name of the only one.
-        called: What messages call the path; None for the path itself.
+        topics: The topics to take by the column `topic`, or the only topic's name where there is no such
+            column.
+        called: The name of the files in messages; None for the path.
 
     Raises:
-        ReadingFailed: They cannot be read, or are not what they should be.
+        ReadingFailed: They cannot be read, or lack columns or topics.
     """
     name, topics = called or path, tuple(dict.fromkeys(topics))
     try:
-        raw = _read(spark, path, name)
-        rows = normalised(raw, name)
-    except _SPARKS as error:
-        raise _unreadable(name, error) from None
+        raw = _read_rows(spark, path, name)
+        rows = normalise_columns(raw, name)
+    except _SPARK_ERRORS as error:
+        raise _make_read_error(name, error) from None
     ordered = "offset" in raw.columns
     if "topic" not in raw.columns:
         if len(topics) > 1:
@@ -218,21 +220,38 @@ def open_files(
             )
         return RecordFiles(name, rows, topics or (_stem(name),), by_topic=False, ordered=ordered)
     try:
-        found = [row[0] for row in rows.select("topic").distinct().collect()]
-    except _SPARKS as error:
-        raise _unreadable(name, error) from None
-    if None in found:
+        names = [row[0] for row in rows.select("topic").distinct().collect()]
+    except _SPARK_ERRORS as error:
+        raise _make_read_error(name, error) from None
+    if None in names:
         raise ReadingFailed(
             f"{name} has records without a topic",
             hint="set the topic of every record, or leave the column out",
         )
-    found.sort()
-    missing = [topic for topic in topics if topic not in found]
+    names.sort()
+    missing = [topic for topic in topics if topic not in names]
     if missing:
         raise ReadingFailed(
-            f"{name} has no records of topic {missing[0]}", hint=f"it has records of {_listed(found)}"
+            f"{name} has no records of topic {missing[0]}", hint=f"it has records of {_list_names(names)}"
         )
-    return RecordFiles(name, rows, topics or tuple(found), by_topic=True, ordered=ordered)
+    return RecordFiles(name, rows, topics or tuple(names), by_topic=True, ordered=ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTopic:
+    """The declared facts about a topic whose records lie in files.
+
+    Attributes:
+        limits: The topic's policy, for advice.
+        partitions: The partition count given; None if none is.
+        declared_partitions: The count that its manifest declares, unless records lie beyond it.
+        groups: Declared groups that read the topic, as `analysis.analyse` takes them.
+    """
+
+    limits: SkewLimits
+    partitions: int | None = None
+    declared_partitions: int | None = None
+    groups: Sequence[Any] = ()
 
 
 def run_file(
@@ -240,35 +259,31 @@ def run_file(
     files: RecordFiles,
     topic: str,
     settings: JobSettings,
-    *,
-    partitions: int | None = None,
-    declared: int | None = None,
-    limits: SkewLimits,
-    groups: Sequence[Any] = (),
+    declared: DeclaredTopic,
     on_progress: ProgressCallback | None = None,
 ) -> TopicResult:
     """Analyse the records of one topic.
 
     Args:
         spark: The session.
-        files: Of `opened`.
-        topic: One of theirs.
-        settings: What is said of it.
-        partitions: How many it has; None if nobody says.
-        declared: How many its manifest declares, which holds if it can be.
-        limits: The topic's policy, for advice.
-        groups: Declared groups that read the topic.
-        on_progress: Called with how far Spark is.
+        files: The files of `open_files`.
+        topic: One of their topics.
+        settings: The settings of the job.
+        declared: The declared facts about the topic.
+        on_progress: Called with Spark's progress.
 
     Raises:
-        ReadingFailed: The records are not what they should be.
+        ReadingFailed: The records are invalid, or cannot be read.
     """
     rows = files.rows.where(F.col("topic") == topic) if files.by_topic else files.rows
     try:
-        counts = _counts(rows, files.name)
-        count, notes = _partitions(files.name, counts, partitions, declared)
+        counts = _count_partitions(rows, files.name)
+        count, notes = _choose_partition_count(
+            files.name, counts, declared.partitions, declared.declared_partitions
+        )
+        # Two at least: a standard error needs a difference.
         replicates = max(2, min(MOST_PER_PARTITION, sum(counts.values())))
-        plan = _plan(counts, count, replicates, settings.seed)
+        plan = _make_plan(counts, count, replicates, settings.seed)
         layout = CountsLayout(
             count,
             replicates,
@@ -278,32 +293,24 @@ def run_file(
             settings.show_keys,
         )
         slots = task_slots(spark)
-        with reporting_progress(spark, on_progress):
+        with report_progress(spark, on_progress):
             counted = count_records(
-                _with_replicate(rows, files, replicates, settings.seed),
+                _add_replicates(rows, files, replicates, settings.seed),
                 layout,
                 count=plan.records,
                 slots=slots,
             )
-    except _SPARKS as error:
-        raise _unreadable(files.name, error) from None
-    notes.append(
-        "the shares of partitions are those in the files: it is not known whether these"
-        " contain the same part of each partition"
-    )
+    except _SPARK_ERRORS as error:
+        raise _make_read_error(files.name, error) from None
+    notes.append(wording.FILES_PARTIAL)
     if not files.ordered:
-        notes.append(
-            "the files have no offsets, so records were divided into replicates at random: intervals assume"
-            " that records are independent, and are too narrow where the records of a key come together"
-        )
-    return analysis.analyse(
-        topic, counted, plan, layout, mode="file", limits=limits, groups=groups, since_ms=None,
-        precision=None, notes=tuple(notes),
-    )  # fmt: skip
+        notes.append(wording.FILES_UNORDERED)
+    context = analysis.AnalysisContext("file", declared.limits, declared.groups, notes=tuple(notes))
+    return analysis.analyse(topic, counted, plan, layout, context)
 
 
-def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
-    kinds = suffixes(spark, path)
+def _read_rows(spark: SparkSession, path: str, name: str) -> DataFrame:
+    kinds = find_formats(spark, path)
     if not kinds:
         raise ReadingFailed(
             f"{name} contains no parquet or JSON files, or only empty ones",
@@ -318,6 +325,7 @@ def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
         return spark.read.parquet(path)
     # An error of Spark's own would repeat the record, and with it the key.
     reader = spark.read.option("primitivesAsString", "true").option("columnNameOfCorruptRecord", _DAMAGED)
+    # With multiLine, Spark reads a file in one task: only where a list may go over several lines.
     rows = reader.option("multiLine", str(is_json_list(spark, path)).lower()).json(path)
     if _DAMAGED in rows.columns:
         raise ReadingFailed(
@@ -327,27 +335,29 @@ def _read(spark: SparkSession, path: str, name: str) -> DataFrame:
     return rows
 
 
-def _counts(rows: DataFrame, name: str) -> dict[int, int]:
-    """Records by partition, after a look at each."""
+def _count_partitions(rows: DataFrame, name: str) -> dict[int, int]:
+    """Return the records of each partition, after checking every record."""
     sums = F.count(F.lit(1)), F.count("flawed"), F.min("flawed")
-    found = rows.groupBy("partition").agg(*sums).limit(_MOST_PARTITIONS + 1).collect()
-    if not found:
+    # Where the column is not the partition, it may have as many values as records: the driver takes no more
+    # than a topic can have, and one to see that there are more.
+    groups = rows.groupBy("partition").agg(*sums).limit(_MOST_PARTITIONS + 1).collect()
+    if not groups:
         raise ReadingFailed(f"{name} contains no records", hint="there is nothing to analyse")
-    flaws = {flaw for *_, flaw in found if flaw is not None}
+    flaws = {flaw for *_, flaw in groups if flaw is not None}
     if flaws:
-        total, bad = sum(row[1] for row in found), sum(row[2] for row in found)
+        total, bad = sum(row[1] for row in groups), sum(row[2] for row in groups)
         column = min(flaws)
         raise ReadingFailed(
-            f"{name}: column {column} is not {_MEANT.get(column, _COUNT)} in {bad:,} of {total:,} records",
+            f"{name}: column {column} is not {_EXPECTED.get(column, _COUNT)} in {bad:,} of {total:,} records",
             hint="give each record's partition, and the bytes of its key and value as its size",
         )
-    return {partition: records for partition, records, *_ in found}
+    return {partition: records for partition, records, *_ in groups}
 
 
-def _partitions(
+def _choose_partition_count(
     path: str, counts: dict[int, int], given: int | None, declared: int | None
 ) -> tuple[int, list[str]]:
-    """Return how many partitions the topic has, and notes on that."""
+    """Return the topic's partition count, and notes on it."""
     least = max(counts) + 1
     if given is not None:
         if given < least:
@@ -363,11 +373,10 @@ def _partitions(
         raise ReadingFailed(
             f"{path} has records of partition {least - 1}", hint="no topic has that many partitions"
         )
-    assumed = f"{least:,} partition{'s' if least > 1 else ''}"
-    return least, [f"the topic is assumed to have {assumed}: its records are on no higher one"]
+    return least, [wording.note_assumed_partitions(least)]
 
 
-def _plan(counts: dict[int, int], count: int, replicates: int, seed: int) -> FilePlan:
+def _make_plan(counts: dict[int, int], count: int, replicates: int, seed: int) -> FilePlan:
     spans = tuple(Span(number, 0, counts.get(number, 0)) for number in range(count))
     windows = tuple(
         Window(
@@ -383,9 +392,10 @@ def _plan(counts: dict[int, int], count: int, replicates: int, seed: int) -> Fil
     return FilePlan(spans, replicates, windows, seed)
 
 
-def _with_replicate(rows: DataFrame, files: RecordFiles, replicates: int, seed: int) -> DataFrame:
-    """The records with their replicate: runs of neighbours where offsets are known, else any."""
+def _add_replicates(rows: DataFrame, files: RecordFiles, replicates: int, seed: int) -> DataFrame:
+    """Return the records with a replicate: runs of neighbours where offsets are known, else at random."""
     if files.ordered:
+        # As windows do in a log, a replicate has neighbours: these are alike, and random ones would hide it.
         along = Frame.partitionBy("partition").orderBy("offset")
         number = F.ntile(replicates).over(along) - 1
     else:
@@ -393,7 +403,7 @@ def _with_replicate(rows: DataFrame, files: RecordFiles, replicates: int, seed: 
     return rows.select("partition", number.cast("int").alias("replicate"), "key", "size", "at")
 
 
-def _unreadable(name: str, error: Exception) -> ReadingFailed:
+def _make_read_error(name: str, error: Exception) -> ReadingFailed:
     """Return the error of files that cannot be read; never in Spark's own words, which may repeat records."""
     condition = (error.getCondition() if isinstance(error, PySparkException) else None) or ""
     if condition.startswith("PATH_NOT_FOUND"):
@@ -409,6 +419,6 @@ def _stem(path: str) -> str:
     return re.sub(r"(\.(parquet|json|jsonl|ndjson|snappy|gz|zst|bz2|lz4))+$", "", name) or name
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _list_names(names: Sequence[str]) -> str:
+    further = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + further

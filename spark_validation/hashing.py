@@ -1,14 +1,14 @@
 """The hashes by which Kafka's clients choose a partition for a key, over many keys at once.
 
-Each function takes keys as Arrow keeps them: one buffer of bytes, and where each key begins and ends.
+Keys are taken as Arrow keeps them: one buffer of bytes, and where each key begins and ends.
 Sources: Kafka's `org.apache.kafka.common.utils.Utils.murmur2`; librdkafka's `rd_crc32` (partitioner
-`consistent`) and `rd_fnv1a` (partitioner `fnv1a`, which is Sarama's).
+`consistent`) and `rd_fnv1a` (partitioner `fnv1a`, which is Sarama's); the specification of xxHash.
 """
 
 from __future__ import annotations
 
 import zlib
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,9 +20,22 @@ if TYPE_CHECKING:
 UInt32s: TypeAlias = npt.NDArray[np.uint32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
+# The multiplier of murmur2, and the seed that Kafka uses: clients must agree on both.
 _M = np.uint32(0x5BD1E995)
 _SEED = np.uint32(0x9747B28C)
-_CRC_TABLE = np.array([zlib.crc32(bytes([byte])) ^ zlib.crc32(b"\0") for byte in range(256)], dtype=np.uint32)
+# zlib inverts the register at the beginning and at the end; the CRC of zeros alone cancels both.
+_CRC_TABLES = [
+    np.array(
+        [zlib.crc32(bytes([byte]) + b"\0" * zeros) ^ zlib.crc32(b"\0" * (zeros + 1)) for byte in range(256)],
+        np.uint32,
+    )
+    for zeros in range(4)
+]
+"""The CRC of each byte in an empty register, followed by 0 to 3 zero bytes."""
+_XX = np.array([2654435761, 2246822519, 3266489917, 668265263, 374761393], dtype=np.uint32)
+"""The five primes of xxHash."""
+_XX_LANES = np.array([2654435761 + 2246822519, 2246822519, 0, -2654435761]).astype(np.uint32)
+"""The initial values of its four lanes, for the seed 0."""
 
 
 class Keys:
@@ -31,7 +44,7 @@ class Keys:
     Attributes:
         data: The bytes of all keys.
         starts: Where each key begins in `data`.
-        lengths: How many bytes each key has.
+        lengths: The bytes of each key.
     """
 
     __slots__ = ("data", "lengths", "starts")
@@ -42,18 +55,20 @@ class Keys:
         self.lengths = lengths
 
     @classmethod
-    def of(cls, keys: list[bytes]) -> Keys:
-        """From a list of keys."""
+    def from_list(cls, keys: list[bytes]) -> Keys:
+        """Make keys from a list."""
         lengths = np.array([len(key) for key in keys], dtype=np.int64)
         starts = np.concatenate(([0], np.cumsum(lengths)))[:-1].astype(np.int64)
         return cls(np.frombuffer(b"".join(keys), dtype=np.uint8), starts, lengths)
 
     @classmethod
-    def of_arrow(cls, array: Any) -> Keys:
-        """From an Arrow array of type binary without nulls; the bytes are not copied."""
+    def from_arrow(cls, array: Any) -> Keys:
+        """Make keys from an Arrow array of type binary without nulls; the bytes are not copied."""
         _, offsets_buffer, data_buffer = array.buffers()
+        # A slice shares the buffers of the whole array, and begins at its own offset.
         count, first = len(array), array.offset
         offsets = np.frombuffer(offsets_buffer, dtype=np.int32, count=first + count + 1)[first:]
+        # Arrow may leave out the buffer where all keys are empty.
         data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
         ends = offsets.astype(np.int64)
         return cls(data, ends[:-1], np.diff(ends))
@@ -61,63 +76,161 @@ class Keys:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def at(self, index: int) -> bytes:
-        """One key."""
+    def key_at(self, index: int) -> bytes:
+        """Return the key at an index."""
         start = int(self.starts[index])
         return self.data[start : start + int(self.lengths[index])].tobytes()
 
-    def steps(self, width: int) -> Iterator[tuple[int, Int64s]]:
-        """For each step of `width` bytes: its offset in a key, and the keys that have all of it."""
-        longest_first = np.argsort(-self.lengths, kind="stable")
-        whole = self.lengths[longest_first] // width
-        ascending = whole[::-1]
-        for step in range(int(whole[0]) if len(whole) else 0):
-            having = len(whole) - int(np.searchsorted(ascending, step + 1))
-            yield step * width, longest_first[:having]
+    def blocks(self) -> Iterator[Keys]:
+        """Divide the keys into blocks, whose words stay in a processor's cache."""
+        for begin in range(0, len(self), _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            yield Keys(self.data, self.starts[block], self.lengths[block])
 
 
-def murmur2(keys: Keys) -> UInt32s:
-    """Return Kafka's murmur2 of each key, as an unsigned number (keys)."""
+# All hashes of a million keys of 36 bytes take 0.24 s of CPU time in such blocks, and 0.44 s at once.
+_BLOCK = 2**16
+
+
+class _Words:
+    """Keys cut into words of four bytes, the longest key first: what all hashes read.
+
+    Attributes:
+        order: The keys by length, the longest first.
+        lengths: Their lengths, in this order.
+        words: For each offset of four bytes, the words of the keys that reach it, little-endian, with zeros
+            for the bytes behind the end of a key; and the number of keys that have each of the four bytes.
+    """
+
+    __slots__ = ("lengths", "order", "words")
+
+    def __init__(self, keys: Keys) -> None:
+        # By length, the keys that reach a word are a slice, and no mask has to be applied.
+        self.order = np.argsort(-keys.lengths, kind="stable")
+        self.lengths = keys.lengths[self.order]
+        self.words: list[tuple[UInt32s, list[int]]] = []
+        starts = keys.starts[self.order]
+        for offset in range(0, int(self.lengths[0]) if len(keys) else 0, 4):
+            having = [self.count_longer(offset + byte) for byte in range(4)]
+            word = np.zeros(having[0], dtype=np.uint32)
+            for byte, count in enumerate(having):
+                word[:count] |= keys.data[starts[:count] + (offset + byte)].astype(np.uint32) << np.uint32(
+                    8 * byte
+                )
+            self.words.append((word, having))
+
+    def count_longer(self, length: int) -> int:
+        """Return the number of keys that have more bytes than this."""
+        return len(self.lengths) - int(np.searchsorted(self.lengths[::-1], length, side="right"))
+
+    def restore_order(self, hashes: UInt32s) -> UInt32s:
+        """Return hashes in the order of the keys."""
+        restored = np.empty_like(hashes)
+        restored[self.order] = hashes
+        return restored
+
+
+def _byte(words: UInt32s, number: int) -> UInt32s:
+    return words >> np.uint32(8 * number) & np.uint32(0xFF)
+
+
+def _murmur2(keys: _Words, multiply: Callable[[UInt32s], UInt32s], *, repeats_tail: bool) -> UInt32s:
+    """Return murmur2 of each key.
+
+    Args:
+        keys: The keys.
+        multiply: Multiplies by the constant of murmur2.
+        repeats_tail: Whether the last bytes, fewer than four, are taken for a word, too.
+    """
     hashes = _SEED ^ keys.lengths.astype(np.uint32)
-    for offset, having in keys.steps(4):
-        at = keys.starts[having] + offset
-        word = keys.data[at].astype(np.uint32)
-        for byte in (1, 2, 3):
-            word |= keys.data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
-        word *= _M
-        word ^= word >> np.uint32(24)
-        word *= _M
-        hashes[having] = hashes[having] * _M ^ word
-    rest = keys.lengths % 4
-    tail = keys.starts + keys.lengths - rest
-    for byte in (2, 1, 0):
-        having = np.flatnonzero(rest > byte)
-        hashes[having] ^= keys.data[tail[having] + byte].astype(np.uint32) << np.uint32(8 * byte)
-    having = np.flatnonzero(rest > 0)
-    hashes[having] *= _M
+    for word, having in keys.words:
+        reach, whole = len(word), having[3]
+        taken = reach if repeats_tail else whole
+        mixed_word = multiply(word[:taken])
+        mixed_word ^= mixed_word >> np.uint32(24)
+        hashes[:taken] = multiply(hashes[:taken]) ^ multiply(mixed_word)
+        # murmur2 takes the last bytes, fewer than four, without mixing them first.
+        hashes[whole:reach] = multiply(hashes[whole:reach] ^ word[whole:])
     hashes ^= hashes >> np.uint32(13)
-    hashes *= _M
-    hashes ^= hashes >> np.uint32(15)
-    return hashes
+    hashes = multiply(hashes)
+    return hashes ^ hashes >> np.uint32(15)
 
 
-def crc32(keys: Keys) -> UInt32s:
-    """Return the CRC32 (IEEE) of each key, as zlib computes it (keys)."""
-    hashes = np.full(len(keys), 0xFFFFFFFF, dtype=np.uint32)
-    for offset, having in keys.steps(1):
-        register = hashes[having]
-        byte = keys.data[keys.starts[having] + offset]
-        hashes[having] = _CRC_TABLE[(register ^ byte) & np.uint32(0xFF)] ^ register >> np.uint32(8)
+def _murmur2_of_kafkajs(keys: _Words) -> UInt32s:
+    """Return the murmur2 of kafkajs's LegacyPartitioner, which was its default before version 2.
+
+    It multiplies signed numbers as JavaScript does, rounded to 53 bits, and takes the last bytes twice.
+    """
+
+    def multiply(values: UInt32s) -> UInt32s:
+        # A product in JavaScript is a double, here below 2^63, of which `^` and `>>>` keep the low 32 bits.
+        return (values.view(np.int32) * float(_M)).astype(np.int64).astype(np.uint32)
+
+    return _murmur2(keys, multiply, repeats_tail=True)
+
+
+def _crc32(keys: _Words) -> UInt32s:
+    """Return the CRC32 (IEEE) of each key, as zlib computes it: four bytes at a time by four tables.
+
+    Kounavis and Berry, *A Systematic Approach to Building High Performance Software-Based CRC Generators*,
+    2005.
+    """
+    hashes = np.full(len(keys.lengths), 0xFFFFFFFF, dtype=np.uint32)
+    for word, having in keys.words:
+        whole = having[3]
+        register = hashes[:whole] ^ word[:whole]
+        hashes[:whole] = 0
+        # The first byte of a word is followed by three others: it takes the table with three zero bytes.
+        for byte, table in enumerate(reversed(_CRC_TABLES)):
+            hashes[:whole] ^= table[_byte(register, byte)]
+        for byte in range(3):
+            partial = slice(whole, having[byte])
+            at = _byte(hashes[partial], 0) ^ _byte(word[partial], byte)
+            hashes[partial] = _CRC_TABLES[0][at] ^ hashes[partial] >> np.uint32(8)
     return ~hashes
 
 
-def fnv1a(keys: Keys) -> UInt32s:
-    """Return the 32-bit FNV-1a of each key (keys)."""
-    hashes = np.full(len(keys), 2166136261, dtype=np.uint32)
-    for offset, having in keys.steps(1):
-        byte = keys.data[keys.starts[having] + offset]
-        hashes[having] = (hashes[having] ^ byte) * np.uint32(16777619)
+def _fnv1a(keys: _Words) -> UInt32s:
+    """Return the 32-bit FNV-1a of each key."""
+    # The offset basis and the prime of 32-bit FNV (Fowler, Noll and Vo).
+    hashes = np.full(len(keys.lengths), 2166136261, dtype=np.uint32)
+    for word, having in keys.words:
+        for byte, count in enumerate(having):
+            hashes[:count] ^= _byte(word[:count], byte)
+            hashes[:count] *= np.uint32(16777619)
     return hashes
+
+
+def _xxhash32(keys: _Words) -> UInt32s:
+    """Return the 32-bit xxHash of each key, with the seed 0: of four words at a time, of words, of bytes."""
+    stripes = range(len(keys.words) // 4)
+    # Only whole stripes of 16 bytes go through the lanes.
+    striped = [keys.count_longer(16 * stripe + 15) for stripe in stripes]
+    # Keys of less than a stripe have no lanes: by the specification they begin with seed + prime 5.
+    hashes = np.full(len(keys.lengths), _XX[4], dtype=np.uint32)
+    if striped:
+        lanes = np.repeat(_XX_LANES[:, None], striped[0], axis=1)
+        for number, (word, _) in enumerate(keys.words[: 4 * len(striped)]):
+            count = striped[number // 4]
+            lane = lanes[number % 4, :count]
+            lane[:] = _rotate(lane + word[:count] * _XX[1], 13) * _XX[0]
+        hashes[: striped[0]] = sum(_rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+    hashes += keys.lengths.astype(np.uint32)
+    for number, (word, having) in enumerate(keys.words):
+        done = striped[number // 4] if number // 4 < len(striped) else 0
+        whole = slice(done, having[3])
+        hashes[whole] = _rotate(hashes[whole] + word[whole] * _XX[2], 17) * _XX[3]
+        for byte in range(3):
+            partial = slice(having[3], having[byte])
+            hashes[partial] = _rotate(hashes[partial] + _byte(word[partial], byte) * _XX[4], 11) * _XX[0]
+    for shift, multiplier in ((15, _XX[1]), (13, _XX[2])):
+        hashes ^= hashes >> np.uint32(shift)
+        hashes *= multiplier
+    return hashes ^ hashes >> np.uint32(16)
+
+
+def _rotate(values: UInt32s, by: int) -> UInt32s:
+    return values << np.uint32(by) | values >> np.uint32(32 - by)
 
 
 def _positive(hashes: UInt32s) -> Int64s:
@@ -126,7 +239,8 @@ def _positive(hashes: UInt32s) -> Int64s:
 
 
 def _absolute(hashes: UInt32s) -> Int64s:
-    """The absolute value of the signed number."""
+    """Return the absolute value of the signed number."""
+    # In 64 bits, as the absolute value of -2^31 has no place in 32.
     return np.abs(hashes.astype(np.int32).astype(np.int64))
 
 
@@ -134,8 +248,8 @@ def _keep_unsigned(hashes: UInt32s) -> Int64s:
     return hashes.astype(np.int64)
 
 
-def mixed(hashes: Sequence[Int64s]) -> Int64s:
-    """Mix several hashes of each key into one of 63 bits, whose order says nothing of any of them (keys).
+def mix_hashes(hashes: Sequence[Int64s]) -> Int64s:
+    """Mix several hashes of each key into one of 63 bits, whose order is independent of each (keys).
 
     The finalizer of SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*,
     2014).
@@ -146,34 +260,54 @@ def mixed(hashes: Sequence[Int64s]) -> Int64s:
         state = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
         state = (state ^ state >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
         state ^= state >> np.uint64(31)
+    # The order is kept in a column of int64, and must not be negative.
     return (state >> np.uint64(1)).astype(np.int64)
 
 
-_HASHES: Mapping[str, Callable[[Keys], UInt32s]] = {"murmur2": murmur2, "crc32": crc32, "fnv1a": fnv1a}
+_HASHES: Mapping[str, Callable[[_Words], UInt32s]] = {
+    "murmur2": partial(_murmur2, multiply=lambda values: values * _M, repeats_tail=False),
+    "crc32": _crc32,
+    "fnv1a": _fnv1a,
+    "murmur2_kafkajs": _murmur2_of_kafkajs,
+    "xxhash32": _xxhash32,
+}
 _REDUCTIONS: Mapping[str, tuple[str, Callable[[UInt32s], Int64s]]] = {
     "murmur2": ("murmur2", _positive),
     "crc32": ("crc32", _keep_unsigned),
     "fnv1a": ("fnv1a", _absolute),
     "fnv1a_masked": ("fnv1a", _positive),
     "fnv1a_unsigned": ("fnv1a", _keep_unsigned),
+    "murmur2_kafkajs": ("murmur2_kafkajs", _positive),
+    "xxhash32": ("xxhash32", _keep_unsigned),
 }
 """By name, the hash of a partitioner, and how it makes a number of it that is not negative. The first is what
 Java clients do; then librdkafka's default, and Sarama's (of librdkafka `fnv1a`, of kafka-go `Hash`). Sarama's
 NewReferenceHashPartitioner and kafka-go's ReferenceHash cut off the sign instead, and franz-go's SaramaHasher
 takes the hash as unsigned (IBM/sarama partitioner.go, segmentio/kafka-go balancer.go, twmb/franz-go
-pkg/kgo/partitioner.go)."""
-INDEPENDENT = 3.5
-"""So many independent partitioners fit a key by chance as often as these do: the three of FNV-1a put half of
-all keys, those whose hash is below 2^31, on the same partition."""
-
+pkg/kgo/partitioner.go). The last two are kafkajs's LegacyPartitioner (tulios/kafkajs
+src/producer/partitioners/legacy) and the DefaultPartitioner of kafka-rust (kafka-rust/kafka-rust
+src/producer.rs)."""
 
 HASHES = tuple(_HASHES)
-"""The names of the hashes, of which PARTITIONERS make numbers in their own ways."""
+"""The names of the hashes, which PARTITIONERS reduce to numbers in their own ways."""
 
 
 def hash_all(keys: Keys) -> list[UInt32s]:
     """Return each of HASHES of each key (hashes of keys)."""
-    return [hash_keys(keys) for hash_keys in _HASHES.values()]
+    return _hash(keys, HASHES)
+
+
+def _hash(keys: Keys, names: Sequence[str]) -> list[UInt32s]:
+    blocks = [np.empty((len(names), 0), dtype=np.uint32)]
+    for block in keys.blocks():
+        words = _Words(block)
+        blocks.append(np.stack([words.restore_order(_HASHES[name](words)) for name in names]))
+    return list(np.concatenate(blocks, axis=1))
+
+
+def murmur2(keys: Keys) -> UInt32s:
+    """Return Kafka's murmur2 of each key, as an unsigned number (keys)."""
+    return _hash(keys, ["murmur2"])[0]
 
 
 def reduce_all(hashes: Sequence[UInt32s]) -> list[Int64s]:
@@ -188,7 +322,7 @@ def reduce_all(hashes: Sequence[UInt32s]) -> list[Int64s]:
 def hash_by(partitioner: str, keys: Keys) -> Int64s:
     """Return what one of PARTITIONERS takes modulo the partition count (keys)."""
     name, reduce = _REDUCTIONS[partitioner]
-    return reduce(_HASHES[name](keys))
+    return reduce(_hash(keys, [name])[0])
 
 
 PARTITIONERS: Mapping[str, Callable[[Keys], Int64s]] = {name: partial(hash_by, name) for name in _REDUCTIONS}
@@ -198,3 +332,23 @@ PARTITIONERS: Mapping[str, Callable[[Keys], Int64s]] = {name: partial(hash_by, n
 def are_alike(one: str, other: str) -> bool:
     """Return whether two partitioners have the same hash, and put half of all keys on the same partition."""
     return _REDUCTIONS[one][0] == _REDUCTIONS[other][0]
+
+
+@cache
+def chance_of_none(partitions: int) -> float:
+    """Return the probability that none of PARTITIONERS puts a key where it lies by chance.
+
+    Different hashes are independent. Those that make numbers of the same one are not: below 2^31 all agree,
+    and above it depends on the remainder of the hash. So they are counted, over all remainders.
+    """
+    remainders = np.arange(partitions, dtype=np.uint32)
+    hashes = np.concatenate([remainders, remainders + np.uint32(2**31)])
+    probability = 1.0
+    for name in HASHES:
+        reduced = [
+            reduce(hashes) % partitions for hash_name, reduce in _REDUCTIONS.values() if hash_name == name
+        ]
+        chosen = np.sort(np.stack(reduced), axis=0)
+        distinct = 1 + np.count_nonzero(np.diff(chosen, axis=0), axis=0)
+        probability *= 1 - float(np.mean(distinct)) / partitions
+    return probability

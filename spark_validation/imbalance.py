@@ -2,7 +2,7 @@
 
 Sampling makes estimates of equal partitions differ, so that the largest estimate is larger than the largest
 partition. So the estimates are first shrunk towards their mean, by as much as sampling has driven them apart
-(`shrunken`).
+(`shrink_to_mean`).
 
 Keys that are all alike fall on partitions as balls fall into bins. With `keys` keys on `partitions`
 partitions, each has a number of keys that is nearly Poisson with mean keys / partitions, and the fullest has
@@ -38,52 +38,55 @@ def measure_imbalance(totals: ReplicatedTotals) -> Imbalance:
     partitions = len(totals.total)
     return Imbalance(
         ratio,
-        _statistic(coefficient_of_variation, intervals.positive_interval, totals),
-        _statistic(gini, intervals.share_interval, totals),
-        _mirrored(_statistic(redundancy, intervals.positive_interval, totals)),
+        _estimate_statistic(coefficient_of_variation, intervals.positive_interval, totals),
+        _estimate_statistic(gini, intervals.share_interval, totals),
+        _complement(_estimate_statistic(redundancy, intervals.positive_interval, totals)),
         Estimate(partitions / ratio.value, partitions / ratio.high, partitions / ratio.low),
     )
 
 
 def max_mean_ratio(totals: ReplicatedTotals) -> Estimate:
-    """The fullest partition over the mean of all; 0 where there is nothing.
+    """Return the fullest partition over the mean of all; 0 where there is nothing.
 
     Where one partition stands alone, the interval is its own. Where several may be the fullest, as their
     intervals overlap, the upper end is the highest of them, for one of them is the fullest, and the lower end
     is the highest lower end, each at the level divided by their number (Bonferroni): any of them could be far
-    too high by chance. Their standard errors are pooled as far as they are alike (`intervals.moderated`).
+    too high by chance. Their standard errors are pooled as far as they are alike
+    (`intervals.moderate_variances`).
     """
     relative = totals.over_mean
     if not relative.total.any():
         return Estimate.exact(0.0)
-    level = shrunken(relative)
+    level = shrink_to_mean(relative)
     filled = relative.total > 0
-    # As of a Poisson variable, the variance of an estimate goes with its value, more or less.
+    # As with a Poisson variable, the variance of an estimate is roughly proportional to its value.
     scale = np.where(filled, relative.total, 1.0)
-    squares, freedom = intervals.moderated(
+    squares, freedom = intervals.moderate_variances(
         np.where(filled, relative.deviation**2 / scale, 0.0),
         intervals.degrees_of_freedom(relative.replicates),
     )
     error = np.sqrt(squares / scale)
     critical = intervals.student_t(freedom, intervals.TAIL)
     lows = level * np.exp(-np.minimum(critical * error, 50.0))
-    # What shrinking takes from a partition that is the fullest indeed is left to it.
+    # The upper end keeps what shrinking takes from a partition that may really be the fullest.
     highs = np.maximum(level, relative.total) * np.exp(np.minimum(critical * error, 50.0))
     low, high = float(lows.max()), float(highs.max())
+    # With one rival, it is the fullest partition itself.
     rivals = int(np.count_nonzero(highs >= low))
     if rivals > 1:
         critical = intervals.student_t(freedom, intervals.TAIL / rivals)
         low = float((level * np.exp(-np.minimum(critical * error, 50.0))).max())
     else:
         own = intervals.positive_interval(relative[int(level.argmax())])
+        # The interval of the partition's own estimate, moved to where shrinking has put it.
         low, high = (float(level.max()) / own.value * end for end in (own.low, own.high))
-    # More than all that there is lies on no partition, and the fullest one is never below the mean.
+    # No partition has more than everything, and the fullest one is never below the mean.
     most = float(len(level))
     value = min(most, max(1.0, float(level.max())))
     return Estimate(value, max(1.0, min(value, low)), min(most, max(value, high)))
 
 
-def shrunken(relative: ReplicatedTotals) -> Floats:
+def shrink_to_mean(relative: ReplicatedTotals) -> Floats:
     """Shrink partitions over their mean towards 1, until their variance is that of the partitions alone.
 
     The variance of the estimates is that of the partitions plus that of sampling, which is known from the
@@ -94,6 +97,7 @@ def shrunken(relative: ReplicatedTotals) -> Floats:
     if len(level) < 2:
         return level
     variance = float(level.var(ddof=1))
+    # Without outliers: a burst in one partition is a true difference, which must not be shrunk away.
     sampling = float(np.mean(relative.noise**2))
     if sampling == 0.0 or variance == 0.0:
         return level
@@ -101,22 +105,23 @@ def shrunken(relative: ReplicatedTotals) -> Floats:
 
 
 def coefficient_of_variation(totals: Floats) -> Any:
-    """The coefficient of variation over the first axis: standard deviation over mean."""
+    """Return the coefficient of variation over the first axis: standard deviation over mean."""
     mean = totals.mean(axis=0)
     return totals.std(axis=0) / np.where(mean > 0, mean, 1.0)
 
 
 def gini(totals: Floats) -> Any:
-    """The Gini coefficient over the first axis: half the mean difference of two partitions, over the mean."""
+    """Return the Gini coefficient over the first axis: half the mean difference over the mean."""
     count = len(totals)
     ranks = np.arange(1, count + 1).reshape(-1, *[1] * (totals.ndim - 1))
     sums = totals.sum(axis=0)
     weighted = (ranks * np.sort(totals, axis=0)).sum(axis=0)
+    # The formula over sorted values, which needs n log n steps and not n² differences.
     return np.maximum(0.0, 2 * weighted / (count * np.where(sums > 0, sums, 1.0)) - (count + 1) / count)
 
 
 def redundancy(totals: Floats) -> Any:
-    """Redundancy over the first axis: 1 minus Shannon's entropy over its maximum; 0 for one partition."""
+    """Return 1 minus Shannon's entropy over its maximum, over the first axis; 0 for one partition."""
     if len(totals) == 1:
         return np.zeros(totals.shape[1:])
     sums = totals.sum(axis=0)
@@ -125,41 +130,42 @@ def redundancy(totals: Floats) -> Any:
     return np.maximum(0.0, 1.0 + (shares * logarithms).sum(axis=0) / math.log(len(totals)))
 
 
-def _mirrored(found: Estimate) -> Estimate:
-    return Estimate(1.0 - found.value, max(0.0, 1.0 - found.high), 1.0 - found.low)
+def _complement(estimate: Estimate) -> Estimate:
+    return Estimate(1.0 - estimate.value, max(0.0, 1.0 - estimate.high), 1.0 - estimate.low)
 
 
-def _statistic(
+def _estimate_statistic(
     statistic: Callable[[Floats], Any],
     interval: Callable[[ReplicatedTotals], Estimate],
     totals: ReplicatedTotals,
 ) -> Estimate:
-    """A statistic of all partitions.
+    """Return a statistic of all partitions.
 
-    Chance adds to what is seen, so that the upper end is that of what is seen; the lower end is that of what
-    is left without chance.
+    Chance adds to the observed value, so that the upper end is that of the observed value; the lower end is
+    that of the value without chance.
     """
     relative = totals.over_mean
     without = statistic(relative.without)
-    seen = interval(relative.with_values(statistic(relative.total), without))
-    level = interval(relative.with_values(statistic(shrunken(relative)), without))
+    seen = interval(relative.replace_values(statistic(relative.total), without))
+    level = interval(relative.replace_values(statistic(shrink_to_mean(relative)), without))
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 
 _ONCE_IN_TWENTY = 0.95
+# The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
+# for the expected largest of normal variables (*Transformed Beta-Variables*, 1958).
 _GAUSSIAN_FROM = 5_000.0
-"""The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
-for the expected largest of normal variables (*Transformed Beta-Variables*, 1958)."""
 
 
 @lru_cache(maxsize=65_536)
 def expected_ratio(keys: float, partitions: int) -> float:
-    """The expected fullest partition over the mean, of so many equal keys."""
+    """Return the expected fullest partition over the mean, of so many equal keys."""
     mean = keys / partitions
     if partitions == 1 or mean <= 0:
         return 1.0
     if mean >= _GAUSSIAN_FROM:
         return 1 + NormalDist().inv_cdf((partitions - 0.375) / (partitions + 0.25)) / math.sqrt(mean)
+    # One key is on one partition, which then has all of it.
     if keys <= 1:
         return float(partitions)
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean
@@ -171,12 +177,13 @@ def chance_limit(keys: float, partitions: int) -> float:
     if partitions == 1 or mean <= 0:
         return 1.0
     if mean >= _GAUSSIAN_FROM:
+        # All partitions stay below it with this probability if each one does with its root.
         return 1 + NormalDist().inv_cdf(_ONCE_IN_TWENTY ** (1 / partitions)) / math.sqrt(mean)
     return float(np.argmax(_no_fuller(mean, partitions) >= _ONCE_IN_TWENTY)) / mean
 
 
 def most_partitions(keys: float, ratio: float, limit: int) -> int:
-    """Return on how many partitions, at most `limit`, equal keys are expected to stay within a ratio."""
+    """Return the most partitions, up to `limit`, on which equal keys are expected to stay within a ratio."""
     low, high = 1, max(1, limit)
     while low < high:
         middle = (low + high + 1) // 2
@@ -185,7 +192,7 @@ def most_partitions(keys: float, ratio: float, limit: int) -> int:
 
 
 def keys_needed(partitions: int, ratio: float) -> int:
-    """Return how many equal keys it takes for the expected ratio not to exceed a given one above 1."""
+    """Return the fewest equal keys whose expected ratio does not exceed a given one above 1."""
     low, high = 1, 2
     while expected_ratio(high, partitions) > ratio:
         low, high = high, 2 * high
@@ -197,8 +204,11 @@ def keys_needed(partitions: int, ratio: float) -> int:
 
 def _no_fuller(mean: float, partitions: int) -> Floats:
     """Return for x = 0, 1, … the probability that no partition has more than x keys."""
+    # Further terms of the sum are 0 in floating point: 12 standard deviations above the mean, and 40 more for
+    # small means, which are more skewed.
     most = int(mean + 12 * math.sqrt(mean) + 40)
     counts = np.arange(most + 1)
+    # Logarithms of factorials: the factorials themselves overflow from 171 on.
     steps = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(counts[1:], 1)))))
     mass = np.exp(counts * math.log(mean) - mean - steps)
     return np.asarray(np.minimum(1.0, np.cumsum(mass)) ** partitions, dtype=np.float64)

@@ -2,7 +2,7 @@
 
 Records cluster: neighbours in the log often have the same key, so that records are no independent draws, and
 windows are. Every standard error here follows from the differences between replicates (the module `windows`
-says what these are), never from the binomial formula: simulated with bursts, its 95 % intervals contained the
+defines these), never from the binomial formula: simulated with bursts, its 95 % intervals contained the
 truth in 22 % of the samples, and those from the variance between windows in 92 %.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 TAIL = 0.025
-"""What a 95 % interval leaves out on either side."""
+"""The probability that a 95 % interval leaves out on either side."""
 Z = 1.96
 """The 97.5 % quantile of the normal distribution: a 95 % interval reaches so many deviations to each side."""
 _FARTHEST = 50.0
-"""On a scale of logarithms: so far away that a larger distance says no more."""
+"""The largest half width on a scale of logarithms; larger ones show no more."""
 
 
 def degrees_of_freedom(replicates: int) -> int:
@@ -41,42 +41,45 @@ def degrees_of_freedom(replicates: int) -> int:
     return max(1, 2 * (replicates - 1) ** 2 // (3 * replicates - 4))
 
 
-def share_interval(found: ReplicatedTotals, windows: int = 0) -> Estimate:
+def share_interval(share: ReplicatedTotals, windows: int = 0) -> Estimate:
     """Return a share with its interval, which is symmetric on the scale of ln(x / (1 - x)).
 
     Args:
-        found: The share.
+        share: The share.
         windows: The number of windows that were read: they bound a share of 0 or 1 (`largest_unseen`); 0 for
             no such bound.
     """
-    value = min(1.0, max(0.0, float(found.total)))
-    doubt = largest_unseen(windows) if windows and found.fraction < 1.0 else 0.0
+    value = min(1.0, max(0.0, float(share.total)))
+    doubt = largest_unseen(windows) if windows and share.fraction < 1.0 else 0.0
+    # ln(x / (1 - x)) is infinite at 0 and at 1: there the interval is one-sided, on the plain scale.
     if value == 0.0:
-        farthest = critical_value(found.replicates) * float(found.deviation)
+        farthest = critical_value(share.replicates) * float(share.deviation)
         return Estimate(0.0, 0.0, min(1.0, max(doubt, farthest)))
     if value == 1.0:
         return Estimate(1.0, 1.0 - doubt, 1.0)
-    deviation = float(found.deviation)
+    deviation = float(share.deviation)
     if deviation == 0.0:
         return Estimate.exact(value)
     centre = math.log(value / (1.0 - value))
-    half = critical_value(found.replicates) * deviation / (value * (1.0 - value))
+    # The derivative of ln(x / (1 - x)) is 1 / (x (1 - x)): the delta method.
+    half = critical_value(share.replicates) * deviation / (value * (1.0 - value))
     return Estimate(value, _logistic(centre - half), _logistic(centre + half))
 
 
-def positive_interval(found: ReplicatedTotals) -> Estimate:
+def positive_interval(estimate: ReplicatedTotals) -> Estimate:
     """Return a positive value with its interval, which is symmetric on the scale of logarithms."""
-    value, deviation = float(found.total), float(found.deviation)
+    value, deviation = float(estimate.total), float(estimate.deviation)
     if deviation == 0.0:
         return Estimate.exact(value)
     if value <= 0.0:
-        return Estimate(0.0, 0.0, critical_value(found.replicates) * deviation)
-    factor = math.exp(min(_FARTHEST, critical_value(found.replicates) * deviation / value))
+        return Estimate(0.0, 0.0, critical_value(estimate.replicates) * deviation)
+    # The derivative of ln x is 1 / x: the delta method.
+    factor = math.exp(min(_FARTHEST, critical_value(estimate.replicates) * deviation / value))
     return Estimate(value, value / factor, value * factor)
 
 
 def critical_value(replicates: int) -> float:
-    """Return how many standard errors a 95 % interval reaches to either side (a quantile of Student's t)."""
+    """Return the standard errors that a 95 % interval reaches to either side (a quantile of Student's t)."""
     return student_t(degrees_of_freedom(replicates), TAIL)
 
 
@@ -91,6 +94,7 @@ def largest_unseen(windows: int) -> float:
 
 
 def _logistic(x: float) -> float:
+    # math.exp raises OverflowError above 709.
     return 1.0 / (1.0 + math.exp(-max(-700.0, x)))
 
 
@@ -102,17 +106,19 @@ def student_t(freedom: int, tail: float) -> float:
     26.7.4) of an angle, which is found by bisection.
     """
     low, high = 0.0, math.pi / 2
+    # After 60 halvings of π/2 the rest is below the precision of a double.
     for _ in range(60):
         middle = (low + high) / 2
-        if _within(middle, freedom) < 1.0 - 2.0 * tail:
+        if _probability_within(middle, freedom) < 1.0 - 2.0 * tail:
             low = middle
         else:
             high = middle
     return math.tan(low) * math.sqrt(freedom)
 
 
-def _within(angle: float, freedom: int) -> float:
-    """The probability that |t| is below tan(angle) times the root of the degrees of freedom."""
+def _probability_within(angle: float, freedom: int) -> float:
+    """Return the probability that |t| is below tan(angle) times the root of the degrees of freedom."""
+    # 26.7.3 is for odd degrees of freedom, 26.7.4 for even ones: they begin with another term.
     cosine, odd = math.cos(angle), freedom % 2
     term, total = (cosine if odd else 1.0), 0.0
     for power in range(odd, freedom - 1, 2):
@@ -123,7 +129,7 @@ def _within(angle: float, freedom: int) -> float:
     return math.sin(angle) * total
 
 
-def moderated(squares: Floats, freedom: int) -> tuple[Floats, int]:
+def moderate_variances(squares: Floats, freedom: int) -> tuple[Floats, int]:
     """Pool variances of few degrees of freedom each, as far as they are alike.
 
     Each becomes the mean of itself and of a prior one, weighted by their degrees of freedom; those of the
@@ -147,8 +153,10 @@ def moderated(squares: Floats, freedom: int) -> tuple[Floats, int]:
     else:
         low, high = 1e-3, _ALIKE / 2
         for _ in range(50):
+            # Between 0.001 and 500 the geometric mean is the middle on the scale that matters.
             middle = math.sqrt(low * high)
             low, high = (middle, high) if _trigamma(middle) > surplus else (low, middle)
+        # The trigamma function is of half of the degrees of freedom.
         prior = 2.0 * low
     centre = math.exp(float(logs.mean()) + _digamma(prior / 2) - math.log(prior / 2))
     pooled = (prior * centre + freedom * squares) / (prior + freedom)
@@ -160,8 +168,9 @@ _ALIKE = 1_000
 
 
 def _digamma(x: float) -> float:
-    """The digamma function of x > 0 (Abramowitz and Stegun, 6.3.5 and 6.3.18)."""
+    """Return the digamma function of x > 0 (Abramowitz and Stegun, 6.3.5 and 6.3.18)."""
     total = 0.0
+    # The asymptotic series needs a large x; psi(x) = psi(x + 1) - 1/x leads there.
     while x < 6.0:
         total -= 1.0 / x
         x += 1.0
@@ -170,7 +179,7 @@ def _digamma(x: float) -> float:
 
 
 def _trigamma(x: float) -> float:
-    """The trigamma function of x > 0 (Abramowitz and Stegun, 6.4.6 and 6.4.12)."""
+    """Return the trigamma function of x > 0 (Abramowitz and Stegun, 6.4.6 and 6.4.12)."""
     total = 0.0
     while x < 6.0:
         total += 1.0 / (x * x)
@@ -206,10 +215,10 @@ class ReplicatedTotals:
     sparse: bool = False
 
     @classmethod
-    def of(
+    def from_replicates(
         cls, replicates: Floats, known: Floats, fraction: float, *, sparse: bool = False
     ) -> ReplicatedTotals:
-        """Estimate from weighted totals.
+        """Estimate totals from the weighted totals of replicates.
 
         Args:
             replicates: What each replicate adds (any shape by replicates; two at least).
@@ -224,30 +233,30 @@ class ReplicatedTotals:
         return cls(known + total, without, fraction, sparse)
 
     def __add__(self, other: ReplicatedTotals) -> ReplicatedTotals:
-        return self.with_values(self.total + other.total, self.without + other.without)
+        return self.replace_values(self.total + other.total, self.without + other.without)
 
     def __truediv__(self, other: ReplicatedTotals) -> ReplicatedTotals:
-        """The ratio of two totals; 0 where the other is 0."""
-        return self.with_values(_quotient(self.total, other.total), _quotient(self.without, other.without))
+        """Return the ratio of two totals; 0 where the other is 0."""
+        return self.replace_values(_quotient(self.total, other.total), _quotient(self.without, other.without))
 
     def __getitem__(self, index: int) -> ReplicatedTotals:
-        return self.with_values(self.total[index], self.without[index])
+        return self.replace_values(self.total[index], self.without[index])
 
-    def with_values(self, total: Floats, without: Floats) -> ReplicatedTotals:
-        """Return what was computed of these totals, and of the delete-one values alike."""
+    def replace_values(self, total: Floats, without: Floats) -> ReplicatedTotals:
+        """Return values computed from these totals, and from the delete-one values alike."""
         return ReplicatedTotals(total, without, self.fraction, self.sparse)
 
     @property
     def sum(self) -> ReplicatedTotals:
         """The total of all partitions: the sum over the first axis."""
-        return self.with_values(self.total.sum(axis=0), self.without.sum(axis=0))
+        return self.replace_values(self.total.sum(axis=0), self.without.sum(axis=0))
 
     @property
     def over_mean(self) -> ReplicatedTotals:
         """Each partition over the mean of all; 0 where there is nothing."""
         partitions = self.total.shape[0]
         whole = self.sum
-        return self.with_values(
+        return self.replace_values(
             _quotient(self.total * partitions, whole.total),
             _quotient(self.without * partitions, whole.without),
         )
@@ -267,6 +276,7 @@ class ReplicatedTotals:
         jackknife (chapter 4), with the finite population correction 1 - f (Cochran, *Sampling Techniques*,
         3rd ed., 1977, section 2.6).
         """
+        # The formula of docs/skew-method.md, whose sum is the mean times G - 1.
         squares = np.diff(self.without, axis=-1) ** 2
         return self._error(squares.sum(axis=-1) / (self.replicates - 1))
 
@@ -283,12 +293,12 @@ class ReplicatedTotals:
         return self._error(np.median(squares, axis=-1) / _MEDIAN_OF_SQUARE)
 
     def _error(self, square: Floats) -> Any:
-        """The standard error for a mean squared difference of neighbouring delete-one values."""
+        """Return the standard error for a mean squared difference of neighbouring delete-one values."""
         variance = (
             square * ((self.replicates - 1) ** 2 / (2 * self.replicates)) * max(0.0, 1.0 - self.fraction)
         )
-        found = np.sqrt(variance)
-        return np.where(found <= _ROUNDING * np.abs(self.total), 0.0, found)
+        error = np.sqrt(variance)
+        return np.where(error <= _ROUNDING * np.abs(self.total), 0.0, error)
 
 
 def _quotient(above: Floats, below: Floats) -> Floats:
@@ -300,11 +310,11 @@ SPARSE = 0.9
 """Below this part of the offsets with a record, a partition is sparse."""
 
 
-def _unseen(density: Floats, length: float) -> float:
+def _unseen_error(density: Floats, length: float) -> float:
     """Return the standard error of a partition's density that its windows do not show.
 
     Where one window of ten meets records, chance could as well have led two or none there, and windows that
-    agree that there is nothing say nothing. Wilson's interval (1927) for a proportion p has the variance
+    agree that there is nothing are no proof. Wilson's interval (1927) for a proportion p has the variance
     p (1 - p) / n + z² / (4 n²), of which replicates show the first term. For n stands the effective number of
     independent offsets (Korn and Graubard 1998, "Confidence Intervals for Proportions with Small Expected
     Number of Positive Counts Estimated from Survey Data"): each of the windows is worth 1 / c of them, where
@@ -326,10 +336,10 @@ class Weighting:
     """The expansion of a sample's counts to totals of its topic (Horvitz and Thompson 1952).
 
     Attributes:
-        weights: How many offsets one that was read stands for (partitions).
+        weights: The number of offsets that one that was read stands for (partitions).
         read_whole: For each partition whether it was read whole.
-        replicates: How many replicates there are.
-        windows: How many windows were read in partitions that were not read whole.
+        replicates: The number of replicates.
+        windows: The number of windows read in partitions that were not read whole.
         fraction: The part of the offsets of these partitions that was read; 1 where there are none.
         unseen: The standard error of each partition's records that its windows do not show, as too few of
             them met any (partitions).
@@ -347,7 +357,7 @@ class Weighting:
     sparse: bool
 
     @classmethod
-    def of(cls, plan: SamplePlan, records: Int64s | None = None) -> Weighting:
+    def from_plan(cls, plan: SamplePlan, records: Int64s | None = None) -> Weighting:
         """Return the weighting of what a plan reads.
 
         Args:
@@ -355,18 +365,21 @@ class Weighting:
             records: The records that were found (partitions by replicates); None if every offset has one.
         """
         read_whole = np.array(plan.read_whole, dtype=bool)
+        # A partition that was read whole has no sampling error, and must not make that of others smaller.
         population = sum(span.records for span in plan.spans if not read_whole[span.partition])
         read = sum(int(n) for n, whole in zip(plan.offsets_read, read_whole, strict=True) if not whole)
         windows = sum(1 for window in plan.windows if not read_whole[window.partition])
         fraction = read / population if population else 1.0
         weights = np.array(plan.weights)
         offsets = np.array(plan.offsets_read, dtype=np.float64)
-        found, unseen = offsets, np.zeros(len(offsets))
+        sampled, unseen = offsets, np.zeros(len(offsets))
         if records is not None:
-            found = records.sum(axis=1).astype(np.float64)
-            for number in np.flatnonzero(~read_whole & (found < offsets)):
+            sampled = records.sum(axis=1).astype(np.float64)
+            for number in np.flatnonzero(~read_whole & (sampled < offsets)):
                 length = offsets[number] / plan.replicates
-                unseen[number] = _unseen(records[number] / length, length) * offsets[number] * weights[number]
+                unseen[number] = (
+                    _unseen_error(records[number] / length, length) * offsets[number] * weights[number]
+                )
         return cls(
             weights,
             read_whole,
@@ -374,20 +387,21 @@ class Weighting:
             windows,
             fraction,
             unseen,
-            float(found @ weights),
-            bool((~read_whole & (found < SPARSE * offsets)).any()),
+            float(sampled @ weights),
+            bool((~read_whole & (sampled < SPARSE * offsets)).any()),
         )
 
-    def by_partition(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
+    def estimate_partitions(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
         """Estimate totals (partitions) from counts (partitions by replicates)."""
         weighted = counts * self.weights[:, None]
         known = np.where(self.read_whole, weighted.sum(axis=1), 0.0)
         sampled = np.where(self.read_whole[:, None], 0.0, weighted)
-        found = ReplicatedTotals.of(sampled, known, self.fraction, sparse=self.sparse)
+        totals = ReplicatedTotals.from_replicates(sampled, known, self.fraction, sparse=self.sparse)
         if self.unseen.any():
+            # The unseen error is in records: for bytes, a record counts with the mean of its bytes.
             each = weighted.sum() / self.records if self.records else 0.0
-            found.without[:] += each * self.unseen[:, None] * self._signs
-        return found
+            totals.without[:] += each * self.unseen[:, None] * self._signs
+        return totals
 
     @cached_property
     def _signs(self) -> Floats:
@@ -396,15 +410,19 @@ class Weighting:
         So errors of partitions add up as independent ones do (McCarthy 1969, "Pseudo-Replication: Half
         Samples", balances them by signs too).
         """
+        # A fixed seed, so that the same sample always has the same intervals.
         random = np.random.default_rng(0)
         signs = random.choice((-1.0, 1.0), (len(self.weights), self.replicates))
         error = ReplicatedTotals(np.zeros(len(signs)), signs, 0.0).deviation
+        # Signs that are all alike have no differences, and so no error to divide by.
         return np.asarray(signs / np.where(error > 0.0, error, 1.0)[:, None])
 
     def whole(self, counts: npt.NDArray[Any]) -> ReplicatedTotals:
         """Estimate the total of the topic from counts (partitions by replicates)."""
-        return self.by_partition(counts).sum
+        return self.estimate_partitions(counts).sum
 
-    def placed(self, totals: Floats) -> ReplicatedTotals:
-        """Totals of a `key_counts.KeyPlacement`: the last column is known, the others are replicates."""
-        return ReplicatedTotals.of(totals[..., :-1], totals[..., -1], self.fraction, sparse=self.sparse)
+    def estimate_placement(self, totals: Floats) -> ReplicatedTotals:
+        """Estimate the totals of a `KeyPlacement`: the last column is known, the others are replicates."""
+        return ReplicatedTotals.from_replicates(
+            totals[..., :-1], totals[..., -1], self.fraction, sparse=self.sparse
+        )

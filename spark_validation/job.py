@@ -1,4 +1,4 @@
-"""Analyse topics, from their offsets to their results: the command line and spark-submit share it."""
+"""The analysis of topics from offsets to results, shared by the command line and spark-submit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_validation import analysis
+from spark_validation import analysis, wording
 from spark_validation.analysis import LogFacts
-from spark_validation.arrivals import FEWEST_RECORDS
 from spark_validation.configuration import is_local, is_sensitive, secrets
-from spark_validation.errors import ReadingFailed, SkewError, translated
-from spark_validation.kafka_client import travelling
+from spark_validation.errors import ReadingFailed, SkewError, translate_error
+from spark_validation.kafka_client import executor_properties
 from spark_validation.kafka_source import find_dense
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
-from spark_validation.measure import Counted, count_topics
+from spark_validation.measure import CountedTopic, count_topics
+from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.windows import plan_windows
 
 if TYPE_CHECKING:
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_validation.analysis import ReaderGroup
-    from spark_validation.results import SkewLimits, TopicResult
-    from spark_validation.sampled_topic import PartitionChange
+    from spark_validation.results import PartitionChange, SkewLimits, TopicResult
     from spark_validation.windows import SamplePlan, Span
 
 
 _log = logging.getLogger(__name__)
 _CONNECT_DEFAULT = 16
+"""The task slots assumed of a Spark Connect server that does not state them."""
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Task slots of a session.
+    """Return the task slots of a session.
 
-    A Spark Connect client cannot ask for its server's, unless the server's configuration says them.
+    A Spark Connect client gets its server's only if the server's configuration has them.
     """
     if is_connect(spark):
         return int(spark.conf.get("spark.default.parallelism", str(_CONNECT_DEFAULT)) or _CONNECT_DEFAULT)
@@ -50,11 +50,12 @@ def task_slots(spark: SparkSession) -> int:
 
 def is_connect(spark: SparkSession) -> bool:
     """Return whether the session's JVM is out of reach, behind Spark Connect."""
+    # By its name: to import the class of Spark Connect needs gRPC, which may be missing.
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 ProgressCallback: TypeAlias = Callable[[int, int, str], None]
-"""Takes tasks that are done, tasks in all, and the phase; it is called from another thread."""
+"""Takes the tasks that are done, all tasks, and the phase; it is called from another thread."""
 
 READING = "reading"
 COUNTING = "counting"
@@ -64,12 +65,12 @@ _JOIN_S = 5.0
 
 
 @contextmanager
-def reporting_progress(spark: SparkSession, on_progress: ProgressCallback | None) -> Iterator[None]:
-    """Report how far Spark is while the body runs; a Spark Connect client cannot know.
+def report_progress(spark: SparkSession, on_progress: ProgressCallback | None) -> Iterator[None]:
+    """Report Spark's progress while the body runs, except through Spark Connect, which does not show it.
 
     Args:
         spark: Runs one count at a time.
-        on_progress: Called whenever something changed; None for no one.
+        on_progress: Called on each change; None to report nothing.
     """
     if on_progress is None or is_connect(spark):
         yield
@@ -77,8 +78,8 @@ def reporting_progress(spark: SparkSession, on_progress: ProgressCallback | None
     from pyspark import InheritableThread
 
     over = threading.Event()
-    watch = _Watch(spark.sparkContext, on_progress)
-    # Its JVM side ends with it.
+    watch = _ProgressWatcher(spark.sparkContext, on_progress)
+    # An InheritableThread ends its thread of the JVM with itself.
     thread = InheritableThread(target=watch.run, args=(over,), session=spark)
     thread.daemon = True
     thread.start()
@@ -86,11 +87,12 @@ def reporting_progress(spark: SparkSession, on_progress: ProgressCallback | None
         yield
     finally:
         over.set()
+        # The wait is limited, so that a JVM that does not answer cannot hold up the result.
         thread.join(_JOIN_S)
 
 
-class _Watch:
-    """Watches the job of a count: its first stage reads, the others count."""
+class _ProgressWatcher:
+    """A watcher of the job of a count: its first stage reads, the others count."""
 
     def __init__(self, context: Any, on_progress: ProgressCallback) -> None:
         self._tracker = context.statusTracker()
@@ -99,12 +101,13 @@ class _Watch:
 
     def run(self, over: threading.Event) -> None:
         while not over.wait(_PAUSE_S):
-            now = self._now()
+            now = self._progress()
+            # The body may have ended while the JVM answered: nothing is reported after its end.
             if now is not None and now != self._last and not over.is_set():
                 self._last = now
                 self._on_progress(*now)
 
-    def _now(self) -> tuple[int, int, str] | None:
+    def _progress(self) -> tuple[int, int, str] | None:
         active = self._tracker.getActiveJobsIds()
         info = self._tracker.getJobInfo(min(active)) if active else None
         if info is None:
@@ -113,22 +116,19 @@ class _Watch:
         stages = [stage for stage in known if stage is not None]
         if not stages:
             return None
-        first, *rest = stages
-        if first.numCompletedTasks < first.numTasks or not rest:
+        first, *counting = stages
+        if first.numCompletedTasks < first.numTasks or not counting:
             return first.numCompletedTasks, first.numTasks, READING
-        done = sum(stage.numCompletedTasks for stage in rest)
-        return done, sum(stage.numTasks for stage in rest), COUNTING
-
-
-_NAMED = 5
+        done = sum(stage.numCompletedTasks for stage in counting)
+        return done, sum(stage.numTasks for stage in counting), COUNTING
 
 
 def retention_notes(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
-    """Say in one sentence what retention has removed of a plan's windows; empty if nothing.
+    """Return a note on records that retention removed from a plan's windows; empty if none were.
 
     Args:
         plan: The windows that were to be read.
-        now: The spans, read again after the job. Partitions that are not there are taken for gone.
+        now: The spans, read again after the job. Missing partitions count as removed.
     """
     starts = {span.partition: span.start for span in now}
     lost: dict[int, int] = {}
@@ -139,18 +139,11 @@ def retention_notes(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
             lost[window.partition] = lost.get(window.partition, 0) + gone
     if not lost:
         return ()
-    named = ", ".join(str(partition) for partition in sorted(lost)[:_NAMED])
-    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-    note = (
-        f"retention removed records while the topic was being read: of {plan.records:,} offsets requested,"
-        f" up to {sum(lost.values()):,} were removed (partition{'s' if len(lost) > 1 else ''}"
-        f" {named}{more}); the oldest records are underrepresented"
-    )
-    return (note,)
+    return (wording.note_removed_records(plan.records, sum(lost.values()), sorted(lost)),)
 
 
 RECORDS = 1_000_000
-"""How many records a sample has unless said otherwise."""
+"""The default number of records of a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +151,12 @@ class JobSettings:
     """Settings of a job: what is read of a topic, and what is reported of it.
 
     Attributes:
-        records: How many records are wanted; more offsets are read where many have no record.
-        seed: Of the windows' places.
-        full: Every record is read.
+        records: The number of records wanted; more offsets are read where many have no record.
+        seed: The seed of the windows' places.
+        full: Whether every record is read.
         precision: The wanted half width of the interval of a share, 0 to 1; more records are read where a
             sample does not reach it.
-        what_if: Partition counts that were asked for.
+        what_if: The partition counts to predict.
         show_keys: Whether the keys themselves may be reported.
     """
 
@@ -185,9 +178,9 @@ class TopicRequest:
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.
         partition_changes: Reads recorded changes of the partition count, as `analysis.analyse` takes it.
-        log: What is known of the topic's log, as `analysis.analyse` takes it.
-        since_ms: Where the spans start in time, in milliseconds since 1970; None for all. For the report
-            only: the spans say it in offsets.
+        log: The facts about the topic's log, as `analysis.analyse` takes them.
+        since_ms: The time at which the spans start, in milliseconds since 1970; None for all. It is only
+            reported.
     """
 
     name: str
@@ -200,8 +193,8 @@ class TopicRequest:
 
 
 _TOPICS_IN_JOB = 250
+# About 200 MB of counts that come to the driver.
 _PARTITIONS_IN_JOB = 10_000
-"""About 200 MB of counts that come to the driver."""
 
 
 def run_topics(
@@ -216,15 +209,15 @@ def run_topics(
     """Sample topics, or read them whole, and analyse what was counted; many of them in one Spark job.
 
     Args:
-        spark: Of `session.start`.
+        spark: The session of `session.start`.
         requests: The topics.
         kafka: Properties by librdkafka's names; secrets among them.
-        settings: What is read, and what is said of it.
-        on_progress: Called with how far Spark is; see `reporting_progress`.
+        settings: What is read, and what is reported.
+        on_progress: Called with Spark's progress, as `report_progress` does.
         spans_now: Reads the spans of topics once more, to find what retention removed during a job.
 
     Returns:
-        By topic its result, or why it has none: one that fails does not keep the others.
+        The result or the error of each topic: a topic that fails does not affect the others.
     """
     try:
         if is_connect(spark) and (secret := sorted(filter(is_sensitive, kafka))):
@@ -234,15 +227,15 @@ def run_topics(
                 hint="use --master, or a listener that needs no secret",
             )
         local = not is_connect(spark) and is_local(spark.conf.get("spark.master"))
-        properties = travelling(kafka, local=local)
+        properties = executor_properties(kafka, local=local)
     except SkewError as error:
         return {request.name: error for request in requests}
     job = _Job(spark, properties, settings, on_progress, spans_now)
-    found: dict[str, TopicResult | SkewError] = {}
+    outcomes: dict[str, TopicResult | SkewError] = {}
     for chunk in _chunks(requests):
         readable, failed = readable_requests(chunk, kafka)
-        found |= failed | (job.run(readable) if readable else {})
-    return found
+        outcomes |= failed | (job.run(readable) if readable else {})
+    return outcomes
 
 
 _LEAST_COVERED = 0.9
@@ -252,26 +245,30 @@ _LEAST_COVERED = 0.9
 def readable_requests(
     requests: Sequence[TopicRequest], kafka: Mapping[str, str]
 ) -> tuple[list[TopicRequest], dict[str, SkewError]]:
-    """Find what can be read of compacted topics: the part of each log that compaction has not reached.
+    """Limit topics whose logs lack records of the period to what can be read.
 
-    Where there is too little of it, all that is left is read, and nothing is told of the shares of keys.
+    Of a compacted topic that is the part of each log that compaction has not reached. Where that is too
+    small, all that is left is read, and the shares of keys are not reported.
 
     Args:
         requests: The topics.
         kafka: Properties of librdkafka; secrets among them.
 
     Returns:
-        The requests in their order, and why topics cannot be read.
+        The requests in their order, and the errors of topics that cannot be read.
     """
-    compacted = [request for request in requests if request.log.compacted]
-    if not compacted:
-        return [*requests], {}
+    # Unknown counts as compacted: to take what is left of a compacted log for all of it would be wrong.
+    compacted = [request for request in requests if request.log.compacted is not False]
     dense, failed = find_dense({request.name: request.spans for request in compacted}, kafka)
     readable: list[TopicRequest] = []
     for request in requests:
         if request.name in failed:
             continue
-        spans = dense.get(request.name, request.spans)
+        spans, arrivals = dense.get(request.name, request.spans), request.log.arrivals
+        trimmed = arrivals is not None and arrivals.is_trimmed
+        if not trimmed and request.log.compacted is False:
+            readable.append(request)
+            continue
         written = sum(span.records for span in spans)
         covered = sum(span.records for span in spans if span.readable)
         if sum(span.readable for span in spans) >= min(written, FEWEST_RECORDS) and (
@@ -279,15 +276,9 @@ def readable_requests(
         ):
             readable.append(replace(request, spans=spans))
         else:
-            readable.append(replace(request, log=replace(request.log, keys_withheld=COMPACTED)))
+            withheld = wording.REMOVED if trimmed else wording.COMPACTED
+            readable.append(replace(request, log=replace(request.log, keys_withheld=withheld)))
     return readable, failed
-
-
-COMPACTED = (
-    "Compaction has reached the end of the log, or transactions have left gaps like those of compaction: the "
-    "records that are left say nothing of the shares of keys in what was written. --watch 10m counts the "
-    "keys of new records."
-)
 
 
 def _chunks(requests: Sequence[TopicRequest]) -> Iterator[list[TopicRequest]]:
@@ -306,7 +297,7 @@ def _chunks(requests: Sequence[TopicRequest]) -> Iterator[list[TopicRequest]]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is alike for all topics of a run."""
+    """The session and settings that all topics of a run share."""
 
     spark: SparkSession
     kafka: Mapping[str, str]
@@ -315,58 +306,61 @@ class _Job:
     spans_now: Callable[[Sequence[str]], Mapping[str, Sequence[Span]]] | None
 
     def run(self, requests: Sequence[TopicRequest]) -> dict[str, TopicResult | SkewError]:
-        """Analyse topics; those of which a larger sample is needed are read again, together."""
+        """Analyse topics; those that need a larger sample are read again, together."""
         plans = {request.name: self._plan(request.spans) for request in requests}
-        found: dict[str, TopicResult | SkewError] = {}
+        outcomes: dict[str, TopicResult | SkewError] = {}
         waiting = list(requests)
         for _ in range(analysis.PASSES):
-            results = self._measured(waiting, plans)
-            found |= results
-            larger = self._larger(results, plans)
+            results = self._measure(waiting, plans)
+            outcomes |= results
+            # A larger sample is read from its beginning: its windows lie at other places.
+            larger = self._plan_larger_samples(results, plans)
             if not larger:
                 break
             plans |= larger
             waiting = [request for request in waiting if request.name in larger]
-        return found
+        return outcomes
 
     def _plan(self, spans: Sequence[Span]) -> SamplePlan:
         everything = sum(span.records for span in spans)
         wanted = everything if self.settings.full else self.settings.records
         return plan_windows(spans, records=wanted, seed=self.settings.seed)
 
-    def _larger(
+    def _plan_larger_samples(
         self, results: Mapping[str, TopicResult | SkewError], plans: Mapping[str, SamplePlan]
     ) -> dict[str, SamplePlan]:
         if self.settings.full:
             return {}
         wanted, precision = self.settings.records, self.settings.precision
         needed = {
-            name: analysis.needed(result, plans[name], records=wanted, precision=precision)
+            name: analysis.plan_next_sample(result, plans[name], records=wanted, precision=precision)
             for name, result in results.items()
             if not isinstance(result, SkewError)
         }
         return {name: plan for name, plan in needed.items() if plan is not None}
 
-    def _measured(
+    def _measure(
         self, requests: Sequence[TopicRequest], plans: Mapping[str, SamplePlan]
     ) -> dict[str, TopicResult | SkewError]:
-        topics = [self._counted(request, plans[request.name]) for request in requests]
+        topics = [self._prepare(request, plans[request.name]) for request in requests]
         try:
-            with reporting_progress(self.spark, self.on_progress):
+            with report_progress(self.spark, self.on_progress):
                 counts = count_topics(self.spark, topics, self.kafka, slots=task_slots(self.spark))
         except (Py4JError, PySparkException) as error:
             _log.debug("a job of %d topics", len(topics), exc_info=error)
+            # Spark's errors do not say which topic failed, so that all topics of the job have the error.
             hide = secrets(self.kafka)
-            return {topic.name: translated(error, topic=topic.name, secrets=hide) for topic in topics}
+            return {topic.name: translate_error(error, topic=topic.name, secrets=hide) for topic in topics}
+        # After the job, as retention may remove records while it reads.
         now = self.spans_now([topic.name for topic in topics]) if self.spans_now else {}
         return {
-            topic.name: found
-            if isinstance(found, SkewError)
-            else self._analysed(request, topic, found, now.get(topic.name))
-            for request, topic, found in zip(requests, topics, counts, strict=True)
+            topic.name: outcome
+            if isinstance(outcome, SkewError)
+            else self._analyse(request, topic, outcome, now.get(topic.name))
+            for request, topic, outcome in zip(requests, topics, counts, strict=True)
         }
 
-    def _counted(self, request: TopicRequest, plan: SamplePlan) -> Counted:
+    def _prepare(self, request: TopicRequest, plan: SamplePlan) -> CountedTopic:
         count = len(request.spans)
         layout = CountsLayout(
             count,
@@ -376,16 +370,12 @@ class _Job:
             tuple(candidate_counts(count, self.settings.what_if)),
             keep_keys=self.settings.show_keys,
         )
-        return Counted(request.name, plan, layout)
+        return CountedTopic(request.name, plan, layout)
 
-    def _analysed(
-        self, request: TopicRequest, topic: Counted, counts: KeyCounts, now: Sequence[Span] | None
+    def _analyse(
+        self, request: TopicRequest, topic: CountedTopic, counts: KeyCounts, now: Sequence[Span] | None
     ) -> TopicResult:
-        return analysis.analyse(
-            request.name,
-            counts,
-            topic.plan,
-            topic.layout,
+        context = analysis.AnalysisContext(
             mode="full" if self.settings.full else "sample",
             limits=request.limits,
             groups=request.groups,
@@ -395,3 +385,4 @@ class _Job:
             partition_changes=request.partition_changes,
             log=request.log,
         )
+        return analysis.analyse(request.name, counts, topic.plan, topic.layout, context)

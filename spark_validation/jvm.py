@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 LOG = "spark.log"
 
 _END_S = 10.0
+# A JVM that writes an archive of its classes does it at its end.
 _DUMP_S = 120.0
-"""A JVM that writes an archive of its classes does it at its end."""
 _LINES = 400
 _JAVA_HINT = "Spark 4 needs Java 17 or 21: install one, and point JAVA_HOME at it"
 _TOO_OLD = "java.lang.UnsupportedClassVersionError"
 
-# What an environment for another Spark would do to this one.
+# Variables for another Spark that would affect this one.
 _FOREIGN = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME")
 _REMOTE = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "MASTER")
 _LOCAL = ("SPARK_CONF_DIR", "SPARK_MASTER", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
 
-# Where PySpark's own gateway has the level of all, Spark does not change that to its default of a shell.
+# If PySpark's gateway has the root's level, Spark does not change that to its default for shells.
 _LOG4J = """logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
 rootLogger.level = {level}
@@ -49,14 +49,14 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 
 @contextmanager
 def environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
-    """The environment that PySpark starts a JVM in; afterwards it is as before.
+    """Set the environment in which PySpark starts a JVM, and restore it afterwards.
 
     Args:
         settings: How Spark runs.
-        folder: For what starts Python workers of this machine.
+        folder: The folder for the program that starts local Python workers.
     """
     changes: dict[str, str | None] = dict.fromkeys((*_FOREIGN, *_REMOTE))
-    # Of the short-lived JVM that puts the long-lived one's command together.
+    # For the short-lived JVM that builds the command of the long-lived one.
     changes["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     python = settings.conf.get("spark.pyspark.python")
     if settings.local:
@@ -67,14 +67,14 @@ def environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
     changes |= {"PYSPARK_PYTHON": python or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if settings.java_home is not None:
         changes["JAVA_HOME"] = str(settings.java_home)
-    with _changed(changes):
+    with _change_environment(changes):
         yield
 
 
 def _worker_python(folder: Path) -> Path:
     """Write a program that starts this Python with what this process imports.
 
-    Spark has its workers import PySpark from a zip, which Python compiles anew in each process that is not
+    Spark's workers import PySpark from a zip, which Python compiles anew in each process that is not
     forked from another: a third of a second each.
     """
     program = folder / "python"
@@ -88,16 +88,16 @@ def _worker_python(folder: Path) -> Path:
 
 
 @contextmanager
-def _changed(changes: Mapping[str, str | None]) -> Iterator[None]:
+def _change_environment(changes: Mapping[str, str | None]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
-    _put(changes)
+    _set_environment(changes)
     try:
         yield
     finally:
-        _put(before)
+        _set_environment(before)
 
 
-def _put(values: Mapping[str, str | None]) -> None:
+def _set_environment(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)
@@ -106,13 +106,13 @@ def _put(values: Mapping[str, str | None]) -> None:
 
 
 @contextmanager
-def running(settings: SessionSettings, configuration: Mapping[str, str], folder: Path) -> Iterator[Any]:
-    """A gateway to a JVM of its own, which is gone afterwards.
+def start_gateway(settings: SessionSettings, configuration: Mapping[str, str], folder: Path) -> Iterator[Any]:
+    """Start a JVM, yield its gateway, and end the JVM afterwards.
 
     Args:
         settings: How Spark runs.
         configuration: Spark's settings. Those with sensitive names are kept off the command line.
-        folder: For its log, unless that goes to stderr.
+        folder: The folder for its log, unless that goes to stderr.
 
     Raises:
         SparkUnavailable: It does not start.
@@ -123,21 +123,20 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
 
     level = "info" if settings.debug else "warn"
     (folder / "log4j2.properties").write_text(_LOG4J.format(level=level), encoding="utf-8")
-    # PySpark's own function for those who want the JVM's output; it has no types.
+    # PySpark's own function can redirect the JVM's output; it has no types.
     start: Any = launch_gateway
+    # All users of a machine can see the arguments of its processes.
     plain = [(name, value) for name, value in configuration.items() if not is_sensitive(name)]
     with (folder / LOG).open("wb") as log:
         target: IO[bytes] | None = None if settings.debug else log
         # Spark leaves an `artifacts` folder where it runs.
-        options = {
-            "stdout": sys.stderr.fileno() if settings.debug else log,
-            "stderr": target,
-            "cwd": folder,
-        }
+        options = {"stdout": sys.stderr.fileno() if settings.debug else log, "stderr": target, "cwd": folder}
         try:
             gateway = start(SparkConf(loadDefaults=False).setAll(plain), options)
         except PySparkRuntimeError as error:
-            raise SparkUnavailable(f"Spark's Java did not start{why(folder)}", hint=_JAVA_HINT) from error
+            raise SparkUnavailable(
+                f"Spark's Java did not start{find_log_error(folder)}", hint=_JAVA_HINT
+            ) from error
         except OSError as error:
             raise SparkUnavailable(f"Spark's Java did not start: {error}", hint=_JAVA_HINT) from error
     process: subprocess.Popen[bytes] = gateway.proc
@@ -151,10 +150,12 @@ def running(settings: SessionSettings, configuration: Mapping[str, str], folder:
 
 
 def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> None:
-    """End a JVM, by force if it does not by itself."""
-    quietly = threading.Thread(target=gateway.shutdown, daemon=True)
-    quietly.start()
-    quietly.join(_END_S)
+    """End a JVM, by force if it does not end by itself."""
+    # In a thread, as a call to a JVM that hangs has no timeout.
+    shutdown = threading.Thread(target=gateway.shutdown, daemon=True)
+    shutdown.start()
+    shutdown.join(_END_S)
+    # PySpark's gateway ends when its standard input does.
     if process.stdin is not None:
         process.stdin.close()
     try:
@@ -164,19 +165,19 @@ def _end(gateway: Any, process: subprocess.Popen[bytes], patience_s: float) -> N
         process.wait()
 
 
-def why(folder: Path) -> str:
-    """What the JVM's log says last, as the end of a sentence; nothing if it says nothing."""
+def find_log_error(folder: Path) -> str:
+    """Return the last error in the JVM's log, as the end of a sentence; empty if there is none."""
     try:
         lines = (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:]
     except OSError:
         return ""
     if any(_TOO_OLD in line for line in lines):
         return ": it is too old"
-    telling = [
+    messages = [
         line.strip()
         for line in lines
         if line.strip() and not re.match(r"\s+at |\s*\.\.\. \d+ more", line) and "WARN" not in line
     ]
-    causes = [line for line in telling if re.search(r"(Exception|Error)\b", line)]
-    chosen = (causes or telling)[-1:]
+    causes = [line for line in messages if re.search(r"(Exception|Error)\b", line)]
+    chosen = (causes or messages)[-1:]
     return f": {chosen[0][:300]}" if chosen else ""

@@ -1,7 +1,7 @@
-"""Clients of librdkafka, made alike on the driver and on executors, and their errors in one line.
+"""Clients of librdkafka for the driver and for executors, and their errors in one line.
 
-Properties have librdkafka's names. `travelling` makes those that executors get: certificates that only the
-driver has are sent as PEM text, in the reader that Spark ships.
+Properties have librdkafka's names. `executor_properties` prepares those of executors: certificates that only
+the driver has are sent as PEM text, in the reader that Spark ships.
 """
 
 from __future__ import annotations
@@ -19,14 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from spark_validation.errors import ReadingFailed
@@ -38,10 +31,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUP_ID = "kafkaform-skew"
-"""A consumer must have one. It never joins nor commits, so the account needs no right on it."""
+"""A consumer must have a group. It never joins or commits, so that the account needs no right on it."""
 
 ANSWER_S = 30.0
 _FIRST_TURN_S = 0.5
+"""The first timeout of a request, which doubles with each attempt up to ANSWER_S in all."""
 
 _log = logging.getLogger("spark_validation.librdkafka")
 
@@ -57,7 +51,7 @@ READERS_OWN = frozenset(
         "isolation.level",
     }
 )
-"""What the reader sets itself, whatever a file of properties says."""
+"""The properties that the reader sets itself; those of a file are ignored."""
 
 
 # --- properties ------------------------------------------------------------------------------------
@@ -66,23 +60,26 @@ _PEM_OF = {
     "ssl.ca.location": "ssl.ca.pem",
     "ssl.certificate.location": "ssl.certificate.pem",
     "ssl.key.location": "ssl.key.pem",
+    # Those of the OAuth token endpoint: librdkafka does not use the brokers' authorities for it.
     "https.ca.location": "https.ca.pem",
 }
 _PATH = re.compile(r"\.(location|keytab|file)$")
 _NO_PATH = "probe"
 """The value of `ssl.ca.location` that has librdkafka look for the system's authorities."""
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a property
+# Not a property of librdkafka's: it allows a client's secret to be sent in clear text to a token endpoint.
 _ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
-"""No property of librdkafka's: it lets a client's secret go to a token endpoint in the clear."""
+# Kafka's Java clients read a token from such a URL (KIP-768); librdkafka takes only http and https.
 _FILE = "file://"
 _MSK_IAM = "AWS_MSK_IAM"
+# Not a property of librdkafka's: the driver adds it for executors, whose environment may lack it.
 _REGION = "aws.region"
-"""No property of librdkafka's: the driver adds it for executors, whose environment may not name it."""
+# Names of MSK brokers have the region, as in b-1.orders.abc123.c2.kafka.eu-west-1.amazonaws.com.
 _MSK_BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\b")
 
 
-def travelling(kafka: Mapping[str, str], *, local: bool) -> dict[str, str]:
-    """The properties as executors are sent them.
+def executor_properties(kafka: Mapping[str, str], *, local: bool) -> dict[str, str]:
+    """Return the properties to send to executors.
 
     Args:
         kafka: Properties by librdkafka's names.
@@ -102,12 +99,14 @@ def travelling(kafka: Mapping[str, str], *, local: bool) -> dict[str, str]:
             # Spark's Python workers run in another directory.
             sent[name] = str(path.absolute())
         elif name in _PEM_OF and path.is_file():
+            # A folder of authorities has no PEM property, and a file that only executors have cannot be read
+            # here: both stay paths.
             del sent[name]
-            sent[_PEM_OF[name]] = _text(name, path)
+            sent[_PEM_OF[name]] = _read_pem(name, path)
     return sent
 
 
-def _text(name: str, path: Path) -> str:
+def _read_pem(name: str, path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")
     except (OSError, ValueError) as error:
@@ -118,9 +117,9 @@ def _text(name: str, path: Path) -> str:
 
 
 def _region(kafka: Mapping[str, str]) -> str:
-    """The AWS region, by the name of a broker, or by AWS's own variables."""
-    named = _MSK_BROKER.search(kafka.get("bootstrap.servers", "").lower())
-    region = kafka.get(_REGION) or (named[1] if named else None)
+    """Return the AWS region from a broker's name, or else from AWS's environment variables."""
+    broker = _MSK_BROKER.search(kafka.get("bootstrap.servers", "").lower())
+    region = kafka.get(_REGION) or (broker[1] if broker else None)
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None:
         raise ReadingFailed(
@@ -131,16 +130,16 @@ def _region(kafka: Mapping[str, str]) -> str:
 
 
 def options(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """The properties as clients of librdkafka take them, on the machine where this is called.
+    """Return the options of a librdkafka client on this machine.
 
     librdkafka gets tokens of an OAuth 2.0 endpoint itself; those of a file and of AWS come from a callback.
 
     Raises:
-        ReadingFailed: A file is not here, there is no token, or a secret would go out in the clear.
+        ReadingFailed: A file or the token is missing, or a secret would be sent in clear text.
     """
     _refuse_plain_http(kafka)
-    found = {
-        name: _here(name, value) if _PATH.search(name) and value != _NO_PATH else value
+    resolved = {
+        name: _local_path(name, value) if _PATH.search(name) and value != _NO_PATH else value
         for name, value in kafka.items()
         if name not in {_REGION, _ALLOW_HTTP}
     }
@@ -149,40 +148,40 @@ def options(kafka: Mapping[str, str]) -> dict[str, Any]:
         region = _region(kafka)
 
         def tokens() -> tuple[str, float, str, dict[str, str]]:
-            return _of_aws(region)
+            return _request_aws_token(region)
 
     elif kafka.get(_TOKEN_URL, "").startswith(_FILE):
-        path = Path(_here(_TOKEN_URL, kafka[_TOKEN_URL].removeprefix(_FILE)))
-        extensions = _extensions(kafka.get("sasl.oauthbearer.extensions", ""))
+        path = Path(_local_path(_TOKEN_URL, kafka[_TOKEN_URL].removeprefix(_FILE)))
+        extensions = _parse_extensions(kafka.get("sasl.oauthbearer.extensions", ""))
 
         def tokens() -> tuple[str, float, str, dict[str, str]]:
-            return _of_file(path, extensions)
+            return _read_token_file(path, extensions)
 
     else:
-        return found
+        return resolved
     # A callback's exception would be swallowed, and librdkafka would wait for a token in vain.
     tokens()
-    kept = {name: value for name, value in found.items() if not name.startswith("sasl.oauthbearer.")}
+    kept = {name: value for name, value in resolved.items() if not name.startswith("sasl.oauthbearer.")}
     return {**kept, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: tokens()}
 
 
 def _refuse_plain_http(kafka: Mapping[str, str]) -> None:
-    """Refuse a token endpoint of plain http that is not on this machine, unless it is allowed by name."""
+    """Reject a token endpoint with plain http on another machine, unless a property allows it."""
     url = kafka.get(_TOKEN_URL, "").strip()
     if not url.lower().startswith("http://") or kafka.get(_ALLOW_HTTP, "").lower() == "true":
         return
-    with suppress(ValueError):  # a name, or nothing that could be one
+    with suppress(ValueError):  # a name instead of an address, or neither
         if ipaddress.ip_address(urlsplit(url).hostname or "").is_loopback:
             return
     if urlsplit(url).hostname != "localhost":
         raise ReadingFailed(
-            f"{_TOKEN_URL} is plain http: the client's secret and its tokens could be read on the way",
-            hint=f"use https, or set {_ALLOW_HTTP}=true if nobody else can read this network",
+            f"{_TOKEN_URL} is plain http: others on the network could read the client's secret and tokens",
+            hint=f"use https, or set {_ALLOW_HTTP}=true if the network is private",
         )
 
 
-def _here(name: str, value: str) -> str:
-    """The path of a file on this machine: as it was given, or where Spark put what it shipped."""
+def _local_path(name: str, value: str) -> str:
+    """Return the path of a file on this machine: as given, or where Spark put a shipped one."""
     path = Path(value).expanduser()
     if path.exists():
         return str(path)
@@ -201,21 +200,22 @@ def _here(name: str, value: str) -> str:
     return str(shipped)
 
 
-def _extensions(text: str) -> dict[str, str]:
+def _parse_extensions(text: str) -> dict[str, str]:
     pairs = (pair.partition("=") for pair in text.split(","))
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
 
-def _of_file(path: Path, extensions: Mapping[str, str]) -> tuple[str, float, str, dict[str, str]]:
-    """The token of a file that somebody else renews, and when it expires."""
+def _read_token_file(path: Path, extensions: Mapping[str, str]) -> tuple[str, float, str, dict[str, str]]:
+    """Return the token of a file that another program renews, and its expiry."""
     try:
         token = path.read_text(encoding="ascii").strip()
         payload = token.split(".")[1]
+        # JWTs leave out the padding of Base64 (RFC 7515, section 2), which Python's decoder needs.
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         expires_at = float(claims["exp"])
     except OSError as error:
         raise ReadingFailed(
-            f"the token file {path} cannot be read: {error.strerror}", hint="check who may read it"
+            f"the token file {path} cannot be read: {error.strerror}", hint="check its permissions"
         ) from None
     except (ValueError, KeyError, IndexError, TypeError):
         raise ReadingFailed(
@@ -226,7 +226,7 @@ def _of_file(path: Path, extensions: Mapping[str, str]) -> tuple[str, float, str
     return token, expires_at, str(claims.get("sub") or ""), dict(extensions)
 
 
-def _of_aws(region: str) -> tuple[str, float, str, dict[str, str]]:
+def _request_aws_token(region: str) -> tuple[str, float, str, dict[str, str]]:
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
         from botocore.exceptions import BotoCoreError, ClientError
@@ -238,12 +238,13 @@ def _of_aws(region: str) -> tuple[str, float, str, dict[str, str]]:
     try:
         token, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
     except (BotoCoreError, ClientError, ValueError, AttributeError) as error:
-        # Without credentials, the signer stumbles over None (AttributeError).
+        # Without credentials, the signer accesses an attribute of None.
         why = "there are no AWS credentials" if isinstance(error, AttributeError) else one_line(str(error))
         raise ReadingFailed(
             f"no token for MSK IAM on {socket.gethostname()}: {why}",
             hint="executors need AWS credentials of their own, such as the role of their machine",
         ) from None
+    # The signer gives milliseconds since 1970; librdkafka's callback needs seconds.
     return token, expires_ms / 1000, "AWS IAM", {}
 
 
@@ -260,10 +261,11 @@ _DENIED = {
     ),
 }
 HARMLESS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._PARTITION_EOF})
-"""Codes of messages that a reader passes over: librdkafka looks for its group's coordinator unasked."""
+"""Codes of errors that a reader ignores: librdkafka looks for its group's coordinator unasked."""
 _MISSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        # A topic that was deleted and made again has another ID, by which brokers are asked (KIP-516).
         KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError._UNKNOWN_TOPIC,
@@ -287,12 +289,12 @@ _ADDRESSES = (
 )
 
 
-def reading_failed(error: KafkaError | KafkaException, topic: str) -> ReadingFailed:
-    """One line for an error of librdkafka's, and what can be done.
+def make_reading_error(error: KafkaError | KafkaException, topic: str) -> ReadingFailed:
+    """Return the one-line error for an error of librdkafka's, with a hint.
 
     Args:
-        error: As a client gave or raised it.
-        topic: What was being read.
+        error: The error that a client returned or raised.
+        topic: The topic that was read.
     """
     if isinstance(error, KafkaException):
         first = error.args[0] if error.args else None
@@ -331,54 +333,54 @@ def _code(error: KafkaException) -> int | None:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks."""
+    """Return a text without line breaks."""
     return " ".join(text.replace("\0", " ").split())
 
 
 class Problems:
-    """What librdkafka says beside its answers: a broker that is away, credentials that are refused."""
+    """The errors that librdkafka reports by callback, such as lost brokers and rejected credentials."""
 
     def __init__(self) -> None:
         self._last: KafkaError | None = None
         self._final: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Take an error; librdkafka calls this while its client is polled."""
+        """Record an error; librdkafka calls this while its client is polled."""
         if error.code() in HARMLESS:
             return
         if error.code() in _FINAL:
             self._final = error
-        # That all brokers are down says less than why the last one is.
+        # That all brokers are down is less specific than the error of the last one.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last is None:
             self._last = error
 
     def check(self, topic: str) -> None:
         """Raise ReadingFailed for a problem that does not pass by itself, such as a wrong password."""
         if self._final is not None:
-            raise reading_failed(self._final, topic)
+            raise make_reading_error(self._final, topic)
 
-    def silent(self, topic: str, waited_s: float) -> ReadingFailed:
-        """The error for records or answers that did not come, with the reason if librdkafka told any."""
+    def make_silence_error(self, topic: str, waited_s: float) -> ReadingFailed:
+        """Return the error for records or answers that did not come, with librdkafka's reason if any."""
         if self._last is not None:
-            return reading_failed(self._last, topic)
+            return make_reading_error(self._last, topic)
         return ReadingFailed(
-            f"Kafka sent nothing of topic {topic} within {waited_s:.0f} s",
+            f"Kafka sent no data of topic {topic} within {waited_s:.0f} s",
             hint="try again; if the brokers are slow, read fewer records with --records",
         )
 
 
-def connected(
+def make_client(
     kind: Callable[[dict[str, Any]], T], kafka: Mapping[str, str], more: Mapping[str, Any] | None = None
 ) -> tuple[T, Problems]:
     """Make a client of librdkafka.
 
     Args:
-        kind: Which one, such as `confluent_kafka.Consumer`.
+        kind: The class, such as `confluent_kafka.Consumer`.
         kafka: Properties by librdkafka's names, secrets among them.
-        more: Options of this client, which go before those.
+        more: Further options, which override the others.
 
     Returns:
-        The client, and what collects its problems.
+        The client, and the collector of its errors.
 
     Raises:
         ReadingFailed: A property is not accepted, a file is missing, or there is no token.
@@ -387,10 +389,14 @@ def connected(
     try:
         client = kind(
             {
+                # Brokers log it, and quotas may be set for it.
                 "client.id": GROUP_ID,
+                # Brokers close idle connections (connections.max.idle.ms), which is no problem.
                 "log.connection.close": False,
                 **options(kafka),
+                # After the user's properties, which must not replace the collector of errors.
                 "error_cb": problems,
+                # Without a logger, librdkafka writes its log to stderr.
                 "logger": _log,
                 **(more or {}),
             }
@@ -398,7 +404,7 @@ def connected(
     except KafkaException as error:
         first = error.args[0] if error.args else None
         if isinstance(first, KafkaError) and first.code() in _CREDENTIALS:
-            raise reading_failed(first, "") from None  # no token came within ten seconds
+            raise make_reading_error(first, "") from None  # no token came within ten seconds
         why = one_line(first.str() if isinstance(first, KafkaError) else str(error))
         raise ReadingFailed(
             f"the client properties are not accepted: {why}",
@@ -411,7 +417,7 @@ def connected(
 
 
 class OffsetReader:
-    """Asks brokers for the offsets of partitions, where kafkaform's own clients are not at hand.
+    """A reader of partition offsets for use without kafkaform's own clients.
 
     A consumer asks: librdkafka's admin client ended processes by SIGSEGV when many of its requests for
     offsets were under way (a worker of ListOffsets locks the mutex of a query that another thread has freed).
@@ -420,40 +426,37 @@ class OffsetReader:
         kafka: Properties by librdkafka's names, secrets among them.
 
     Raises:
-        ReadingFailed: They are not accepted.
+        ReadingFailed: The properties are not accepted.
     """
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
-        own = {
-            "group.id": GROUP_ID,
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
-        }
+        # The end of a log is then its last stable offset: records of open transactions come after it.
+        own = {"group.id": GROUP_ID, "isolation.level": "read_committed", "allow.auto.create.topics": False}
         self._kafka = kafka
-        self._client, self._problems = connected(Consumer, kafka, own)
+        self._client, self._problems = make_client(Consumer, kafka, own)
 
     def cluster_id(self) -> str | None:
         """Return the cluster's own id.
 
         Raises:
-            ReadingFailed: Nobody answers, or the account is refused.
+            ReadingFailed: No broker answers, or access is denied.
         """
         cluster: Any = self._ask(lambda timeout: self._client.list_topics(timeout=timeout), "")
         cluster_id: str | None = cluster.cluster_id
         return cluster_id
 
     def spans(self, topics: Iterable[str]) -> tuple[dict[str, list[Span]], dict[str, ReadingFailed]]:
-        """Read the offsets of each topic's partitions, as a consumer sees them that reads committed records.
+        """Read the offsets of each topic's partitions as a read_committed consumer sees them.
 
         Args:
-            topics: Their names; none is created by asking.
+            topics: The names; missing topics are not created.
 
         Returns:
-            The spans of topics, without the bytes of their logs, which librdkafka cannot ask for; and why
-            others have none.
+            The spans of topics, without the bytes of their logs, which librdkafka cannot request; and the
+            errors of the others.
 
         Raises:
-            ReadingFailed: Nobody answers, or the account is refused.
+            ReadingFailed: No broker answers, or access is denied.
         """
         failed: dict[str, ReadingFailed] = {}
         partitions: list[tuple[str, int]] = []
@@ -464,31 +467,32 @@ class OffsetReader:
                 self._problems.check(topic)
                 failed[topic] = error
         starts, ends = (
-            self._offsets(dict.fromkeys(partitions, end)) for end in (OFFSET_BEGINNING, OFFSET_END)
+            self._list_offsets(dict.fromkeys(partitions, end)) for end in (OFFSET_BEGINNING, OFFSET_END)
         )
         spans: dict[str, list[Span]] = {}
         for topic, number in partitions:
             start, end = starts[topic, number], ends[topic, number]
             errors = [offset.error for offset in (start, end) if offset.error is not None]
             if errors:
-                failed.setdefault(topic, reading_failed(errors[0], topic))
+                failed.setdefault(topic, make_reading_error(errors[0], topic))
                 continue
+            # Between the two requests a log may have been cut short, by an unclean election.
             spans.setdefault(topic, []).append(Span(number, min(start.offset, end.offset), end.offset))
-        return {topic: found for topic, found in spans.items() if topic not in failed}, failed
+        return {topic: own for topic, own in spans.items() if topic not in failed}, failed
 
     def find_offsets(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Find the first records that are not older than times, as `arrivals.find_arrivals` takes it.
+        """Find the first records that are not older than given times, for `arrivals.find_arrivals`.
 
-        librdkafka does not tell their times: where 0 is asked for, which is for the sake of these, the record
-        is read. Elsewhere the time is the one that was asked for.
+        librdkafka does not return their timestamps: for the time 0, which is requested to get them, the
+        record is read. Otherwise the requested time is returned.
 
         Raises:
-            ReadingFailed: Nobody answers, or the account is refused.
+            ReadingFailed: No broker answers, or access is denied.
         """
-        answers = self._offsets(times)
+        answers = self._list_offsets(times)
         for (topic, _), answer in answers.items():
             if answer.error is not None:
-                raise reading_failed(answer.error, topic)
+                raise make_reading_error(answer.error, topic)
         offsets = {place: answer.offset for place, answer in answers.items() if answer.offset >= 0}
         read = self._read_times({place: offset for place, offset in offsets.items() if times[place] == 0})
         return {
@@ -515,8 +519,9 @@ class OffsetReader:
                     self._problems.check(waiting)
             if len(times) < len(places):
                 missing = next(topic for topic, number in places if (topic, number) not in times)
-                raise self._problems.silent(missing, ANSWER_S)
+                raise self._problems.make_silence_error(missing, ANSWER_S)
         finally:
+            # The consumer would go on fetching these partitions.
             self._client.unassign()
         return times
 
@@ -524,13 +529,15 @@ class OffsetReader:
         """Read the configs of topics that are in force; a topic whose configs may not be read is left out."""
         if not topics:
             return {}
-        admin, _ = connected(AdminClient, self._kafka)
+        # A consumer has no request for configs; this client is asked for no offsets.
+        admin, _ = make_client(AdminClient, self._kafka)
         asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         configs: dict[str, dict[str, str]] = {}
         for resource, future in admin.describe_configs(asked, request_timeout=ANSWER_S).items():
             try:
                 entries = future.result()
             except KafkaException as error:
+                # The topic is still measured: without its configs, its log is treated as compacted.
                 _log.debug("the configs of %s: %s", resource.name, error)
                 continue
             configs[resource.name] = {name: entry.value or "" for name, entry in entries.items()}
@@ -540,7 +547,8 @@ class OffsetReader:
         metadata = self._ask(lambda timeout: self._client.list_topics(topic, timeout=timeout), topic)
         described = metadata.topics[topic]
         if described.error is not None:
-            raise reading_failed(described.error, topic)
+            raise make_reading_error(described.error, topic)
+        # Leaders answer requests for offsets: librdkafka would wait for one until its timeout.
         leaderless = sorted(number for number, part in described.partitions.items() if part.leader < 0)
         if leaderless:
             raise ReadingFailed(
@@ -549,10 +557,10 @@ class OffsetReader:
             )
         return sorted(described.partitions)
 
-    def _offsets(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], TopicPartition]:
+    def _list_offsets(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], TopicPartition]:
         """Read the first offset of each partition that is not older than a time, or its log's start or end.
 
-        The request is ListOffsets, in which OFFSET_BEGINNING and OFFSET_END are times with a meaning.
+        The request is ListOffsets, in which OFFSET_BEGINNING and OFFSET_END are special times.
         """
         if not times:
             return {}
@@ -562,7 +570,7 @@ class OffsetReader:
         return {(offset.topic, offset.partition): offset for offset in answer}
 
     def _ask(self, request: Callable[[float], T], topic: str) -> T:
-        """Send a request in turns that get longer; one whose account is refused ends before the time is up.
+        """Send a request with growing timeouts, so that denied access is reported before the time is up.
 
         Args:
             request: Takes the seconds that it may block.
@@ -576,8 +584,8 @@ class OffsetReader:
                 self._client.poll(0)  # has the client report its problems
                 self._problems.check(topic)
                 if _code(error) not in _LATE | _UNREACHABLE:
-                    raise reading_failed(error, topic) from None
+                    raise make_reading_error(error, topic) from None
             waited_s = time.monotonic() - began
             if waited_s >= ANSWER_S:
-                raise self._problems.silent(topic, ANSWER_S)
+                raise self._problems.make_silence_error(topic, ANSWER_S)
             turn_s = min(2 * turn_s, max(ANSWER_S - waited_s, _FIRST_TURN_S))

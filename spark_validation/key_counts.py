@@ -6,6 +6,7 @@ Each reducer holds all records of its keys, and counts them into one `KeyCounts`
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+# Each candidate costs every reducer a placement of all its keys, in time and in memory.
 _MOST = 8
 _UP_TO = 4
 _LARGE = 1024
@@ -25,27 +27,29 @@ _LARGE = 1024
 
 
 def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
-    """Choose partition counts to place keys on: those asked for, the present one, and larger ones for advice.
+    """Choose partition counts to place keys on: those requested, the present one, and larger ones for advice.
 
     These are multiples (a key then moves only to new partitions), and counts with many divisors (consumer
     groups of many sizes then get equal parts), up to four times the present count.
 
     Raises:
-        ValueError: A count that is asked for is not a count of partitions.
+        ValueError: A requested count is below 1.
     """
     for count in asked:
         if count < 1:
             raise ValueError(f"{count} is not a partition count: it must be at least 1")
     if partitions < 1:
         return tuple(sorted({*asked}))
+    # 2, 3, 4 and 1.5 times the present count, in the order of preference: only _MOST are kept.
     multiples = [partitions * halves // 2 for halves in (4, 6, 8, 3) if partitions * halves % 2 == 0]
     between = range(partitions + 1, _UP_TO * partitions) if partitions <= _LARGE else ()
-    divisible = sorted(between, key=lambda count: (-_divisors(count), count))
+    divisible = sorted(between, key=lambda count: (-_count_divisors(count), count))
     chosen = list(dict.fromkeys([partitions, *multiples, *divisible]))[:_MOST]
     return tuple(sorted({*chosen, *asked}))
 
 
-def _divisors(count: int) -> int:
+def _count_divisors(count: int) -> int:
+    # Divisors come in pairs, but for the root of a square.
     return sum(2 - (low * low == count) for low in range(1, int(count**0.5) + 1) if count % low == 0)
 
 
@@ -53,30 +57,30 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 HOT_KEYS = 50
-"""How many of the most frequent keys are looked at one by one."""
+"""The number of most frequent keys that are examined one by one."""
 MULTIPLICITIES = 12
-"""Up to how many records of one key the keys are counted by their number of records."""
+"""The largest number of records of a key for which keys are counted separately."""
 MISFITS = 1_000
-"""How many keys that no partitioner puts where they lie are kept, to try earlier partition counts on them."""
+"""The most keys kept that no partitioner puts where they lie, to try earlier partition counts on them."""
 MISFIT_COLUMNS = ("order", *HASHES, "partition", "records", "first_ms", "last_ms")
 SUFFIXES = 64
-"""With how many suffixes a frequent key is tried: on a dozen partitions they reach every one."""
+"""The number of suffixes tried with a frequent key: on a dozen partitions they reach every one."""
 LONGEST_SALTED = 1024
-"""A key of more bytes is not one that people append a suffix to."""
+"""The most bytes of a key that is tried with suffixes."""
 HOT_BY_BYTES = 25
-"""How many of the keys with the most bytes."""
+"""The number of keys with the most bytes that are examined, too."""
 NEVER = np.iinfo(np.int64).max
 """A timestamp where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountsLayout:
-    """The layout of key counts: what all reducers of one topic share.
+    """The layout of key counts, which all reducers of one topic share.
 
     Attributes:
         partitions: The topic's partition count.
         replicates: The number of replicates of the sample.
-        weights: How many records one that was read stands for (partitions).
+        weights: The number of records that one that was read stands for (partitions).
         read_whole: For each partition whether it is read whole.
         candidates: Partition counts to place the keys on.
         keep_keys: Whether the bytes of hot keys may leave the reducer.
@@ -92,7 +96,7 @@ class CountsLayout:
 
 @dataclass(slots=True, eq=False)
 class HotKey:
-    """One key, and where its records are.
+    """A frequent key and its records.
 
     Attributes:
         digest: SHA-256 of the key, as hexadecimal text.
@@ -100,8 +104,9 @@ class HotKey:
         key: The key itself; None unless it may be shown.
         records: Its records in the sample, by partition and replicate.
         bytes: Their keys' and values' bytes, alike.
-        suffixed: The partition on which its partitioner puts the key, and then the key with each suffix of
-            `suffix` (1 + SUFFIXES); empty for a key of more than LONGEST_SALTED bytes.
+        suffixed: By the number of each partitioner that may be the topic's, the partition on which it puts
+            the key, and then the key with each suffix of `suffix` (1 + SUFFIXES); none for a key of more than
+            LONGEST_SALTED bytes.
     """
 
     digest: str
@@ -109,16 +114,16 @@ class HotKey:
     key: bytes | None
     records: Int64s
     bytes: Int64s
-    suffixed: Int64s
+    suffixed: dict[int, Int64s]
 
     @property
     def key_hash(self) -> str:
-        """What names the key in reports: the first 12 digits of its hash."""
+        """The name of the key in reports: the first 12 digits of its hash."""
         return self.digest[:12]
 
 
 def suffix(number: int) -> str:
-    """The text that makes one of a key's salts when it is appended to the key."""
+    """Return the text that makes one of a key's salts when it is appended to the key."""
     return f"#{number}"
 
 
@@ -143,12 +148,12 @@ class KeyPlacement:
 
     @classmethod
     def empty(cls, count: int, replicates: int) -> KeyPlacement:
-        """No key on so many partitions."""
+        """Return a placement without keys on so many partitions."""
         records, size = np.zeros((2, count, replicates + 1))
         return cls(records, size, np.zeros(replicates + 1), 0)
 
     def add(self, other: KeyPlacement) -> None:
-        """Take in the placement of other keys."""
+        """Add the placement of other keys."""
         self.records += other.records
         self.bytes += other.bytes
         self.records_moved += other.records_moved
@@ -211,7 +216,7 @@ class KeyCounts:
 
     @classmethod
     def empty(cls, layout: CountsLayout) -> KeyCounts:
-        """Nothing counted yet."""
+        """Return the counts of no records."""
         shape = layout.partitions, layout.replicates
 
         def zeros(*shape: int) -> Int64s:
@@ -239,7 +244,7 @@ class KeyCounts:
         )
 
     def merge(self, other: KeyCounts, layout: CountsLayout) -> None:
-        """Take in the counts of another reducer, whose keys are other keys."""
+        """Add the counts of another reducer, which has other keys."""
         for field in fields(self):
             value, added = getattr(self, field.name), getattr(other, field.name)
             if field.name == "first_ms":
@@ -249,11 +254,12 @@ class KeyCounts:
             elif field.name == "misfits":
                 self.misfits = first_misfits(np.concatenate([value, added]))
             elif field.name not in _NESTED:
+                # Even distinct keys add up: all records of a key are in one reducer.
                 setattr(self, field.name, value + added)
         for count, placement in self.placements.items():
             placement.add(other.placements[count])
         self.differences = {
-            number: _merged(mine, other.differences[number])
+            number: _merge_differences(mine, other.differences[number])
             for number, mine in self.differences.items()
             if number in other.differences
         }
@@ -285,17 +291,19 @@ _NESTED = {"placements", "differences", "hot"}
 """The fields of `KeyCounts` that are no arrays or numbers."""
 
 
-def _merged(one: dict[int, KeyPlacement], other: dict[int, KeyPlacement]) -> dict[int, KeyPlacement]:
+def _merge_differences(
+    own: dict[int, KeyPlacement], other: dict[int, KeyPlacement]
+) -> dict[int, KeyPlacement]:
     for count, added in other.items():
-        if count in one:
-            one[count].add(added)
+        if count in own:
+            own[count].add(added)
         else:
-            one[count] = added
-    return one
+            own[count] = added
+    return own
 
 
 def first_misfits(rows: Int64s) -> Int64s:
-    """The rows that come first in their order: the same of all keys, however they were divided."""
+    """Return the rows that come first in their order: the same of all keys, however they were divided."""
     return rows[np.lexsort((rows[:, MISFIT_COLUMNS.index("partition")], rows[:, 0]))[:MISFITS]]
 
 
@@ -305,9 +313,10 @@ def reduce_misfits(rows: Int64s) -> list[Int64s]:
 
 
 def hottest(keys: list[HotKey], weights: Floats) -> list[HotKey]:
-    """The keys with the most records, and those with the most bytes; most records first."""
+    """Return the keys with the most records, and those with the most bytes; most records first."""
     by_records = [float(key.records.sum(axis=1) @ weights) for key in keys]
     by_bytes = [float(key.bytes.sum(axis=1) @ weights) for key in keys]
+    # Equal keys by their digest: reducers end in any order, and results must not depend on it.
     order = sorted(range(len(keys)), key=lambda n: (-by_records[n], keys[n].digest))
     heavy = sorted(range(len(keys)), key=lambda n: (-by_bytes[n], keys[n].digest))[:HOT_BY_BYTES]
     chosen = {*order[:HOT_KEYS], *heavy}
@@ -315,7 +324,7 @@ def hottest(keys: list[HotKey], weights: Floats) -> list[HotKey]:
 
 
 def pack(counts: KeyCounts) -> bytes:
-    """A tally as bytes: arrays in NumPy's own format, nothing that could run."""
+    """Return counts as bytes: arrays in NumPy's own format, without pickled objects."""
     arrays: dict[str, Any] = {}
     for field in fields(counts):
         if field.name not in _NESTED:
@@ -336,42 +345,55 @@ def pack(counts: KeyCounts) -> bytes:
         )
         arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
         arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
-    # One array of all: each entry of its own takes more than what it holds.
-    arrays["suffixed"] = np.concatenate(
-        [np.zeros(0, np.int32), *(key.suffixed for key in counts.hot)], dtype=np.int32
-    )
+    # One array for all keys: an entry takes more bytes than its content.
+    arrays["suffixed"] = np.array(
+        [
+            [number, partitioner, *partitions]
+            for number, key in enumerate(counts.hot)
+            for partitioner, partitions in key.suffixed.items()
+        ],
+        dtype=np.int32,
+    ).reshape(-1, 3 + SUFFIXES)
+    # Hashes have 32 bits.
+    hashes = slice(1, 1 + len(HASHES))
+    arrays["misfits"] = np.delete(counts.misfits, hashes, axis=1)
+    arrays["misfit_hashes"] = counts.misfits[:, hashes].astype(np.uint32)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 
 def unpack(data: bytes, layout: CountsLayout) -> KeyCounts:
-    """The tally of `pack`."""
+    """Return the counts that `pack` wrote."""
+    # To unpickle an object would run what its writer put into it.
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         counts = KeyCounts.empty(layout)
         for field in fields(counts):
             if field.name not in _NESTED:
                 value = arrays[field.name]
                 setattr(counts, field.name, int(value) if value.ndim == 0 else value)
+        counts.misfits = np.insert(
+            counts.misfits, [1] * len(HASHES), arrays["misfit_hashes"].astype(np.int64), axis=1
+        )
         for count, placement in counts.placements.items():
             for field in fields(placement):
                 value = arrays[f"placement/{count}/{field.name}"]
                 setattr(placement, field.name, int(value) if value.ndim == 0 else value)
         counts.differences = {
-            number: _difference_of(arrays[f"difference/{number}"], layout)
+            number: _unpack_difference(arrays[f"difference/{number}"], layout)
             for number in counts.differences
             if f"difference/{number}" in arrays
         }
-        counts.hot = list(_hot_of(arrays, counts.records.shape))
+        counts.hot = list(_unpack_hot_keys(arrays, counts.records.shape))
     return counts
 
 
 def _values(placement: KeyPlacement) -> Floats:
-    """All numbers of a placement in one array."""
+    """Return all numbers of a placement in one array."""
     return np.concatenate([np.ravel(getattr(placement, field.name)) for field in fields(placement)])
 
 
-def _difference_of(packed: Floats, layout: CountsLayout) -> dict[int, KeyPlacement]:
+def _unpack_difference(packed: Floats, layout: CountsLayout) -> dict[int, KeyPlacement]:
     cells, nonzero = packed
     if not len(cells):
         return {}
@@ -388,9 +410,11 @@ def _difference_of(packed: Floats, layout: CountsLayout) -> dict[int, KeyPlaceme
     return difference
 
 
-def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
-    number, taken = 0, 0
-    every_suffixed = arrays["suffixed"].astype(np.int64)
+def _unpack_hot_keys(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
+    number = 0
+    suffixed: defaultdict[int, dict[int, Int64s]] = defaultdict(dict)
+    for hot, partitioner, *partitions in arrays["suffixed"].tolist():
+        suffixed[hot][partitioner] = np.array(partitions, dtype=np.int64)
     while f"hot/{number}/digest" in arrays:
         cells, records, size = arrays[f"hot/{number}/cells"]
         by_records, by_bytes = np.zeros((2, int(np.prod(shape))), dtype=np.int64)
@@ -398,7 +422,6 @@ def _hot_of(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
         length, shown = arrays[f"hot/{number}/length"]
         key = arrays[f"hot/{number}/key"].tobytes() if shown else None
         digest = arrays[f"hot/{number}/digest"].tobytes().hex()
-        suffixed = every_suffixed[taken : taken + (1 + SUFFIXES if length <= LONGEST_SALTED else 0)]
-        taken += len(suffixed)
-        yield HotKey(digest, int(length), key, by_records.reshape(shape), by_bytes.reshape(shape), suffixed)
+        shaped = by_records.reshape(shape), by_bytes.reshape(shape)
+        yield HotKey(digest, int(length), key, *shaped, suffixed[number])
         number += 1

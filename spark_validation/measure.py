@@ -1,4 +1,4 @@
-"""The Spark job: reading or taking records of many topics, and counting their keys.
+"""The Spark job that reads the records of topics, or takes given ones, and counts their keys.
 
 The first stage groups records by key, partition and replicate where it reads them, and divides the groups by
 key among reducers. Spark moves these as a few blocks of bytes, each an Arrow table, and not as rows: to make
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_validation import errors, kafka_source
-from spark_validation.counting import CellCounts, add_batch, count_rows, divided, of_cells
+from spark_validation.counting import CellCounts, add_batch, count_rows, divide_by_key, group_cells
 from spark_validation.key_counts import CountsLayout, KeyCounts, pack, unpack
 
 if TYPE_CHECKING:
@@ -37,17 +37,17 @@ MOST_COLLECTED = 16
 not grow."""
 
 BLOCKS = "reducer int, topic int, block binary, failure string"
-"""The columns of what a first stage makes: cell counts of a topic for one reducer, or why it has none."""
+"""The columns of a first stage's result: cell counts of a topic for one reducer, or the topic's error."""
 _COUNTS = "topic int, counts binary, failure string"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedTopic:
     """A topic whose keys are counted.
 
     Attributes:
         name: The topic.
-        plan: What is read of it.
+        plan: The plan of its sample.
         layout: The layout of its counts.
     """
 
@@ -57,35 +57,35 @@ class Counted:
 
 
 def count_topics(
-    spark: SparkSession, topics: Sequence[Counted], kafka: Mapping[str, str], *, slots: int
+    spark: SparkSession, topics: Sequence[CountedTopic], kafka: Mapping[str, str], *, slots: int
 ) -> list[KeyCounts | SkewError]:
     """Read topics from Kafka in one job, and count their keys.
 
     Args:
         spark: The session.
-        topics: What is read, in the order of the result.
-        kafka: Properties of librdkafka as `kafka_client.travelling` makes them; secrets among them.
-        slots: How many tasks run at a time.
+        topics: The topics, in the order of the result.
+        kafka: Properties of librdkafka as `kafka_client.executor_properties` makes them; secrets among them.
+        slots: The number of tasks that run at a time.
 
     Returns:
-        The counts of each topic, or why there are none.
+        The counts of each topic, or its error.
     """
-    tasks = kafka_source.tasks([topic.plan for topic in topics], slots)
+    tasks = kafka_source.divide_into_tasks([topic.plan for topic in topics], slots)
     if not tasks:
         return [KeyCounts.empty(topic.layout) for topic in topics]
     reducers = divide([topic.plan.records for topic in topics], slots)
     blocks = kafka_blocks(spark, topics, kafka, tasks, reducers)
-    return _reduced(blocks, [topic.layout for topic in topics], reducers)
+    return _reduce(blocks, [topic.layout for topic in topics], reducers)
 
 
 def kafka_blocks(
     spark: SparkSession,
-    topics: Sequence[Counted],
+    topics: Sequence[CountedTopic],
     kafka: Mapping[str, str],
     tasks: Sequence[Sequence[Range]],
     reducers: Reducers,
 ) -> DataFrame:
-    """The first stage of `count_topics`, with the columns BLOCKS.
+    """Return the first stage of `count_topics`, with the columns BLOCKS.
 
     The properties travel in the function that reads, which Spark neither shows nor logs.
     """
@@ -103,6 +103,7 @@ def kafka_blocks(
         for topic, error in reader.failures.items():
             yield _failure(topic, error, labels[reducers.of[topic].start])
 
+    # One row for each task, and one partition for each row.
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, BLOCKS)
 
 
@@ -110,10 +111,10 @@ def count_records(records: DataFrame, layout: CountsLayout, *, count: int, slots
     """Count the keys of records of one topic.
 
     Args:
-        records: With the columns that `counting.of_records` takes.
+        records: With the columns that `counting.group_records` takes.
         layout: The layout of the topic's counts.
-        count: How many records there are.
-        slots: How many tasks run at a time.
+        count: The number of records.
+        slots: The number of tasks that run at a time.
     """
     reducers = divide([count], slots)
     labels = spark_labels(reducers.count)
@@ -129,10 +130,10 @@ def count_records(records: DataFrame, layout: CountsLayout, *, count: int, slots
         if cells.rows:
             yield _blocks(0, cells.table(), reducers, labels)
 
-    (found,) = _reduced(records.mapInArrow(read, BLOCKS), [layout], reducers)
-    if not isinstance(found, KeyCounts):
-        raise found
-    return found
+    (result,) = _reduce(records.mapInArrow(read, BLOCKS), [layout], reducers)
+    if not isinstance(result, KeyCounts):
+        raise result
+    return result
 
 
 # --- reducers --------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Reducers:
     """The reducers of a job.
 
     Attributes:
-        count: Their number.
+        count: The number of reducers.
         of: For each topic its reducers; small topics share one.
     """
 
@@ -156,11 +157,12 @@ def divide(records: Sequence[int], slots: int) -> Reducers:
 
     Args:
         records: The records of each topic, at most.
-        slots: How many tasks run at a time.
+        slots: The number of tasks that run at a time.
     """
     total = sum(records)
     most = min(RECORDS_PER_REDUCER, max(FEWEST_PER_REDUCER, -(-total // slots)))
     count = max(1, -(-total // most))
+    # Topics are laid end to end and cut into equal lengths, so that small neighbours share a reducer.
     before = itertools.accumulate(records, initial=0)
     of = []
     for start, length in zip(before, records, strict=False):
@@ -171,9 +173,9 @@ def divide(records: Sequence[int], slots: int) -> Reducers:
 
 
 def spark_labels(count: int) -> list[int]:
-    """For each partition of `repartition(count, column)`, a value of the column that Spark puts there.
+    """Return for each partition of `repartition(count, column)` a value of the column that Spark puts there.
 
-    Spark hashes an int with Murmur3 and the seed 42, and cannot be told partitions themselves before 4.1.
+    Spark hashes an int with Murmur3 and the seed 42, and accepts partition numbers themselves only since 4.1.
     """
     labels: dict[int, int] = {}
     for first in itertools.count(0, 1024):
@@ -186,23 +188,26 @@ def spark_labels(count: int) -> list[int]:
 
 
 def _murmur3(values: Any) -> Any:
-    """Murmur3_x86_32.hashInt with the seed 42, as signed numbers."""
+    """Return Murmur3_x86_32.hashInt with the seed 42, as signed numbers."""
+    # The constants of MurmurHash3 (Austin Appleby), as in Spark's Murmur3_x86_32.
     mixed = values * np.uint32(0xCC9E2D51)
     mixed = (mixed << np.uint32(15) | mixed >> np.uint32(17)) * np.uint32(0x1B873593)
     hashed = np.uint32(42) ^ mixed
     hashed = (hashed << np.uint32(13) | hashed >> np.uint32(19)) * np.uint32(5) + np.uint32(0xE6546B64)
+    # The finalizer takes the length of the input: an int has four bytes.
     hashed ^= np.uint32(4)
     hashed = (hashed ^ hashed >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     hashed = (hashed ^ hashed >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    # Spark takes the signed hash modulo the count (Pmod, which is never negative, as NumPy's).
     return (hashed ^ hashed >> np.uint32(16)).astype(np.int32).astype(np.int64)
 
 
 def _blocks(topic: int, table: Any, reducers: Reducers, labels: Sequence[int]) -> Any:
-    """Cell counts of a topic, as rows of BLOCKS."""
+    """Return cell counts of a topic as rows of BLOCKS."""
     import pyarrow as pa
 
     mine = reducers.of[topic]
-    parts = [(labels[mine[number]], _to_bytes(part)) for number, part in divided(table, len(mine))]
+    parts = [(labels[mine[number]], _to_bytes(part)) for number, part in divide_by_key(table, len(mine))]
     return pa.RecordBatch.from_arrays(
         [
             pa.array([label for label, _ in parts], pa.int32()),
@@ -235,26 +240,28 @@ def _to_bytes(table: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _reduced(
+def _reduce(
     blocks: DataFrame, layouts: Sequence[CountsLayout], reducers: Reducers
 ) -> list[KeyCounts | SkewError]:
-    def reduced(batches: Iterable[Any]) -> Iterator[Any]:
+    def reduce_blocks(batches: Iterable[Any]) -> Iterator[Any]:
         yield from _count_blocks(batches, layouts)
 
-    def merged(batches: Iterable[Any]) -> Iterator[Any]:
-        for topic, found in _merged(_rows(batches), layouts).items():
-            yield _counts_row(topic, found)
+    def merge_rows(batches: Iterable[Any]) -> Iterator[Any]:
+        for topic, totals in _merge_counts(_rows(batches), layouts).items():
+            yield _counts_row(topic, totals)
 
-    counts = blocks.repartition(reducers.count, "reducer").mapInArrow(reduced, _COUNTS)
+    counts = blocks.repartition(reducers.count, "reducer").mapInArrow(reduce_blocks, _COUNTS)
+    # Counts of many reducers of one topic are added up on executors, not one after another by the driver.
     if max(map(len, reducers.of)) > MOST_COLLECTED:
-        counts = counts.repartition(MOST_COLLECTED).mapInArrow(merged, _COUNTS)
+        counts = counts.repartition(MOST_COLLECTED).mapInArrow(merge_rows, _COUNTS)
     rows = ((row.topic, bytes(row.counts or b""), row.failure) for row in counts.collect())
-    found = _merged(rows, layouts)
-    return [found.get(number, KeyCounts.empty(layout)) for number, layout in enumerate(layouts)]
+    totals = _merge_counts(rows, layouts)
+    # A topic without a record in its windows has sent no block.
+    return [totals.get(number, KeyCounts.empty(layout)) for number, layout in enumerate(layouts)]
 
 
 def _count_blocks(batches: Iterable[Any], layouts: Sequence[CountsLayout]) -> Iterator[Any]:
-    """Count the keys of a reducer's topics, all records of a key being here."""
+    """Count the keys of a reducer's topics; the reducer has all records of its keys."""
     import pyarrow as pa
 
     cells: dict[int, CellCounts] = {}
@@ -269,21 +276,22 @@ def _count_blocks(batches: Iterable[Any], layouts: Sequence[CountsLayout]) -> It
                 table = pa.ipc.open_stream(block.as_buffer()).read_all()
                 cells.setdefault(topic, CellCounts()).add(table)
             else:
-                yield _counts_row(topic, errors.of_parts(json.loads(failure)))
+                yield _counts_row(topic, errors.from_parts(json.loads(failure)))
     for topic in sorted(cells):
         layout = layouts[topic]
-        rows = of_cells(cells.pop(topic).table(), layout.partitions, layout.replicates)
+        # Popped, so that the groups of one topic are free before the next one is counted.
+        rows = group_cells(cells.pop(topic).table(), layout.partitions, layout.replicates)
         yield _counts_row(topic, count_rows(rows, layout))
 
 
-def _counts_row(topic: int, found: KeyCounts | SkewError) -> Any:
+def _counts_row(topic: int, result: KeyCounts | SkewError) -> Any:
     import pyarrow as pa
 
     columns: Mapping[str, tuple[Any, Any]] = {
         "topic": (topic, pa.int32()),
-        "counts": (pack(found) if isinstance(found, KeyCounts) else None, pa.binary()),
+        "counts": (pack(result) if isinstance(result, KeyCounts) else None, pa.binary()),
         "failure": (
-            None if isinstance(found, KeyCounts) else json.dumps(errors.to_parts(found)),
+            None if isinstance(result, KeyCounts) else json.dumps(errors.to_parts(result)),
             pa.string(),
         ),
     }
@@ -296,17 +304,17 @@ def _rows(batches: Iterable[Any]) -> Iterator[tuple[int, bytes, str | None]]:
             yield row["topic"], row["counts"] or b"", row["failure"]
 
 
-def _merged(
+def _merge_counts(
     rows: Iterable[tuple[int, bytes, str | None]], layouts: Sequence[CountsLayout]
 ) -> dict[int, KeyCounts | SkewError]:
-    """The counts of each topic, added up; a failure of any part is the topic's."""
-    found: dict[int, KeyCounts | SkewError] = {}
+    """Return the counts of each topic, added up; a failure of any part is the topic's."""
+    merged: dict[int, KeyCounts | SkewError] = {}
     for topic, counts, failure in rows:
-        before = found.get(topic)
+        before = merged.get(topic)
         if failure is not None:
-            found[topic] = errors.of_parts(json.loads(failure))
+            merged[topic] = errors.from_parts(json.loads(failure))
         elif before is None:
-            found[topic] = unpack(counts, layouts[topic])
+            merged[topic] = unpack(counts, layouts[topic])
         elif isinstance(before, KeyCounts):
             before.merge(unpack(counts, layouts[topic]), layouts[topic])
-    return found
+    return merged

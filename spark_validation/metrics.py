@@ -6,25 +6,31 @@ A row is one metric of a topic, or of one of its partitions, in one report. Rows
 
 from __future__ import annotations
 
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_validation.arrivals import COMMON
 from spark_validation.errors import JobFailed, SkewError, java_causes
 from spark_validation.results import Estimate, Imbalance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import date
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_validation.results import SkewReport, TopicResult
+    from spark_validation.arrivals import TopicArrivals
+    from spark_validation.results import ArrivalPeriod, SkewReport, TopicResult
 
 
 MAX_MEAN_RATIO = "by_records.max_mean_ratio"
 HOTTEST_KEY_SHARE = "hottest_key_share"
 DISTINCT_KEYS = "distinct_keys"
+ARRIVALS_RATIO = f"arrivals.{COMMON}.max_mean_ratio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class MetricRow:
         cluster_id: The cluster's own id; None where the records came from files.
         topic: Its name.
         partition: Its number; None where the metric is of the topic.
-        metric: Where the JSON report has it, such as `by_records.gini`; or `hottest_key_share`,
+        metric: Its place in the JSON report, such as `by_records.gini`; or `hottest_key_share`,
             `hottest_key_byte_share` and, of the topic, `records` and `bytes`.
         estimate: The value and its interval.
         sampled_at: The time of the report, with its zone.
@@ -47,6 +53,11 @@ class MetricRow:
     metric: str
     estimate: Estimate
     sampled_at: datetime
+
+    @property
+    def day(self) -> date:
+        """The day of `sampled_at` in UTC."""
+        return self.sampled_at.astimezone(UTC).date()
 
 
 def metric_rows(report: SkewReport) -> tuple[MetricRow, ...]:
@@ -66,7 +77,7 @@ def _metrics(topic: TopicResult) -> Iterator[tuple[int | None, str, Estimate]]:
     if topic.diagnosis == "empty" or not topic.partitions:
         return
     for kind in ("records", "bytes"):
-        yield None, kind, _sum(getattr(partition, kind) for partition in topic.partitions)
+        yield None, kind, _add_up(getattr(partition, kind) for partition in topic.partitions)
         imbalance: Imbalance = getattr(topic, f"by_{kind}")
         for measure in fields(Imbalance):
             yield None, f"by_{kind}.{measure.name}", getattr(imbalance, measure.name)
@@ -77,10 +88,8 @@ def _metrics(topic: TopicResult) -> Iterator[tuple[int | None, str, Estimate]]:
         estimates = [getattr(key, share) for key in topic.hot_keys]
         hottest = max(estimates, key=lambda estimate: estimate.value, default=Estimate.exact(0.0))
         yield None, f"hottest_key_{share}", hottest
-    for period in topic.arrivals or ():
-        yield None, f"arrivals.{period.name}.records", Estimate.exact(period.total)
-        if period.ratio is not None:
-            yield None, f"arrivals.{period.name}.max_mean_ratio", Estimate.exact(period.ratio)
+    for metric, estimate in _arrival_metrics(topic.arrivals or ()):
+        yield None, metric, estimate
     for name, part in topic.partitioners.items():
         yield None, f"partitioners.{name}", Estimate.exact(part)
     for partition in topic.partitions:
@@ -91,8 +100,32 @@ def _metrics(topic: TopicResult) -> Iterator[tuple[int | None, str, Estimate]]:
             yield partition.partition, "log_bytes", Estimate.exact(partition.log_bytes)
 
 
-def _sum(estimates: Iterable[Estimate]) -> Estimate:
-    """The sum of estimates; its interval holds however they depend on each other, and is wide for it."""
+def arrival_rows(
+    cluster_id: str | None, topics: Iterable[TopicArrivals], at: datetime
+) -> tuple[MetricRow, ...]:
+    """Return the metrics of arrivals, named as those of a report.
+
+    Args:
+        cluster_id: The cluster's own id.
+        topics: The topics; one with a partition that could not be read has no metrics.
+        at: When the offsets were read.
+    """
+    return tuple(
+        MetricRow(cluster_id, topic.name, None, metric, estimate, at)
+        for topic in topics
+        for metric, estimate in _arrival_metrics(topic.periods)
+    )
+
+
+def _arrival_metrics(periods: Iterable[ArrivalPeriod]) -> Iterator[tuple[str, Estimate]]:
+    for period in periods:
+        yield f"arrivals.{period.name}.records", Estimate.exact(period.total)
+        if period.ratio is not None:
+            yield f"arrivals.{period.name}.max_mean_ratio", Estimate.exact(period.ratio)
+
+
+def _add_up(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the sum of estimates; its interval is wide, as it holds however they depend on each other."""
     every = tuple(estimates)
     return Estimate(
         sum(estimate.value for estimate in every),
@@ -143,13 +176,13 @@ class MetricsTable:
     format: str = "parquet"
 
     def check(self, spark: SparkSession) -> None:
-        """Find out before topics are read whether rows can be appended, as far as reading can tell.
+        """Check before topics are read that rows can be appended, as far as reading shows.
 
         Raises:
-            SkewError: The format's jars are not there, or the table has other columns.
+            SkewError: The format's jars are missing, or the table has other columns.
         """
-        with self._one_line("read"):
-            self._existing(spark)
+        with self._translate_spark_errors("read"):
+            self._load_checked(spark)
 
     def append(self, spark: SparkSession, rows: Sequence[MetricRow]) -> None:
         """Append rows: one file for each day.
@@ -157,11 +190,12 @@ class MetricsTable:
         Raises:
             SkewError: They cannot be written, or the table has other columns.
         """
-        with self._one_line("written"):
-            exists = self._existing(spark) is not None
-            frame = _frame(spark, rows)
+        with self._translate_spark_errors("written"):
+            exists = self._load_checked(spark) is not None
+            frame = _make_frame(spark, rows)
             if self.format == "iceberg":
                 table = frame.writeTo(self.place)
+                # append() fails without a table, and createOrReplace() would drop its rows.
                 if exists:
                     table.append()
                 else:
@@ -179,21 +213,23 @@ class MetricsTable:
         Raises:
             SkewError: The table cannot be read, or has other columns.
         """
-        from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+        from pyspark.sql import functions as F  # noqa: N812 - its customary name
 
-        with self._one_line("read"):
-            table = self._existing(spark)
+        with self._translate_spark_errors("read"):
+            table = self._load_checked(spark)
             if table is None:
                 return ()
             rows = table.where(
                 F.col("partition").isNull()
+                # Records of files have no cluster, and `=` is never true of null.
                 & F.col("cluster_id").eqNullSafe(F.lit(cluster_id))
                 & F.col("topic").isin(*topics)
                 & F.col("metric").isin(*metrics)
             )
+            # As a number: collect() returns timestamps without a zone, in that of this machine.
             at = F.unix_micros("sampled_at").alias("at")
             newest = rows.select("topic", "metric", "value", "low", "high", at).orderBy(F.desc("at"))
-            found = newest.limit(_MOST_READ).collect()
+            newest_rows = newest.limit(_MOST_READ).collect()
         return tuple(
             MetricRow(
                 cluster_id,
@@ -203,36 +239,133 @@ class MetricsTable:
                 Estimate(value, low, high),
                 datetime.fromtimestamp(micros / 1e6, UTC),
             )
-            for topic, metric, value, low, high, micros in found
+            for topic, metric, value, low, high, micros in newest_rows
         )
 
-    def _existing(self, spark: SparkSession) -> DataFrame | None:
-        """The table as it is; None if there is none yet."""
-        if self.format == "parquet" and _loaded(spark, "text", f"{self.place}/_delta_log") is not None:
-            # Spark would add files of which Delta knows nothing.
+    def check_files(self) -> None:
+        """Check that `append_file` can add rows, as far as reading shows.
+
+        Raises:
+            SkewError: PyArrow is not installed, the folder cannot be read, or it holds another table.
+        """
+        with self._translate_arrow_errors("read"):
+            self._read_schema()
+
+    def append_file(self, rows: Sequence[MetricRow]) -> None:
+        """Append rows to a Parquet table of this machine, without Spark: one file for each day.
+
+        Raises:
+            SkewError: They cannot be written.
+        """
+        with self._translate_arrow_errors("written"):
+            import pyarrow.parquet as pq
+
+            for day in sorted({row.day for row in rows}):
+                folder = Path(self.place) / f"day={day}"
+                folder.mkdir(parents=True, exist_ok=True)
+                # Readers skip names with an underscore, and so files that are incomplete.
+                name = f"part-{uuid.uuid4()}.parquet"
+                # The name of the folder has the day, as Spark writes and reads partitions.
+                table = _arrow_table([row for row in rows if row.day == day]).drop_columns(["day"])
+                pq.write_table(table, folder / f"_{name}")
+                (folder / f"_{name}").rename(folder / name)
+
+    def read_files(self, cluster_id: str | None, metric: str) -> tuple[MetricRow, ...]:
+        """Read one metric of all topics from a Parquet table of this machine, without Spark; oldest first.
+
+        Raises:
+            SkewError: The table cannot be read.
+        """
+        with self._translate_arrow_errors("read"):
+            import pyarrow.dataset as ds
+
+            if self._read_schema() is None:
+                return ()
+            # Unfinished files are left out by their underscore; to check each would open it once more.
+            table = ds.dataset(self.place, format="parquet", exclude_invalid_files=False)
+            own = (
+                ds.field("cluster_id").is_null()
+                if cluster_id is None
+                else ds.field("cluster_id") == cluster_id
+            )
+            wanted = own & (ds.field("metric") == metric) & ds.field("partition").is_null()
+            columns = ["topic", "value", "low", "high", "sampled_at"]
+            records = table.to_table(columns, filter=wanted).sort_by("sampled_at").to_pylist()
+        return tuple(
+            MetricRow(
+                cluster_id,
+                row["topic"],
+                None,
+                metric,
+                Estimate(row["value"], row["low"], row["high"]),
+                row["sampled_at"],
+            )
+            for row in records
+        )
+
+    def _read_schema(self) -> Any:
+        """Return the schema of a file of the table; None if it has none yet."""
+        import pyarrow.parquet as pq
+
+        folder = Path(self.place)
+        if (folder / "_delta_log").exists():
+            raise JobFailed(
+                f"{self.place} is a Delta table", hint="--arrivals appends to Parquet tables alone"
+            )
+        file = next((file for file in folder.glob("day=*/*.parquet") if not file.name.startswith("_")), None)
+        if file is None:
+            return None
+        wanted = {field.name: field.type for field in _arrow_table(()).schema if field.name != "day"}
+        schema = pq.read_schema(file)
+        if {field.name: field.type for field in schema} != wanted:
+            raise JobFailed(
+                f"{self.place} has other columns than metrics have",
+                hint=f"give --metrics a place of its own; its columns are {_DDL}",
+            )
+        return schema
+
+    @contextmanager
+    def _translate_arrow_errors(self, action: str) -> Iterator[None]:
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise JobFailed(
+                "tables of metrics need pyarrow, which is not installed",
+                hint="pip install 'kafkaform[spark]'",
+            ) from error
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise JobFailed(f"metrics cannot be {action}: {self.place}: {reason}") from error
+
+    def _load_checked(self, spark: SparkSession) -> DataFrame | None:
+        """Return the table; None if there is none yet."""
+        if self.format == "parquet" and _load(spark, "text", f"{self.place}/_delta_log") is not None:
+            # Spark would add files that are not in Delta's log.
             raise JobFailed(f"{self.place} is a Delta table", hint="give --metrics-format delta")
-        table = _loaded(spark, self.format, self.place)
+        table = _load(spark, self.format, self.place)
         if table is None:
             return None
-        found = {field.name: field.dataType.simpleString() for field in table.schema.fields}
-        if found != _COLUMNS:
+        columns = {field.name: field.dataType.simpleString() for field in table.schema.fields}
+        if columns != _COLUMNS:
             raise JobFailed(
-                f"{self.place} has other columns than metrics have: {_difference(found)}",
+                f"{self.place} has other columns than metrics have: {_describe_difference(columns)}",
                 hint=f"give --metrics a place of its own; its columns are {_DDL}",
             )
         return table
 
     @contextmanager
-    def _one_line(self, action: str) -> Iterator[None]:
+    def _translate_spark_errors(self, action: str) -> Iterator[None]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             yield
         except (Py4JError, PySparkException) as error:
-            raise self._failed(error, action) from error
+            raise self._make_error(error, action) from error
 
-    def _failed(self, error: Exception, action: str) -> SkewError:
+    def _make_error(self, error: Exception, action: str) -> SkewError:
         import pyspark
 
         causes = java_causes(error)
@@ -261,8 +394,8 @@ _NO_JARS = (
 )
 
 
-def _loaded(spark: SparkSession, kind: str, place: str) -> DataFrame | None:
-    """What is at a place; None if nothing is."""
+def _load(spark: SparkSession, kind: str, place: str) -> DataFrame | None:
+    """Return the table at a place; None if there is none."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -276,20 +409,24 @@ def _loaded(spark: SparkSession, kind: str, place: str) -> DataFrame | None:
     return table
 
 
-def _difference(found: dict[str, str]) -> str:
-    names = [name for name in (*_COLUMNS, *found) if found.get(name) != _COLUMNS.get(name)]
-    return ", ".join(f"{name} {found.get(name, 'missing')}" for name in dict.fromkeys(names))
+def _describe_difference(columns: dict[str, str]) -> str:
+    names = [name for name in (*_COLUMNS, *columns) if columns.get(name) != _COLUMNS.get(name)]
+    return ", ".join(f"{name} {columns.get(name, 'missing')}" for name in dict.fromkeys(names))
 
 
-def _frame(spark: SparkSession, rows: Sequence[MetricRow]) -> DataFrame:
-    """Rows as a frame of one partition, and so of one file for each day."""
+def _make_frame(spark: SparkSession, rows: Sequence[MetricRow]) -> DataFrame:
+    """Return rows as a frame of one partition, and so of one file for each day."""
+    return spark.createDataFrame(_arrow_table(rows)).coalesce(1)
+
+
+def _arrow_table(rows: Sequence[MetricRow]) -> Any:
     import pyarrow as pa
 
     def column(values: Iterable[Any], kind: Any) -> Any:
         return pa.array(values, kind)
 
     estimates = [row.estimate for row in rows]
-    table = pa.table(
+    return pa.table(
         {
             "cluster_id": column((row.cluster_id for row in rows), pa.string()),
             "topic": column((row.topic for row in rows), pa.string()),
@@ -298,8 +435,8 @@ def _frame(spark: SparkSession, rows: Sequence[MetricRow]) -> DataFrame:
             "value": column((estimate.value for estimate in estimates), pa.float64()),
             "low": column((estimate.low for estimate in estimates), pa.float64()),
             "high": column((estimate.high for estimate in estimates), pa.float64()),
+            # Microseconds: Spark does not read Parquet's nanoseconds as a timestamp.
             "sampled_at": column((row.sampled_at for row in rows), pa.timestamp("us", tz="UTC")),
-            "day": column((row.sampled_at.astimezone(UTC).date() for row in rows), pa.date32()),
+            "day": column((row.day for row in rows), pa.date32()),
         }
     )
-    return spark.createDataFrame(table).coalesce(1)

@@ -1,7 +1,7 @@
 """Splits of frequent keys into salts: the same key with one of several suffixes, chosen to land apart.
 
 Suffixes taken at random fall on partitions as balls fall into bins, so that many are needed for none of them
-to get much more than its part. But where a suffixed key lies can be computed: the reducer that has a key does
+to get much more than its part. But the partition of a suffixed key can be computed: the reducer of a key does
 so for the first SUFFIXES suffixes. So a few are chosen whose partitions differ, and are the emptiest.
 """
 
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from spark_validation.hashing import PARTITIONERS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,17 +22,17 @@ if TYPE_CHECKING:
     from spark_validation.sampled_topic import SampledTopic
 
 MOST_SALTS = 50
-"""More salts than this, of all keys together, are no advice: who reads a key must read as many."""
+"""The most salts of all keys together that are advised: a reader of a key must read all of its salts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SaltedKey:
-    """What one frequent key adds to partitions, and where its salts would lie.
+    """The loads of one frequent key, and the partitions of its salts.
 
     Attributes:
         loads: Records or bytes of the key (partitions).
-        suffixed: The partition of the key with each suffix; None where its partitioner is not known, and
-            any partition can be had.
+        suffixed: The partition of the key with each suffix; None where its partitioner is unknown, and any
+        partition may be chosen.
     """
 
     loads: Floats
@@ -60,29 +62,41 @@ Loads: TypeAlias = "Mapping[str, tuple[Floats, Mapping[str, SaltedKey]]]"
 """By `records` and `bytes`, what `partition_loads` returns."""
 
 
-def partition_loads(topic: SampledTopic, by: str) -> tuple[Floats, dict[str, SaltedKey]]:
+def partition_loads(
+    topic: SampledTopic, by: str, partitioner: str | None
+) -> tuple[Floats, dict[str, SaltedKey]]:
     """Return the loads of partitions, and the part of each frequent key, by its hash.
 
-    These are the loads that the producers of today make: every key lies where its partitioner puts it on the
-    present count, and records without a key are spread evenly. Where no such prediction holds, they are those
-    of the log.
+    These are the loads that current producers cause: every key lies where their partitioner puts it on
+    the present count, and records without a key are spread evenly. Where no such prediction holds, they are
+    those of the log.
 
     Args:
         topic: The topic.
         by: `records` or `bytes`.
+        partitioner: The one that places all keys now; None where there are several, or it is not known.
     """
-    placement = topic.counts.placements.get(topic.partitions)
     hashes = {key.key_hash: key for key in topic.counts.hot}
-    if placement is None or topic.result.what_if_withheld is not None:
-        return topic.loads(by), {name: SaltedKey(topic.of_key(key, by), None) for name, key in hashes.items()}
+    number = -1 if partitioner is None else list(PARTITIONERS).index(partitioner)
+    if (
+        partitioner is None
+        or number not in topic.counts.differences
+        or topic.partitions not in topic.counts.placements
+        or topic.result.what_if_withheld is not None
+    ):
+        return topic.loads(by), {
+            name: SaltedKey(topic.key_loads(key, by), None) for name, key in hashes.items()
+        }
+    placement = topic.counts.placed_by(topic.partitions, partitioner)
     keyed = placement.bytes if by == "bytes" else placement.records
     loads = keyed.sum(axis=1) + topic.nulls(by).sum() / topic.partitions
     keys = {}
     for name, key in hashes.items():
         whole = np.zeros(topic.partitions)
-        if len(key.suffixed):
-            whole[key.suffixed[0]] = topic.of_key(key, by).sum()
-            keys[name] = SaltedKey(whole, key.suffixed[1:])
+        if number in key.suffixed:
+            own, *suffixed = key.suffixed[number]
+            whole[own] = topic.key_loads(key, by).sum()
+            keys[name] = SaltedKey(whole, np.array(suffixed))
     return loads, keys
 
 
@@ -107,13 +121,16 @@ def split(
     unit = len(loads) / max(float(loads.sum()), 1e-12)
     parts = [key.loads * unit for key in keys]
     totals = [float(part.sum()) for part in parts]
+    # In units of the mean load, a share of s is s times the partition count.
     most = np.inf if key_share is None else key_share * len(loads)
+    # The rounding of a quotient must not cost a further salt.
     salts = [max(1, int(np.ceil(total / most - 1e-9))) for total in totals]
     while sum(count for count in salts if count > 1) <= MOST_SALTS:
-        placed, chosen, on = _placed(level, keys, parts, salts)
+        placed, chosen, on = _place_salts(level, keys, parts, salts)
         fullest = int(np.argmax(placed))
         if placed[fullest] <= ratio:
             return Split(chosen, float(placed[fullest]))
+        # Only what lies on the fullest partition can lower the ratio.
         there = [number for number in range(len(keys)) if on[number][fullest] > 0]
         if not there:
             return None
@@ -121,11 +138,12 @@ def split(
     return None
 
 
-def _placed(
+def _place_salts(
     level: Floats, keys: Sequence[SaltedKey], parts: Sequence[Floats], salts: Sequence[int]
 ) -> tuple[Floats, dict[int, tuple[int, ...]], list[Floats]]:
     """Place the salts: the loads of partitions over their mean, the suffixes chosen, and each key's loads."""
     divided = [number for number, count in enumerate(salts) if count > 1]
+    # Floating point may leave less than nothing of a partition that has only these keys.
     placed = np.maximum(level - sum((parts[number] for number in divided), np.zeros(len(level))), 0.0)
     on = list(parts)
     chosen: dict[int, tuple[int, ...]] = {}
@@ -133,6 +151,7 @@ def _placed(
         size = float(parts[number].sum()) / salts[number]
         on[number] = np.zeros(len(level))
         known = keys[number].suffixed
+        # Without a known partitioner any partition may be reached, and more than once.
         suffixed = np.arange(len(level)).repeat(salts[number]) if known is None else known
         free = np.ones(len(suffixed), dtype=bool)
         taken: list[int] = []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_validation import jvm
-from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration, zipped
+from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration, zip_package
 from spark_validation.errors import SparkMissing, SparkUnavailable
 
 if TYPE_CHECKING:
@@ -32,12 +32,13 @@ _PAUSE_S = 0.2
 
 
 def wait_for_executors(spark: SparkSession) -> None:
-    """Wait for a first executor; where they come and go with the work there is nothing to wait for.
+    """Wait for a first executor, unless they are allocated dynamically.
 
     Raises:
-        SparkUnavailable: None came.
+        SparkUnavailable: No executor started.
     """
     context = spark.sparkContext
+    # Executors may then only be allocated once tasks wait for them.
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return
     tracker = context._jsc.sc().statusTracker()  # noqa: SLF001 - PySpark's own tracker lacks executors
@@ -46,49 +47,53 @@ def wait_for_executors(spark: SparkSession) -> None:
     while len(tracker.getExecutorInfos()) < 2:
         if time.monotonic() > deadline:
             raise SparkUnavailable(
-                f"no executor came from {context.master} within {PATIENCE_S:.0f} s",
-                hint="see whether its workers are alive and have cores and memory left"
-                " (--spark-conf spark.executor.memory=512m asks for less), and whether they reach this"
+                f"{context.master} started no executor within {PATIENCE_S:.0f} s",
+                hint="check that its workers run and have cores and memory left"
+                " (--spark-conf spark.executor.memory=512m asks for less), and that they reach this"
                 " machine (--spark-conf spark.driver.host=ADDRESS)",
             )
         time.sleep(_PAUSE_S)
 
 
 _ANSWER_S = 10.0
+# The default of spark.connect.grpc.binding.port.
 _CONNECT_PORT = 15002
 _KINDS = "local[N], spark://host:port, yarn, or k8s://https://host:port"
 _LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\]|-cluster\[.*\])?")
 
 
 def check_master(url: str) -> None:
-    """Look at a master's URL, and for somebody at its address.
+    """Check that a master's URL is valid, and that its address answers.
 
     Raises:
-        SparkUnavailable: It is no URL of a master, or nobody listens there.
+        SparkUnavailable: It is not a master's URL, or nothing listens at the address.
     """
     if url == "yarn" or _LOCAL.fullmatch(url):
         return
+    # A standalone cluster with standby masters lists them with commas: one that answers is enough.
     if url.startswith("spark://"):
-        addresses = [_address(f"spark://{one}", 7077) for one in url.removeprefix("spark://").split(",")]
+        addresses = [
+            _address(f"spark://{server}", 7077) for server in url.removeprefix("spark://").split(",")
+        ]
     elif url.startswith("k8s://"):
         api = url.removeprefix("k8s://")
         addresses = [_address(api if "://" in api else f"https://{api}", 443)]
     else:
-        raise SparkUnavailable(f"{url!r} is no Spark master", hint=f"give {_KINDS}")
+        raise SparkUnavailable(f"{url!r} is not the URL of a Spark master", hint=f"give {_KINDS}")
     if any(address is None for address in addresses):
-        raise SparkUnavailable(f"{url!r} is no Spark master", hint=f"give {_KINDS}")
+        raise SparkUnavailable(f"{url!r} is not the URL of a Spark master", hint=f"give {_KINDS}")
     _reach([address for address in addresses if address], f"the Spark master {url}")
 
 
 def check_remote(url: str) -> None:
-    """The same for a Spark Connect URL; a token in it is never repeated.
+    """Check that a Spark Connect URL is valid, and that its address answers; never repeat its token.
 
     Raises:
-        SparkUnavailable: It is no such URL, or nobody listens there.
+        SparkUnavailable: It is not such a URL, or nothing listens at the address.
     """
     address = _address(url, _CONNECT_PORT) if url.startswith("sc://") else None
     if address is None:
-        raise SparkUnavailable("--remote is no Spark Connect URL", hint="give sc://host:port")
+        raise SparkUnavailable("--remote is not a Spark Connect URL", hint="give sc://host:port")
     _reach([address], f"the Spark Connect server at {address[0]}:{address[1]}")
 
 
@@ -117,40 +122,41 @@ _NEEDED = ("pyspark", "confluent_kafka", "numpy", "pandas", "pyarrow")
 _CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "googleapis-common-protos"}
 _STOP_S = 15.0
 _START_S = {"local": 60.0, "spark": 30.0}
+# YARN and Kubernetes may let an application wait in a queue.
 _LONGEST_START_S = 300.0
-"""YARN and Kubernetes may let an application wait in a queue."""
 
 
 @contextmanager
 def start(settings: SessionSettings) -> Iterator[SparkSession]:
-    """A session, which is stopped afterwards however the body ends; no JVM of its own stays.
+    """Start a session, and stop it and its JVM however the body ends.
 
     Raises:
         SparkMissing: A Python package is not installed.
-        SparkUnavailable: Java does not start, or nobody answers at the master's address.
+        SparkUnavailable: Java does not start, or the master does not answer.
     """
     missing = [name for name in _NEEDED if not _installed(name)]
     if missing:
         raise SparkMissing(
-            f"the skew of keys is counted by Spark, and {', '.join(missing)} is not installed",
+            f"counting keys needs Spark, and {', '.join(missing)} is not installed",
             hint="pip install 'kafkaform[spark]'",
         )
     with ExitStack() as stack:
         stack.enter_context(_quiet(debug=settings.debug))
-        # Sockets and threads of a JVM that is gone are nobody's concern, nor are files that it left open.
+        # Files that an ended JVM left open may not be removable, which does not matter.
         folder = Path(
             stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="kafkaform-spark-", ignore_cleanup_errors=True)
             )
         ).resolve()
         if settings.remote is not None:
-            yield stack.enter_context(_connected(settings.remote, settings, folder))
+            yield stack.enter_context(_connect_session(settings.remote, settings, folder))
         else:
-            yield stack.enter_context(_own(settings, folder))
+            yield stack.enter_context(_own_session(settings, folder))
 
 
 def _installed(name: str) -> bool:
     try:
+        # For a dotted name, find_spec imports the parent, which may be missing itself.
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
         return False
@@ -158,46 +164,49 @@ def _installed(name: str) -> bool:
 
 @contextmanager
 def _quiet(*, debug: bool) -> Iterator[None]:
-    """Keep PySpark's own words off the terminal.
+    """Keep PySpark's own messages off the terminal.
 
-    Py4J logs its whole traffic when asked to, and a JVM that ended as an error: it is ended here.
+    Py4J logs its whole traffic at the level of debugging, and the end of a JVM, which is intended here, as an
+    error.
     """
     logger = logging.getLogger("py4j")
     before = logger.level
     logger.setLevel(logging.WARNING if debug else logging.CRITICAL)
     try:
-        with no_pandas_warning():
+        with hide_pandas_warning():
             yield
     finally:
         logger.setLevel(before)
 
 
 @contextmanager
-def no_pandas_warning() -> Iterator[None]:
-    """Hide PySpark 4.3's warning of pandas 3, of which nothing is used but what passes Arrow batches on."""
+def hide_pandas_warning() -> Iterator[None]:
+    """Hide PySpark 4.3's warning about pandas 3, which only passes Arrow batches on here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
 
 
 @contextmanager
-def _own(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
-    """A session with a JVM of its own as the driver."""
+def _own_session(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
+    """Start a session whose driver is a JVM of its own."""
     check_master(settings.effective_master)
     wanted = configuration(settings, folder)
     (folder / "local").mkdir()
-    with jvm.environment(settings, folder), jvm.running(settings, wanted, folder) as gateway:
-        spark = _begin(gateway, wanted, settings, folder)
+    with jvm.environment(settings, folder), jvm.start_gateway(settings, wanted, folder) as gateway:
+        spark = _begin_session(gateway, wanted, settings, folder)
         try:
             if not settings.local:
-                spark.sparkContext.addPyFile(str(zipped(folder)))
+                spark.sparkContext.addPyFile(str(zip_package(folder)))
                 wait_for_executors(spark)
             yield spark
         finally:
             _stop(spark)
 
 
-def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, folder: Path) -> SparkSession:
+def _begin_session(
+    gateway: Any, wanted: dict[str, str], settings: SessionSettings, folder: Path
+) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -210,6 +219,7 @@ def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, fold
         late.set()
         gateway.proc.kill()
 
+    # A call into the JVM has no timeout: only the end of the process makes it return.
     timer = threading.Timer(patience, give_up)
     timer.start()
     try:
@@ -219,22 +229,22 @@ def _begin(gateway: Any, wanted: dict[str, str], settings: SessionSettings, fold
         master = settings.effective_master
         if late.is_set():
             raise SparkUnavailable(
-                f"the Spark master {master} gave no answer within {patience:.0f} s",
-                hint="see whether it runs Spark 4 and reaches this machine; --debug shows Spark's log",
+                f"the Spark master {master} did not answer within {patience:.0f} s",
+                hint="check that it runs Spark 4 and reaches this machine; --debug shows Spark's log",
             ) from None
         raise SparkUnavailable(
-            f"Spark did not start on {master}{_cause(error) or jvm.why(folder)}",
+            f"Spark did not start on {master}{_cause(error) or jvm.find_log_error(folder)}",
             hint="--debug shows Spark's log",
         ) from error
     finally:
         timer.cancel()
         if threading.current_thread() is threading.main_thread():
-            # PySpark's handler of Ctrl-C talks to the JVM in the middle of whatever is said to it.
+            # PySpark's handler of Ctrl-C calls the JVM in the middle of other calls to it.
             signal.signal(signal.SIGINT, interrupted)
 
 
 def _cause(error: Exception) -> str:
-    """The innermost Java exception in one line, as the end of a sentence."""
+    """Return the innermost Java exception in one line, as the end of a sentence."""
     from spark_validation.errors import java_causes
 
     causes = java_causes(error)
@@ -242,9 +252,9 @@ def _cause(error: Exception) -> str:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stop a session, from a thread of its own: an interrupted call left this one's connection unusable."""
-    # PySpark's server of accumulators, which has no use here, takes a second to see that it is to end: nobody
-    # waits for it, and by then its other end is gone, of which it would print a traceback.
+    """Stop a session, from a thread of its own: an interrupted call makes this one's connection unusable."""
+    # PySpark's server of accumulators, which is not used here, takes a second to end: it is not waited for,
+    # and by then its peer is gone, for which it would print a traceback.
     server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001
     server.handle_error = lambda *_: None
     server.shutdown = threading.Thread(target=server.shutdown, daemon=True).start
@@ -263,8 +273,8 @@ def _stop(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _connected(url: str, settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
-    """A session of somebody else's driver."""
+def _connect_session(url: str, settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
+    """Connect to the driver of a Spark Connect server."""
     hint = f"pip install 'pyspark[connect]=={metadata.version('pyspark')}'"
     missing = [package for name, package in _CONNECT.items() if not _installed(name)]
     if missing:
@@ -282,7 +292,7 @@ def _connected(url: str, settings: SessionSettings, folder: Path) -> Iterator[Sp
     try:
         for name, value in {**SESSION_SETTINGS, **settings.conf}.items():
             spark.conf.set(name, value)
-        spark.addArtifacts(str(zipped(folder)), pyfile=True)
+        spark.addArtifacts(str(zip_package(folder)), pyfile=True)
         yield spark
     finally:
         spark.stop()

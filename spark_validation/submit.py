@@ -30,14 +30,14 @@ from py4j.protocol import Py4JJavaError
 from spark_validation import __version__
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import LogEnds, find_arrivals
-from spark_validation.configuration import is_local, session_settings, zipped
+from spark_validation.configuration import is_local, session_settings, zip_package
 from spark_validation.errors import JobFailed, SkewError, java_causes
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
-from spark_validation.session import no_pandas_warning
+from spark_validation.session import hide_pandas_warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from spark_validation.windows import Span
 
 
+# EX_USAGE of sysexits.h: argparse's own 2 is the code of a broken policy here.
 WRONG_USAGE = 64
 
 
@@ -65,9 +66,7 @@ def parser() -> argparse.ArgumentParser:
     add = arguments.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
     add(
-        "--command-config",
-        metavar="FILE",
-        help="client properties by librdkafka's names; secrets stay in it",
+        "--command-config", metavar="FILE", help="client properties by librdkafka's names; secrets stay in it"
     )
     add(
         "--topic",
@@ -147,10 +146,10 @@ def _share(text: str) -> float:
 
 
 def _policy(text: str) -> tuple[str, SkewLimits]:
-    topic, colon, rest = text.partition(":")
+    topic, colon, limits = text.partition(":")
     if not topic or not colon:
         raise argparse.ArgumentTypeError(f"{text} is not TOPIC:LIMIT=N,...")
-    return topic, _limits(topic, dict(part.partition("=")[::2] for part in rest.split(",")))
+    return topic, _limits(topic, dict(part.partition("=")[::2] for part in limits.split(",")))
 
 
 def _policies(file: str) -> dict[str, SkewLimits]:
@@ -166,7 +165,7 @@ def _policies(file: str) -> dict[str, SkewLimits]:
 
 
 def _limits(topic: str, policy: Mapping[str, object]) -> SkewLimits:
-    """The limits of a policy, by the names and within the bounds of a manifest."""
+    """Return the limits of a policy, by the names and within the bounds of a manifest."""
     try:
         return limits_of(policy)
     except ValueError as error:
@@ -177,12 +176,12 @@ _NO_CONTEXT = "org.apache.hadoop.fs.UnsupportedFileSystemException"
 
 
 def write(spark: SparkSession, path: str, text: str) -> None:
-    """Write a file, or put it in another one's place: whoever looks sees the old one or the new one, whole.
+    """Write a file, or replace one: readers see the old one or the new one, complete.
 
     Args:
-        spark: Of a JVM that can be reached.
+        spark: A session whose JVM can be reached.
         path: A path or URI; without a scheme it is of the file system that Hadoop is configured for.
-        text: Written as UTF-8.
+        text: The content, written as UTF-8.
 
     Raises:
         Py4JJavaError: The file system refused.
@@ -191,11 +190,13 @@ def write(spark: SparkSession, path: str, text: str) -> None:
     hadoop = jvm.org.apache.hadoop
     configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
     target = hadoop.fs.Path(path)
+    # FileSystem.get returns an instance that Spark shares, and close() would close that one, too.
     system = hadoop.fs.FileSystem.newInstance(target.toUri(), configuration)
     try:
-        # Local files would have a companion with their checksum, which is nobody's report.
+        # Without this, local files get a companion file with their checksum.
         system.setWriteChecksum(False)
         target = system.makeQualified(target)
+        # Hadoop's readers skip files whose names begin with a dot.
         unfinished = hadoop.fs.Path(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex[:12]}")
         try:
             stream = system.create(unfinished)
@@ -215,8 +216,10 @@ def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None
     """Rename a file over another one: in one step wherever the file system can."""
     jvm: Any = spark._jvm  # noqa: SLF001
     fs = jvm.org.apache.hadoop.fs
+    # A nested class of Java, which Python cannot write as an attribute.
     rename = getattr(fs, "Options$Rename")
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    # rename takes variable arguments, which Py4J passes only as an array.
     options = gateway.new_array(rename, 1)
     options[0] = rename.OVERWRITE
     try:
@@ -225,6 +228,7 @@ def _replace(spark: SparkSession, system: Any, source: Any, target: Any) -> None
     except Py4JJavaError as error:
         if not any(_NO_CONTEXT in cause.names for cause in java_causes(error)):
             raise
+        # Only a FileContext can rename over a file, and this file system has none: two steps instead.
         system.delete(target, False)
         if not system.rename(source, target):
             raise JobFailed(f"{source} could not be renamed to {target}") from error
@@ -238,8 +242,8 @@ def run(arguments: Sequence[str]) -> int:
     """Analyse topics and write the report.
 
     Returns:
-        2 where a topic surely breaks its policy; 1 where a topic could not be analysed, which stderr says,
-        or the report not be written; else 0.
+        2 where a topic surely breaks its policy; 1 where a topic could not be analysed (stderr has the
+        reason) or the report could not be written; else 0.
 
     Raises:
         SystemExit: The arguments are wrong.
@@ -248,7 +252,7 @@ def run(arguments: Sequence[str]) -> int:
     if not (given.topics or given.policies or given.policy_file):
         parser().error("give --topic, or a topic with a --policy")
     try:
-        with no_pandas_warning(), _session() as spark:
+        with hide_pandas_warning(), _session() as spark:
             return write_report(spark, given)
     except SkewError as error:
         hint = f"hint: {error.hint}\n" if error.hint else ""
@@ -258,7 +262,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _session() -> Iterator[SparkSession]:
-    """The session of spark-submit's driver."""
+    """Start the session of spark-submit's driver, and stop it afterwards."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -267,24 +271,26 @@ def _session() -> Iterator[SparkSession]:
     try:
         with TemporaryDirectory(prefix="kafkaform-spark-") as folder:
             if not is_local(spark.conf.get("spark.master")):
-                spark.sparkContext.addPyFile(str(zipped(Path(folder))))
+                # Executors on other machines do not have this package.
+                spark.sparkContext.addPyFile(str(zip_package(Path(folder))))
             yield spark
     finally:
         spark.stop()
 
 
 def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
-    """Analyse the topics, and write the report of those that could be.
+    """Analyse the topics, and write the report of those that have results.
 
     Returns:
-        The exit code, as of `run`.
+        The exit code that `run` returns.
 
     Raises:
-        SkewError: None of them can be analysed, or the report not be written.
+        SkewError: None of them can be analysed, or the report cannot be written.
     """
     policies = {**given.policy_file, **dict(given.policies)}
     topics = sorted({*(given.topics or policies)})
     table = MetricsTable(given.metrics, given.metrics_format) if given.metrics else None
+    # Before records are read: a table of other columns must not cost a whole measurement.
     if table is not None:
         table.check(spark)
     kafka = client_properties(given)
@@ -292,32 +298,33 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
     kept, unread = admin.spans(topics)
-    requests = list(_requests(admin, kept, policies, given.since_ms))
+    requests = list(_make_requests(admin, kept, policies, given.since_ms))
     read = run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
-    results, failed = _judged({**unread, **read}, policies)
+    results, failed = _judge({**unread, **read}, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
     _write_json(spark, given, report)
     if table is not None:
         table.append(spark, metric_rows(report))
+    # A report that lacks a topic matters more than a verdict on the others.
     if failed:
         return FAILED
-    return BEYOND_POLICY if any(one.policy and one.policy.status == "fail" for one in results) else 0
+    return BEYOND_POLICY if any(result.policy and result.policy.status == "fail" for result in results) else 0
 
 
-def _requests(
+def _make_requests(
     admin: OffsetReader,
     kept: Mapping[str, Sequence[Span]],
     policies: Mapping[str, SkewLimits],
     since_ms: int | None,
 ) -> Iterator[TopicRequest]:
-    """Choose what is read of topics: the period that all their logs cover."""
+    """Yield requests for the period that all logs of a topic cover."""
     logs = {topic: [LogEnds(span.start, span.end) for span in spans] for topic, spans in kept.items()}
-    found = find_arrivals(logs, admin.find_offsets, time.time_ns() // 1_000_000, since_ms, recent=True)
+    by_topic = find_arrivals(logs, admin.find_offsets, time.time_ns() // 1_000_000, since_ms, recent=True)
     configs = admin.configs(sorted(kept))
     for topic, spans in sorted(kept.items()):
-        arrivals, config = found[topic], configs.get(topic, {})
-        limit = int(config.get("retention.bytes") or -1)
+        arrivals, config = by_topic[topic], configs.get(topic, {})
+        limit = config.get("retention.bytes")
         yield TopicRequest(
             topic,
             [
@@ -328,16 +335,18 @@ def _requests(
             ],
             policies.get(topic, SkewLimits()),
             log=LogFacts(
-                arrivals, "compact" in config.get("cleanup.policy", ""), limit if limit >= 0 else None
+                arrivals,
+                "compact" in config["cleanup.policy"] if "cleanup.policy" in config else None,
+                int(limit) if limit else None,
             ),
             since_ms=arrivals.since_ms,
         )
 
 
-def _judged(
-    outcome: Mapping[str, TopicResult | SkewError], policies: Mapping[str, SkewLimits]
+def _judge(
+    outcomes: Mapping[str, TopicResult | SkewError], policies: Mapping[str, SkewLimits]
 ) -> tuple[tuple[TopicResult, ...], bool]:
-    """Judge results by their policies, and say on stderr what breaks one and what has no result.
+    """Judge results by their policies; write broken limits and failed topics to stderr.
 
     Returns:
         The results, and whether a topic has none.
@@ -346,16 +355,16 @@ def _judged(
         SkewError: No topic has one.
     """
     results = []
-    errors = [found for found in outcome.values() if isinstance(found, SkewError)]
-    if len(errors) == len(outcome) == 1:
+    errors = [outcome for outcome in outcomes.values() if isinstance(outcome, SkewError)]
+    if len(errors) == len(outcomes) == 1:
         raise errors[0]
-    for topic, found in sorted(outcome.items()):
-        if isinstance(found, SkewError):
-            hint = f" ({found.hint})" if found.hint else ""
-            sys.stderr.write(f"not read: {found.message}{hint}\n")
+    for topic, outcome in sorted(outcomes.items()):
+        if isinstance(outcome, SkewError):
+            hint = f" ({outcome.hint})" if outcome.hint else ""
+            sys.stderr.write(f"not read: {outcome.message}{hint}\n")
             continue
-        policy = verdict(found, policies[topic]) if topic in policies else None
-        results.append(replace(found, policy=policy))
+        policy = verdict(outcome, policies[topic]) if topic in policies else None
+        results.append(replace(outcome, policy=policy))
         if policy is not None and policy.status != "pass":
             sys.stderr.writelines(f"{policy.status}: {reason}\n" for reason in policy.reasons)
     if not results:
@@ -375,7 +384,7 @@ def _write_json(spark: SparkSession, given: argparse.Namespace, report: SkewRepo
         ) from error
 
 
-_JAVAS = {
+_JAVA_PROPERTIES = {
     "sasl.jaas.config": "sasl.username and sasl.password (or sasl.oauthbearer.client.id and .client.secret)",
     "sasl.login.callback.handler.class": "sasl.oauthbearer.method and sasl.oauthbearer.token.endpoint.url",
     "sasl.client.callback.handler.class": "sasl.mechanism=AWS_MSK_IAM",
@@ -387,7 +396,8 @@ _JAVAS = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
 }
-"""Names that only Kafka's Java clients know, and what says the same to librdkafka."""
+"""Properties of Kafka's Java clients alone, and their equivalents for librdkafka."""
+# The first bytes of a JKS store, which librdkafka cannot read.
 _JKS = b"\xfe\xed\xfe\xed"
 
 
@@ -397,12 +407,12 @@ def client_properties(given: argparse.Namespace) -> dict[str, str]:
     Raises:
         JobFailed: They cannot be read, are those of Kafka's Java clients, or give no address.
     """
-    kafka = _entries(given.command_config) if given.command_config else {}
+    kafka = _read_entries(given.command_config) if given.command_config else {}
     if given.bootstrap_server:
         kafka["bootstrap.servers"] = given.bootstrap_server
     if not kafka.get("bootstrap.servers"):
         raise JobFailed("no broker address is given", hint="give --bootstrap-server HOST:PORT")
-    for name, instead in _JAVAS.items():
+    for name, instead in _JAVA_PROPERTIES.items():
         if name in kafka:
             raise JobFailed(
                 f"{given.command_config}: {name} is a property of Kafka's Java clients, and this job reads"
@@ -422,8 +432,8 @@ def client_properties(given: argparse.Namespace) -> dict[str, str]:
     return kafka
 
 
-def _entries(file: str) -> dict[str, str]:
-    """The `name=value` lines of a file; a line break in PEM text is written as in C."""
+def _read_entries(file: str) -> dict[str, str]:
+    """Return the `name=value` lines of a file; a line break in PEM text is written as in C."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -434,6 +444,7 @@ def _entries(file: str) -> dict[str, str]:
         ) from error
     entries: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, lines), 1):
+        # Both begin a comment in Java's format of properties files.
         if not line or line.startswith(("#", "!")):
             continue
         name, equals, value = line.partition("=")

@@ -3,9 +3,9 @@
 Every partition is cut into G parts of equal length, and one window lies at a random place in each part. The
 g-th windows of all partitions together are the g-th *replicate*: a small sample of the whole topic. This is
 replicated sampling (Deming, *Sample Design in Business Research*, 1960; "random groups" in Wolter,
-*Introduction to Variance Estimation*, 2nd ed., 2007, chapter 2): how much the replicates differ says how sure
-an estimate is, however records cluster. A partition that is read whole is cut into the same parts, and its
-records have a replicate too, but it adds nothing to a standard error.
+*Introduction to Variance Estimation*, 2nd ed., 2007, chapter 2): how much the replicates differ shows how
+precise an estimate is, however records cluster. A partition that is read whole is cut into the same parts,
+and its records have a replicate too, but it adds nothing to a standard error.
 
 The JSON report calls replicates `slices`, as its format 1 was made with that name.
 """
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 WINDOWS = 128
 """Windows of a whole topic, unless its partitions are too many for that: each costs a seek and a task."""
 FEWEST_PER_PARTITION = 4
-"""Windows of a partition, below which the variance between windows says nothing."""
+"""The fewest windows of a partition that show the variance between windows."""
 MOST_PER_PARTITION = 16
 MOST_OF_LARGER = 32
-"""The same of a further sample, which has up to twice as many as the one before: where records come in
-stretches, the number of windows counts, and not their length."""
+"""The most windows of a partition in a further sample, which has up to twice as many as the one before: where
+records come in stretches, the number of windows counts, and not their length."""
 SMALLEST = 25
-"""Records of a window, below which its seek costs more than it brings."""
+"""The fewest records of a window that are worth its seek."""
 MOST_GROWTH = 20
-"""How many times the offsets of a sample the next one has at most: few records say little of the rest."""
+"""The most times the offsets of a sample that the next one has: few records are poor evidence of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Span:
         partition: Its number.
         start: The first offset.
         end: The offset after the last.
-        log_bytes: Bytes of the whole partition on disk, one replica; None if nobody told.
+        log_bytes: Bytes of the whole partition on disk, one replica; None if unknown.
         kept_from: The first offset that the log keeps; None if that is `start`.
-        kept_since_ms: The time of the record there, in milliseconds since 1970; None if nobody told.
-        readable_from: The first offset to read; None for `start`. Compaction has removed records before it:
-            those that are left say nothing of what was written.
+        kept_since_ms: The time of the record there, in milliseconds since 1970; None if unknown.
+        readable_from: The first offset to read; None for the first that is kept. Compaction has removed
+            records before it: those that are left do not represent what was written.
     """
 
     partition: int
@@ -68,7 +68,7 @@ class Span:
     @property
     def first(self) -> int:
         """The first offset that may be read."""
-        return max(self.start, self.readable_from or 0)
+        return max(self.start, self.kept_from or 0, self.readable_from or 0)
 
     @property
     def readable(self) -> int:
@@ -94,7 +94,7 @@ class SamplePlan:
         spans: One for each partition, by number, without a gap.
         replicates: The number of replicates.
         windows: By partition and replicate. The windows of a partition are of equal length (to one record).
-        seed: Of the random places.
+        seed: The seed of the random places.
     """
 
     spans: tuple[Span, ...]
@@ -114,13 +114,13 @@ class SamplePlan:
 
     @property
     def read_whole(self) -> tuple[bool, ...]:
-        """For each partition, whether all of it is read: nothing is estimated there."""
+        """For each partition, whether it is read whole, so that nothing is estimated there."""
         read = self.offsets_read
         return tuple(read[span.partition] == span.records for span in self.spans)
 
     @property
     def offsets_read(self) -> tuple[int, ...]:
-        """For each partition, how many offsets are read."""
+        """The number of offsets that are read of each partition."""
         read = [0] * len(self.spans)
         for window in self.windows:
             read[window.partition] += window.end - window.start
@@ -128,7 +128,7 @@ class SamplePlan:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """For each partition, how many records one that is read stands for; 0 where there is none."""
+        """The number of records that one read stands for, by partition; 0 where none is read."""
         return tuple(
             span.records / read if read else 0.0
             for span, read in zip(self.spans, self.offsets_read, strict=True)
@@ -140,30 +140,31 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePla
 
     Args:
         spans: One for each partition, by number, without a gap.
-        records: How many records are wanted; a topic that has no more is read whole.
+        records: The number of records wanted; a topic that has no more is read whole.
         seed: The same seed and spans give the same windows.
     """
     total = sum(span.readable for span in spans)
     share = min(1.0, records / total) if total else 1.0
     filled = sum(1 for span in spans if span.readable)
+    # About WINDOWS in all; above 32 partitions more, as each has at least FEWEST_PER_PARTITION.
     replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, WINDOWS // max(1, filled)))
     wanted = [max(round(span.readable * share), SMALLEST * replicates) for span in spans]
-    return _placed(spans, replicates, wanted, seed)
+    return _place_windows(spans, replicates, wanted, seed)
 
 
-def larger_plan(plan: SamplePlan, found: Sequence[int], *, share: float) -> SamplePlan:
+def larger_plan(plan: SamplePlan, sampled: Sequence[int], *, share: float) -> SamplePlan:
     """Choose more and longer windows, where a first sample had too few records.
 
     Offsets may have no record: those of compacted and aborted records, and of transaction markers. So more is
     read of a partition where windows would have fewer than SMALLEST records.
 
     Args:
-        plan: What was read.
-        found: The records that it brought (partitions).
-        share: Which part of every partition is wanted; none gets more than MOST_GROWTH times its offsets.
+        plan: The plan that was read.
+        sampled: The records that were read (partitions).
+        share: The part of every partition that is wanted; none gets more than MOST_GROWTH times its offsets.
     """
     records_each = (
-        share * sum(map(operator.mul, plan.weights, found)) / max(1, np.count_nonzero(plan.weights))
+        share * sum(map(operator.mul, plan.weights, sampled)) / max(1, np.count_nonzero(plan.weights))
     )
     fitting = min(MOST_OF_LARGER, 2 * plan.replicates, int(records_each / SMALLEST))
     replicates = max(plan.replicates, fitting)
@@ -173,27 +174,31 @@ def larger_plan(plan: SamplePlan, found: Sequence[int], *, share: float) -> Samp
             MOST_GROWTH * offsets,
             max(
                 math.ceil(span.readable * share),
+                # Without a record, the density is unknown, and as much is read as may be.
                 offsets * max(1, -(-least // records)) if records else span.readable,
             ),
         )
-        for span, offsets, records in zip(plan.spans, plan.offsets_read, found, strict=True)
+        for span, offsets, records in zip(plan.spans, plan.offsets_read, sampled, strict=True)
     ]
-    return _placed(plan.spans, replicates, wanted, plan.seed)
+    return _place_windows(plan.spans, replicates, wanted, plan.seed)
 
 
-def _placed(spans: Sequence[Span], replicates: int, wanted: Sequence[int], seed: int) -> SamplePlan:
+def _place_windows(spans: Sequence[Span], replicates: int, wanted: Sequence[int], seed: int) -> SamplePlan:
     """Place windows at random that have as many offsets of each partition as are wanted."""
     chosen: list[Window] = []
+    # One generator for all partitions: with the seed anew for each, equal logs would get equal places, and
+    # the windows of a replicate would share what is special about one time.
     random = np.random.default_rng(seed)
     for span, offsets in zip(spans, wanted, strict=True):
-        # Too little would be skipped between windows for reading it not to be cheaper.
+        # Reading all of it is cheaper than skipping so little between windows.
         read_whole = offsets * 10 >= span.readable * 9
-        chosen += _windows(span, replicates, span.readable if read_whole else offsets, random)
+        chosen += _place_in_span(span, replicates, span.readable if read_whole else offsets, random)
     return SamplePlan(tuple(spans), replicates, tuple(chosen), seed)
 
 
-def _windows(span: Span, replicates: int, wanted: int, random: np.random.Generator) -> list[Window]:
+def _place_in_span(span: Span, replicates: int, wanted: int, random: np.random.Generator) -> list[Window]:
     """Place one window in each part of a partition; together they have `wanted` offsets, or a few less."""
+    # In whole numbers: the parts differ by one offset at most, and none is left out between them.
     edges = [span.first + span.readable * number // replicates for number in range(replicates + 1)]
     if wanted == span.readable:
         return [
@@ -202,8 +207,9 @@ def _windows(span: Span, replicates: int, wanted: int, random: np.random.Generat
             if end > start
         ]
     size = wanted // replicates
-    found = []
+    windows = []
     for number, (start, end) in enumerate(itertools.pairwise(edges)):
+        # integers() excludes its upper end, so that the last place at which a window fits counts, too.
         first = start + int(random.integers(0, end - start - size + 1))
-        found.append(Window(span.partition, number, first, first + size))
-    return found
+        windows.append(Window(span.partition, number, first, first + size))
+    return windows

@@ -1,1 +1,1 @@
-"""Carrying a plan out, and proving it."""
+"""The execution and verification of plans."""

@@ -1,135 +1,144 @@
-"""What the record says of earlier applies: results that were never written, and plans that are spent."""
+"""Earlier applies in the record: changes without a result, and plans that were applied already."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.preconditions import Left, concerned, remaining
-from kafkaform.audit.journal import sinks_of
-from kafkaform.audit.record import timestamp
+from kafkaform.audit.journal import create_sinks
+from kafkaform.audit.record import format_timestamp
 from kafkaform.audit.trail import read_record
 from kafkaform.config.settings import AuditSettings
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, Status, Update
+from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cluster.protocol import AuditReader, Cluster, ResourceReader
-    from kafkaform.core.model import Change, Plan, ResourceRef
+    from kafkaform.cluster.protocol import AuditReader, Cluster
+    from kafkaform.core.model import Change, Observation, ResourceRef
+    from kafkaform.core.plans import Plan
 
 _NOWHERE = AuditSettings(topic=False)
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierApplies:
-    """The applies to a cluster, as the next one finds them.
+    """The earlier applies to a cluster.
 
     Attributes:
-        entries: Of this cluster, oldest first.
-        kept: Where the next one is recorded.
+        entries: The entries of this cluster, oldest first.
+        kept: The settings of the record of the next apply.
     """
 
     entries: Sequence[AuditEntry] = ()
     kept: AuditSettings = _NOWHERE
 
     def settle(self, cluster: Cluster, run: str) -> tuple[AuditEntry, ...]:
-        """Write the result of every change that is in doubt, and that the cluster shows as carried out.
+        """Record the result of every change in doubt that the cluster shows as carried out.
 
-        A change that the cluster does not show, or only a part of it, stays open: it may have been made and
-        undone since. Nothing of this apply must have been sent yet, or it would be taken for an earlier one.
+        A change that the cluster shows only in part, or not at all, stays open: it may have been made and
+        undone since. This apply must not have sent anything yet, or that would be taken for an earlier apply.
 
         Args:
             cluster: The cluster.
-            run: The id of the apply that looks.
+            run: The id of this apply.
 
         Returns:
-            What was settled.
+            The changes whose result was recorded.
 
         Raises:
-            AuditError: It cannot be written.
+            AuditError: The record cannot be written.
             ClusterError: The cluster cannot be read.
         """
-        changes = {entry.id: (entry, _change(entry)) for entry in self._unsettled()}
+        changes = {entry.id: (entry, _rebuild_change(entry)) for entry in self._find_unsettled()}
+        # Without a record to write to, the result could not be kept, so the cluster is not read.
         if not changes or not self.kept.enabled:
             return ()
         fields: dict[ResourceRef, set[str]] = {}
         for _, change in changes.values():
-            fields.setdefault(change.ref, set()).update(concerned(change))
+            fields.setdefault(change.ref, set()).update(list_fields(change))
+        # One reading for all of them, as every apply does this.
         observation = cluster.observe_fields(fields)
-        found = [entry for entry, change in changes.values() if remaining(change, observation) == Left(None)]
-        at = timestamp(datetime.now(UTC))
-        lines = [line for entry in found for line in entry.settled(at, run)]
-        for sink in sinks_of(cluster, self.kept) if lines else ():
+        settled = [
+            entry
+            for entry, change in changes.values()
+            if find_remaining(change, observation) == RemainingChange(None)
+        ]
+        at = format_timestamp(datetime.now(UTC))
+        lines = [line for entry in settled for line in entry.render_confirmation(at, run)]
+        for sink in create_sinks(cluster, self.kept) if lines else ():
             sink.append(lines)
-        return tuple(found)
+        return tuple(settled)
 
-    def spent(self, digest: str, created_at: str) -> dict[ResourceRef, AuditEntry]:
-        """The changes of a plan that an apply has carried out as a whole, each with the latest of these.
+    def find_spent(self, digest: str, created_at: str) -> dict[ResourceRef, AuditEntry]:
+        """Return the changes of a plan that an apply has carried out in full, each with its latest entry.
 
-        Plans with the same content have the same digest. One that was made after an apply had ended is a new
-        one, whose reader saw what that apply had left: it is not spent.
+        Plans with the same content have the same digest. A plan that was made after the apply had ended is a
+        new one, made from the state after that apply: it is not spent.
 
         Args:
-            digest: The plan's.
-            created_at: When the plan was made.
+            digest: The digest of the plan.
+            created_at: The creation time of the plan.
         """
-        made = _moment(created_at)
+        made = _parse_time(created_at)
         return {
             entry.ref: entry
             for entry in self.entries
             if entry.plan == digest
             and entry.outcome is not None
             and entry.outcome.result == "applied"
-            and not _is_after(made, _moment(entry.outcome.at))
+            and not _is_after(made, _parse_time(entry.outcome.at))
         }
 
-    def _unsettled(self) -> list[AuditEntry]:
-        """Changes that are in doubt, less what later applies have dealt with; oldest first.
+    def _find_unsettled(self) -> list[AuditEntry]:
+        """Find the changes in doubt that no later apply has superseded; oldest first.
 
-        A later apply was about to change a field as the cluster did not have it as it was wanted, and to
-        create a resource as there was none: whatever this one had made of them, it no longer exists. So
-        each field of each resource is left in doubt by one change at most, the latest.
+        A later apply that changes a field, or creates a resource, has seen that the cluster lacks it: the
+        earlier change of it no longer exists. So at most one change, the latest, leaves a field in doubt.
         """
-        found: list[AuditEntry] = []
+        unsettled: list[AuditEntry] = []
         later: dict[ResourceRef, set[str]] = {}
         uids: dict[ResourceRef, str] = {}
         replaced: set[ResourceRef] = set()
+        # Newest first, so that what later applies changed is known when an earlier entry is looked at.
         for entry in reversed(self.entries):
-            anew = entry.uid is not None and uids.setdefault(entry.ref, entry.uid) != entry.uid
-            if entry.is_open and entry.ref not in replaced and not anew and _is_comparable(entry):
-                dealt_with = later.get(entry.ref, ())
-                left = tuple(field for field in entry.in_doubt if field.path not in dealt_with)
-                if left or entry.action == "delete":
-                    found.append(replace(entry, fields=left))
+            # A later entry has another id: the resource that this entry is about is gone.
+            recreated = entry.uid is not None and uids.setdefault(entry.ref, entry.uid) != entry.uid
+            if entry.is_open and entry.ref not in replaced and not recreated and _is_comparable(entry):
+                superseded = later.get(entry.ref, ())
+                fields = tuple(field for field in entry.in_doubt if field.path not in superseded)
+                if fields or entry.action == "delete":
+                    unsettled.append(replace(entry, fields=fields))
             if entry.action == "create" or (entry.action == "delete" and entry.took_place):
                 replaced.add(entry.ref)
             elif entry.action == "update":
                 later.setdefault(entry.ref, set()).update(field.path for field in entry.fields)
-        return found[::-1]
+        return unsettled[::-1]
 
 
 def _is_comparable(entry: AuditEntry) -> bool:
-    """Whether all of a change is recorded, and means something to this version."""
-    return entry.whole and entry.ref.kind in KINDS and not any(field.cut for field in entry.fields)
+    """Return whether all of a change is recorded, and this version supports its kind."""
+    return entry.complete and entry.ref.kind in KINDS and not any(field.cut for field in entry.fields)
 
 
 def read_earlier(
     cluster: AuditReader, audit: AuditSettings, cluster_id: str, kept: AuditSettings | None = None
 ) -> EarlierApplies:
-    """The applies to a cluster, as far as a record was kept.
+    """Read the earlier applies to a cluster from its record.
 
     Args:
         cluster: The cluster.
-        audit: Where its record is.
+        audit: The settings of its record.
         cluster_id: The id of the cluster.
-        kept: Where the next apply is recorded; None for the same place.
+        kept: The settings of the record of the next apply; None for the same.
 
     Raises:
-        AuditError: There is a record, and it cannot be read.
+        AuditError: The record cannot be read.
     """
     kept = audit if kept is None else kept
     if not audit.enabled:
@@ -138,38 +147,38 @@ def read_earlier(
     return EarlierApplies([entry for entry in entries if entry.cluster_id == cluster_id], kept)
 
 
-def already_there(plan: Plan, refs: Iterable[ResourceRef], cluster: ResourceReader) -> frozenset[ResourceRef]:
-    """Those of some changes of a plan of which the cluster lacks nothing.
+def find_done(plan: Plan, refs: Collection[ResourceRef], observation: Observation) -> frozenset[ResourceRef]:
+    """Find the changes of a plan that are done on the cluster.
 
-    Raises:
-        ClusterError: The cluster cannot be read.
+    Args:
+        plan: The plan.
+        refs: The resources whose changes are compared.
+        observation: The reading that the plan was assessed by.
     """
-    asked = {*refs}
     changes = [
         planned.change
         for planned in plan.changes
-        if planned.ref in asked and planned.status is not Status.REFUSED
+        if planned.ref in refs and planned.status is not Status.REFUSED
     ]
-    if not changes:
-        return frozenset()
-    observation = cluster.observe_fields({change.ref: concerned(change) for change in changes})
-    return frozenset(change.ref for change in changes if remaining(change, observation) == Left(None))
+    return frozenset(
+        change.ref for change in changes if find_remaining(change, observation) == RemainingChange(None)
+    )
 
 
-def _moment(time: str) -> datetime | None:
-    """A time; None for one that no calendar has, which is proof of nothing."""
+def _parse_time(time: str) -> datetime | None:
+    """Parse a time; None if it is invalid."""
     try:
         return datetime.fromisoformat(time)
     except ValueError:
         return None
 
 
-def _is_after(one: datetime | None, other: datetime | None) -> bool:
-    return one is not None and other is not None and one > other
+def _is_after(first: datetime | None, second: datetime | None) -> bool:
+    return first is not None and second is not None and first > second
 
 
-def _change(entry: AuditEntry) -> Change:
-    """A recorded change as it was planned."""
+def _rebuild_change(entry: AuditEntry) -> Change:
+    """Rebuild a planned change from its entry."""
     match entry.action:
         case "create":
             return Create(entry.ref, {field.path: field.after for field in entry.fields})

@@ -1,20 +1,21 @@
-"""Carrying a plan out: what was reviewed and nothing else, and proof that it is so.
+"""The executor, which applies a plan and verifies the result.
 
-Independent resources go on after one fails. Every field is checked against the live cluster first, so a
-plan that was half applied can be finished, and one that no longer fits is not forced onto the cluster.
+After a failure, independent resources are still applied. Every field is checked against the live cluster
+first, so a plan that was half applied can be finished, and one that no longer fits is not applied.
 `_Run.run` names the steps.
 """
 
 from __future__ import annotations
 
+from dataclasses import field
+from operator import itemgetter
 from threading import Event
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from kafkaform.apply.change_execution import NO_JOURNAL, ChangeExecution, Observer
 from kafkaform.apply.moves.context import MoveContext
 from kafkaform.apply.moves.reassignment import Reassigner
 from kafkaform.apply.moves.throttle_journal import NO_THROTTLE_JOURNAL
-from kafkaform.apply.preconditions import concerned
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.errors import (
@@ -26,11 +27,15 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
-from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import AlterConfigs, Operation, Phase, Reassign, batches
+from kafkaform.core.operations import Operation, batches
 from kafkaform.core.progress import Clock
+from kafkaform.plan.preconditions import list_fields
+from kafkaform.resources import kind_order
+from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,199 +45,228 @@ if TYPE_CHECKING:
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Observation, Plan
+    from kafkaform.core.model import Observation
+    from kafkaform.core.operations import Phase
+    from kafkaform.core.plans import Plan
 
 VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S
-"""How long readings may show nothing new before what is left counts as not verified."""
+"""The seconds that readings may show no progress before the remaining changes count as not verified."""
 LEAST_PAUSE_S = 0.02
-"""How long to wait at least between two readings."""
+"""The least seconds between two readings."""
 LONGEST_PAUSE_S = 1.0
-"""How long to wait at most."""
+"""The most seconds between two readings."""
 
-Judge: TypeAlias = "Callable[[Plan, Observation], Plan]"
-"""Judges a plan by a reading of its resources with all of their configs, and says what may be done of it."""
+_ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
 
-_AS_USUAL = MoveOptions()
+
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """The options of an apply.
+
+    Attributes:
+        observer: Receives progress.
+        stop: Once set, no further request is sent; the pending one is waited for, and verified.
+        clock: The clock, replaced in tests.
+        guard: Called before every request; once it raises `LockLost`, nothing more is sent.
+        journal: Records the changes before the first of them is carried out. The caller records the report,
+            as it may add to it.
+        moves: The options of moves.
+        throttle_journal: Records throttles, so that those of an apply that died are found and removed.
+    """
+
+    observer: Observer = field(default_factory=Observer)
+    stop: Event = field(default_factory=Event)
+    clock: Clock = field(default_factory=Clock)
+    guard: Guard = unguarded
+    journal: Journal = NO_JOURNAL
+    moves: MoveOptions = field(default_factory=MoveOptions)
+    throttle_journal: ThrottleJournal = NO_THROTTLE_JOURNAL
 
 
 def apply(
     plan: Plan,
     cluster: ClusterWriter,
-    *,
-    observer: Observer | None = None,
-    stop: Event | None = None,
-    clock: Clock | None = None,
-    guard: Guard = unguarded,
-    journal: Journal = NO_JOURNAL,
-    moves: MoveOptions = _AS_USUAL,
-    throttle_journal: ThrottleJournal = NO_THROTTLE_JOURNAL,
-    judge: Judge | None = None,
+    options: ApplyOptions | None = None,
+    observation: Observation | None = None,
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 
-    A KeyboardInterrupt gives up what is being waited for, be it a request or the reading back, and still
-    leads to a report.
+    A KeyboardInterrupt ends the current wait, for a request or for the verification, and still returns a
+    report.
 
     Args:
         plan: The plan, for this cluster.
         cluster: The cluster.
-        observer: Is told of progress.
-        stop: Once set, no further request is sent; the one under way is waited for, and verified.
-        clock: For tests.
-        guard: Called before every request; once it raises `LockLost`, nothing more is sent.
-        journal: Is told of the changes that are to be carried out, before the first of them, if there are
-            any. The report is for the caller to hand on, who may have more to say about it.
-        moves: How replicas are moved.
-        throttle_journal: Remembers throttles, so that what a dead apply has left is found and taken off.
-        judge: Judges the plan once more by the reading that is made before anything is sent: time has passed
-            since it was made, and somebody was perhaps asked. None: it stands as it is.
+        options: The options.
+        observation: The reading that the plan was assessed by, if it is current; None: the cluster is read.
 
     Raises:
-        ClusterError: The cluster cannot be read before anything was changed.
+        ClusterError: The cluster cannot be read; nothing was changed.
         KafkaformError: The journal cannot be written; nothing was changed.
     """
-    observer = observer or Observer()
-    context = MoveContext(
-        cluster, moves, throttle_journal, observer, guard, stop or Event(), clock or Clock()
-    )
-    return _Run(plan, cluster, context, observer).run(journal, judge)
+    return _Run(plan, cluster, options or ApplyOptions()).run(observation)
 
 
 class _Run:
-    """One apply; its state is what became of each change so far."""
+    """One apply, with the execution of each change."""
 
-    def __init__(self, plan: Plan, cluster: ResourceWriter, context: MoveContext, observer: Observer) -> None:
-        self._cluster = cluster
-        self._guard = context.guard
-        self._observer = observer
-        self._stop = context.stop
-        self._clock = context.clock
-        self._reassigner = Reassigner(context)
+    def __init__(self, plan: Plan, cluster: ClusterWriter, options: ApplyOptions) -> None:
+        self._cluster: ResourceWriter = cluster
+        self._guard = options.guard
+        self._observer = options.observer
+        self._stop = options.stop
+        self._clock = options.clock
+        self._journal = options.journal
+        self._reassigner = Reassigner(
+            MoveContext(
+                cluster,
+                options.moves,
+                options.throttle_journal,
+                options.observer,
+                options.guard,
+                options.stop,
+                options.clock,
+            )
+        )
         self._interrupted = False
         self._lost: ClusterError | None = None
         self._plan = plan
         self._changes = {planned.ref: ChangeExecution(planned) for planned in plan.changes}
 
-    def run(self, journal: Journal, judge: Judge | None) -> ApplyReport:
+    def run(self, observation: Observation | None) -> ApplyReport:
         """Apply the plan, step by step."""
-        # 1. Check what is left to do of each change, and whether that may be done now.
-        self._check(judge)
-        # 2. Record the intent: what is not on record is not done.
-        self._record_intent(journal)
-        self._observer.started(sum(len(change.operations) for change in self._open()))
+        # 1. Find the remainder of each change.
+        self._check(observation)
+        # 2. Record the intent: a change that is not on record is not carried out.
+        self._record_intent()
+        self._observer.started(sum(len(change.operations) for change in self._list_open()))
         try:
             # 3. Send the operations, phase by phase and batch by batch.
             self._send_all()
-            # 4. Take off throttles that an apply which died has left.
+            # 4. Remove throttles that an apply which died has left.
             self._recover_throttles()
         except KeyboardInterrupt:
             self._give_up_waiting()
-        # 5. Read back what was sent, until all of it shows.
+        # 5. Verify: read back what was sent, until all of it shows.
         self._verify()
-        # 6. Say what became of every change.
+        # 6. Report the result of every change.
         return self._conclude()
 
-    def _check(self, judge: Judge | None) -> None:
-        """Compare each change with the live cluster: to do, done already, no longer fitting, or too risky."""
+    def _check(self, observation: Observation | None) -> None:
+        """Compare each change with the live cluster; settle those that are done or no longer fit."""
+        # Before the reading, as a plan whose changes are all refused needs none.
         for change in self._changes.values():
             if change.planned.status is Status.REFUSED:
                 change.hold_back()
-        to_check = self._open()
+        to_check = self._list_open()
         if not to_check:
             return
-        if judge is None:
-            observation = self._observe(to_check)
-        else:
-            # With all configs: a judgement looks at more than the fields that change.
-            observation = self._cluster.observe([change.planned.ref for change in to_check])
-            for planned in judge(self._plan, observation).changes:
-                self._changes[planned.ref].planned = planned
+        observation = observation or self._observe(to_check)
         for change in to_check:
-            # What is done already needs no consent any more: a plan that was applied is a no-op.
+            # A change that is done needs no consent: a plan that was applied is a no-op.
             change.check(observation)
             if change.result is None and change.planned.status is not Status.PLANNED:
                 change.hold_back()
 
-    def _record_intent(self, journal: Journal) -> None:
-        intended = [change.left for change in self._open() if change.operations and change.left is not None]
+    def _record_intent(self) -> None:
+        intended = [
+            change.left for change in self._list_open() if change.operations and change.left is not None
+        ]
+        # After a stop nothing will be sent, and an intent without a result would leave the change in doubt.
         if intended and not self._stop.is_set():
-            journal.intend(intended)
+            self._journal.intend(intended)
 
     def _give_up_waiting(self) -> None:
-        """Note that a person gave up waiting for answers."""
+        """Record that the user stopped waiting for answers."""
         self._interrupted = True
-        for change in self._open():
+        for change in self._list_open():
             if change.unsure:
                 change.error = OutcomeUnknown("abandoned while waiting for the answer")
 
     def _verify(self) -> None:
-        """Read back what was sent, until all of it shows, or nothing new does for VERIFY_TIMEOUT_S."""
-        for change in self._open():
+        """Read back what was sent until all of it shows, or there is no progress for VERIFY_TIMEOUT_S."""
+        for change in self._list_open():
+            # Nothing of it was sent, so there is nothing to read back.
             if not change.sent and (change.error is None or isinstance(change.error, LockLost)):
                 change.settle(Result.NOT_TRIED, *self._why_not_tried())
         try:
-            self._read_back(self._open)
+            self._read_back(self._list_open)
         except KeyboardInterrupt:
             self._interrupted = True
-            for change in self._open():
+            for change in self._list_open():
                 change.unverified = "abandoned while verifying it"
-        for change in self._open():
+        for change in self._list_open():
             change.give_up()
 
     def _conclude(self) -> ApplyReport:
-        results = tuple(change.concluded() for change in self._changes.values())
+        results = tuple(change.build_result() for change in self._changes.values())
         return ApplyReport(results, self._interrupted, self._plan.unknown, self._plan.open_errors)
 
-    def _open(self) -> list[ChangeExecution]:
+    def _list_open(self) -> list[ChangeExecution]:
         return [change for change in self._changes.values() if change.result is None]
 
     def _send_all(self) -> None:
-        for phase, batch in self._batches():
+        for operation_type, batch in self._list_batches():
             if self._stop.is_set():
                 self._interrupted = True
             if self._interrupted:
                 return
-            if phase is Phase.COMMIT_OFFSETS:
-                self._read_back(self._sent_whole)  # or a partition that was just made would be left out
-            if phase is Phase.MOVE_REPLICAS:
+            # Reads lag behind writes, so what earlier requests did has to show first.
+            if operation_type.follows_others:
+                self._read_back(self._list_sent)
+            if operation_type is Reassign:
                 self._move([operation for operation in batch if isinstance(operation, Reassign)])
-            elif phase is Phase.CONFIGURE_IN_SYNC:
-                self._send_once_in_sync([o for o in batch if isinstance(o, AlterConfigs)])
+            elif operation_type is AlterConfigsInSync:
+                self._send_once_in_sync([o for o in batch if isinstance(o, AlterConfigsInSync)])
             else:
                 self._send(batch)
             if self._lost is not None:
                 return
 
-    def _batches(self) -> Iterator[tuple[Phase, Sequence[Operation]]]:
-        """The requests still to be sent; what comes after an error of the same resource is left out."""
-        work: dict[Phase, list[tuple[ChangeExecution, Operation]]] = {phase: [] for phase in Phase}
-        for change in self._open():
-            for operation in change.operations:
-                work[operation.phase].append((change, operation))
-        for phase in Phase:
-            unsent = [o for change, o in work[phase] if change.result is None and change.error is None]
-            if phase is Phase.MOVE_REPLICAS:
-                yield from [(phase, unsent)] if unsent else []  # the reassigner has batches of its own
-            else:
-                yield from ((phase, batch) for batch in batches(unsent))
+    def _list_batches(self) -> Iterator[tuple[type[Operation], Sequence[Operation]]]:
+        """Yield the requests still to be sent, of one type each, by phase and then by kind.
 
-    def _sent_whole(self) -> list[ChangeExecution]:
-        """What is open and has nothing left to be sent."""
+        Operations after an error of the same resource are left out.
+        """
+        work: dict[tuple[Phase, type[Operation]], list[tuple[ChangeExecution, Operation]]] = {}
+        for change in sorted(self._list_open(), key=lambda change: kind_order(change.planned.ref.kind)):
+            for operation in change.operations:
+                work.setdefault((operation.phase, type(operation)), []).append((change, operation))
+        # Errors are looked up when a phase begins, not when the list is made: one stops the later operations
+        # of its resource, and of no other.
+        for phase, operation_type in sorted(work, key=itemgetter(0)):
+            unsent = [
+                o
+                for change, o in work[phase, operation_type]
+                if change.result is None and change.error is None
+            ]
+            if operation_type is Reassign:
+                # The reassigner has batches of its own: by bytes and brokers, not by the controller's
+                # records.
+                yield from [(operation_type, unsent)] if unsent else []
+            else:
+                yield from ((operation_type, batch) for batch in batches(unsent))
+
+    def _list_sent(self) -> list[ChangeExecution]:
+        """List the open changes whose operations were all sent."""
         return [
             change
-            for change in self._open()
+            for change in self._list_open()
             if change.operations and len(change.done) == len(change.operations)
         ]
 
     def _recover_throttles(self) -> None:
-        """Take off throttles that a dead apply has left; an apply that moves something has done it."""
+        """Remove throttles that a killed apply has left; an apply that moves replicas has done it already."""
         moves = any(isinstance(o, Reassign) for change in self._changes.values() for o in change.operations)
         if moves or self._lost is not None or self._interrupted:
             return
         try:
             self._reassigner.recover()
         except ClusterError as error:
-            self._observer.told(f"cannot determine whether an earlier apply left throttles: {error.message}")
+            # The apply itself has succeeded; the throttles stay in the record for the next one.
+            self._observer.show_line(
+                f"cannot determine whether an earlier apply left throttles: {error.message}"
+            )
 
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
@@ -240,8 +274,8 @@ class _Run:
             self._changes[operation.ref].moves.append(operation)
         self._note(work, self._reassigner.run(work))
 
-    def _send_once_in_sync(self, batch: Sequence[AlterConfigs]) -> None:
-        """Send what stops producers unless enough replicas are in sync, once they are."""
+    def _send_once_in_sync(self, batch: Sequence[AlterConfigsInSync]) -> None:
+        """Send configs that need replicas in sync, or else stop producers, once they are in sync."""
         report = self._reassigner.wait_in_sync(
             {operation.ref: operation.least_in_sync for operation in batch}
         )
@@ -251,34 +285,35 @@ class _Run:
         for operation in late:
             self._changes[operation.ref].unsure.append(operation)
         self._note(late, report)
-        if ready:  # nobody is, after an interruption
+        if ready:  # empty after an interruption
             self._send(ready)
 
     def _note(self, work: Sequence[Operation], report: ReassignmentReport) -> None:
-        """Note what the reassigner says became of operations; those that it has not begun were not sent."""
+        """Record the outcomes of the reassigner; operations that it has not begun were not sent."""
         for operation in work:
             change = self._changes[operation.ref]
             if operation.ref in report.outcomes:
                 outcome = report.outcomes[operation.ref]
-                change.answered(operation, outcome)
+                change.record_answer(operation, outcome)
                 self._observer.finished(operation, outcome)
             else:
                 change.unsure.remove(operation)
         self._interrupted = self._interrupted or report.interrupted
-        self._lost = _end(list(report.outcomes.values())) if report.outcomes else self._lost
+        self._lost = _find_end(list(report.outcomes.values())) if report.outcomes else self._lost
 
     def _send(self, batch: Sequence[Operation]) -> None:
-        # Noted before anything is sent: an interrupt can come at any point from here on.
+        # Recorded before anything is sent: an interrupt can come at any point from here on.
         for operation in batch:
             self._changes[operation.ref].unsure.append(operation)
         try:
             outcomes = self._cluster.execute(batch, self._guard)
         except ClusterError as error:
+            # The request failed as a whole, so the error is that of each of its operations.
             outcomes = [error] * len(batch)
         for operation, outcome in zip(batch, outcomes, strict=True):
-            self._changes[operation.ref].answered(operation, outcome)
+            self._changes[operation.ref].record_answer(operation, outcome)
             self._observer.finished(operation, outcome)
-        self._lost = _end(outcomes)
+        self._lost = _find_end(outcomes)
 
     def _why_not_tried(self) -> tuple[str, str | None]:
         if self._lost is not None:
@@ -286,9 +321,9 @@ class _Run:
         return "stopped before it was applied", None
 
     def _observe(self, changes: Sequence[ChangeExecution]) -> Observation:
-        """Read what these changes concern, and nothing else."""
+        """Read only the fields of these changes."""
         return self._cluster.observe_fields(
-            {change.planned.ref: concerned(change.planned.change) for change in changes}
+            {change.planned.ref: list_fields(change.planned.change) for change in changes}
         )
 
     def _read_back(self, which: Callable[[], list[ChangeExecution]]) -> None:
@@ -298,7 +333,9 @@ class _Run:
             self._observer.verifying(len(waiting))
             try:
                 observation = self._observe(waiting)
-                misplaced = self._reassigner.misplaced([o for change in waiting for o in change.open_moves])
+                misplaced = self._reassigner.find_misplaced(
+                    [o for change in waiting for o in change.open_moves]
+                )
             except ClusterError as error:
                 for change in waiting:
                     change.unreadable(error)
@@ -307,26 +344,25 @@ class _Run:
                     moved = change.planned.ref not in misplaced
                     change.read_back(observation, in_place=moved)
                     if change.result is None and not moved and self._interrupted:
-                        change.give_up()  # nobody waits any more
+                        change.give_up()  # the user has stopped waiting
+            # The time limit is for a standstill: a cluster that shows one topic after the other may take as
+            # long as it needs.
             left = len(which())
             if left < len(waiting):
                 deadline = self._clock.now() + VERIFY_TIMEOUT_S
             elif self._clock.now() >= deadline:
                 return
             if left:
-                # A fifth of what was waited so far: so much later than it could be, at most, it ends.
+                # A fifth of the time so far: the verification ends at most that much later than possible.
                 waited = self._clock.now() - begun
                 self._clock.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
 
 
-_ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
-
-
-def _end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
-    """Why nothing more is to be sent after these answers, if so."""
+def _find_end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
+    """Return the error after which nothing more is to be sent; None if there is none."""
     for outcome in outcomes:
         if isinstance(outcome, LockLost):
             return outcome
-    # Whoever refuses is there; but if nothing comes back at all, there is no use in sending more.
+    # A refusal shows that the cluster is reachable; without any answer, sending more is useless.
     answered = any(o is None or isinstance(o, _ANSWERS) for o in outcomes)
     return None if answered else outcomes[0]

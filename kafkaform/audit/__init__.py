@@ -1,1 +1,1 @@
-"""The record of what applies did: written before and after, read back, and turned into manifests again."""
+"""The audit record of applies: written before and after each change, and read back."""

@@ -1,16 +1,17 @@
-"""The record as it is read back: what each apply meant to do, and what became of it."""
+"""The entries of the audit record as read back: the intended changes of each apply, and their outcomes."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.audit.record import FORMAT_VERSION, settled_lines
+from kafkaform.audit.record import FORMAT_VERSION, render_confirmation
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.core.schema_files import fits
 from kafkaform.core.wording import counted
+from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedField:
-    """One field of a recorded change; `cut`: a value of many pages, of which only the start was kept."""
+    """One field of a recorded change; `cut`: only the start of a long value was kept."""
 
     path: str
     before: FieldValue
@@ -30,14 +31,14 @@ class RecordedField:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What became of a recorded change.
+    """The outcome of a recorded change.
 
     Attributes:
         result: One of `kafkaform.audit.record.RESULTS`.
-        at: When that was known (RFC 3339 in UTC).
-        message: Why, where it did not go through.
-        done: The paths of the fields that were carried out, also where others were not.
-        unsure: Those of which no answer came: they may have been carried out or not.
+        at: When the result was recorded (RFC 3339 in UTC).
+        message: The reason, where the change did not succeed.
+        done: The paths of the fields that were changed, also where others were not.
+        unsure: The paths of the fields for which no response came: they may have been changed or not.
     """
 
     result: str
@@ -49,29 +50,29 @@ class AuditResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One change of one apply; all text in it may have been written by anybody who may write to the record.
+    """One change of one apply; its text is untrusted, as others may have write access to the record.
 
     Attributes:
         id: The id of the change, `RUN.NUMBER`.
         run: The id of the apply.
         at: When it was about to be carried out (RFC 3339 in UTC).
-        who: Whoever applied.
-        host: Where.
-        ci: The CI system; None if it was none.
+        who: The user that applied.
+        host: The machine that applied.
+        ci: The CI system; None outside of CI.
         url: The page of the CI job.
         commit: The Git commit of the manifests.
         plan: The digest of the plan.
         tool_version: The version of kafkaform.
         cluster_id: The cluster.
-        environment: Whose overrides held.
+        environment: The environment whose overrides were merged.
         ref: The resource.
         uid: The identity of the resource that was to be updated or deleted.
         action: `create`, `update` or `delete`.
         risk: The worst risk.
-        fields: What was to change.
-        consents: Hazards that somebody consented to, with the reasons.
-        outcome: What became of it; None if nobody lived to write that down.
-        whole: Whether all parts of it are there.
+        fields: The fields to change.
+        consents: Pairs of a hazard that was consented to and the reason given.
+        outcome: The result; None if the apply ended before it could write one.
+        complete: Whether all parts of a split intent were read.
     """
 
     id: str
@@ -93,22 +94,22 @@ class AuditEntry:
     fields: tuple[RecordedField, ...]
     consents: tuple[tuple[str, str], ...] = ()
     outcome: AuditResult | None = None
-    whole: bool = True
+    complete: bool = True
 
-    def settled(self, at: str, by: str) -> Iterator[str]:
-        """Lines that say that the change, whose outcome was in doubt, was found on the cluster."""
+    def render_confirmation(self, at: str, by: str) -> Iterator[str]:
+        """Render a result for this change in doubt, which apply `by` found on the cluster."""
         done = [field.path for field in self.fields]
-        return settled_lines(self.id, self.ref, done, at, by, concluded=self.outcome is not None)
+        return render_confirmation(self.id, self.ref, done, at, by, concluded=self.outcome is not None)
 
     @property
     def carried_out(self) -> tuple[RecordedField, ...]:
-        """The fields that were changed for sure."""
+        """The fields that were certainly changed."""
         done = self.outcome.done if self.outcome is not None else frozenset()
         return tuple(field for field in self.fields if field.path in done)
 
     @property
     def in_doubt(self) -> tuple[RecordedField, ...]:
-        """The fields that were changed or not: nobody knows."""
+        """The fields that may have been changed or not."""
         if self.outcome is None:
             return self.fields
         unsure = self.outcome.unsure - self.outcome.done
@@ -116,12 +117,12 @@ class AuditEntry:
 
     @property
     def is_open(self) -> bool:
-        """Whether a later apply may yet find out what became of it."""
+        """True if a later apply may still find out its outcome."""
         return self.outcome is None or bool(self.in_doubt)
 
     @property
     def took_place(self) -> bool:
-        """Whether anything of it was changed for sure."""
+        """True if at least one field was certainly changed."""
         if self.outcome is None:
             return False
         return self.outcome.result == "applied" or not self.outcome.done.isdisjoint(
@@ -130,7 +131,7 @@ class AuditEntry:
 
     @property
     def may_have_taken_place(self) -> bool:
-        """Whether anything of it was changed, or may have been: no answer came, or no result was written."""
+        """True if a field was changed, or may have been: no response came, or no result was written."""
         return self.is_open or self.took_place
 
 
@@ -144,7 +145,7 @@ class ThrottleEntry:
         at: When it was about to set them (RFC 3339 in UTC).
         cluster_id: The cluster.
         throttles: The throttles.
-        removed: Whether they were taken off since.
+        removed: Whether they were removed since.
     """
 
     id: str
@@ -157,12 +158,12 @@ class ThrottleEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """A reading of the record.
+    """The audit record as read.
 
     Attributes:
         entries: Oldest first.
-        problems: What of it could not be read, a line each.
-        throttles: What applies throttled, oldest first.
+        problems: The parts that could not be read, one line each.
+        throttles: The throttles that applies set, oldest first.
     """
 
     entries: tuple[AuditEntry, ...] = ()
@@ -170,14 +171,15 @@ class AuditRecord:
     throttles: tuple[ThrottleEntry, ...] = ()
 
 
-def read_log(lines: Iterable[str], where: str) -> AuditRecord:
-    """Read lines of the record; of two that say the same of a change, the first counts.
+def parse_record(lines: Iterable[str], where: str) -> AuditRecord:
+    """Parse lines of the record.
 
-    Of what the first result was unsure of, a later one can say that it was carried out.
+    Of several intents or results of a change, the first one counts. A later result can still confirm fields
+    that the first one was unsure of.
 
     Args:
         lines: Oldest first.
-        where: What they are from, for messages.
+        where: Their source, for messages.
     """
     intents: dict[str, dict[int, Any]] = {}
     results: dict[str, dict[int, Any]] = {}
@@ -186,46 +188,53 @@ def read_log(lines: Iterable[str], where: str) -> AuditRecord:
     damaged: list[int] = []
     later: list[int] = []
     for number, line in enumerate(lines, 1):
-        document = _parsed(line)
+        document = _parse_line(line)
         version = document.get("format_version") if document is not None else None
+        # Before the schema: a line of a later format is not damaged, and is reported differently.
         if type(version) is int and version > FORMAT_VERSION:
             later.append(number)
         elif document is None or not fits("audit", document):
             damaged.append(number)
         elif document["record"] == "throttle":
-            _take_in(throttles, document)
+            _record_throttle(throttles, document)
         else:
-            of = intents if document["record"] == "intent" else results
-            first = of.setdefault(document["id"], {}).setdefault(document.get("part", 1), document)
-            if of is results and first is not document:
+            documents = intents if document["record"] == "intent" else results
+            # The first one counts, as everybody who may write to the topic can add another one later.
+            first = documents.setdefault(document["id"], {}).setdefault(document.get("part", 1), document)
+            if documents is results and first is not document:
                 later_results.setdefault(document["id"], []).append(document)
-    entries = tuple(_entry(intents[key], results.get(key), later_results.get(key, ())) for key in intents)
+    entries = tuple(
+        _parse_entry(intents[key], results.get(key), later_results.get(key, ())) for key in intents
+    )
     orphans = [result[min(result)] for key, result in results.items() if key not in intents]
     problems = [
-        _problem(damaged, where, "damaged, or not a record of kafkaform"),
-        _problem(later, where, f"of a format later than {FORMAT_VERSION}: read it with a newer kafkaform"),
+        _describe_skipped(damaged, where, "damaged, or not a record of kafkaform"),
+        _describe_skipped(later, where, f"the format is newer than {FORMAT_VERSION}; use a newer kafkaform"),
         f"{where}: {counted(len(orphans), 'result')} without an intent" if orphans else "",
-        *(f"{where}: a part of {entry.id} is missing" for entry in entries if not entry.whole),
+        *(f"{where}: a part of {entry.id} is missing" for entry in entries if not entry.complete),
     ]
     return AuditRecord(entries, tuple(filter(None, problems)), tuple(throttles.values()))
 
 
-def merged(first: AuditRecord, second: AuditRecord) -> AuditRecord:
-    """Two readings of what was written down twice, by time; what both have, the first has right."""
+def merge_records(first: AuditRecord, second: AuditRecord) -> AuditRecord:
+    """Merge two copies of one record, ordered by time; for entries that both have, `first` wins."""
+    # An apply writes the same lines to all of its sinks, so equal ids are copies.
     known = {entry.id for entry in first.entries}
-    more = [entry for entry in second.entries if entry.id not in known]
+    additional = [entry for entry in second.entries if entry.id not in known]
+    # Times are sorted only to merge: within one copy, the order of the lines is the order of the applies,
+    # whatever the clocks of their machines.
     entries = first.entries
-    if more:
-        entries = tuple(sorted((*entries, *more), key=lambda entry: entry.at))
+    if additional:
+        entries = tuple(sorted((*entries, *additional), key=lambda entry: entry.at))
     throttles = {entry.id: entry for entry in first.throttles}
     for entry in second.throttles:
-        known_one = throttles.get(entry.id, entry)
-        throttles[entry.id] = replace(known_one, removed=known_one.removed or entry.removed)
+        existing = throttles.get(entry.id, entry)
+        throttles[entry.id] = replace(existing, removed=existing.removed or entry.removed)
     in_order = sorted(throttles.values(), key=lambda entry: entry.at)
     return AuditRecord(entries, (*first.problems, *second.problems), tuple(in_order))
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _parse_line(line: str) -> dict[str, Any] | None:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -233,15 +242,16 @@ def _parsed(line: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _problem(numbers: Sequence[int], where: str, what: str) -> str:
-    """What is wrong with some lines; the first of them is named."""
+def _describe_skipped(numbers: Sequence[int], where: str, reason: str) -> str:
     if not numbers:
         return ""
-    more = f", and {len(numbers) - 1:,} more" if len(numbers) > 1 else ""
-    return f"{where}: record {numbers[0]}{more}: left out, as {what}"
+    count = f" and {len(numbers) - 1:,} more" if len(numbers) > 1 else ""
+    return f"{where}: skipped record {numbers[0]}{count}: {reason}"
 
 
-def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: Sequence[Any]) -> AuditEntry:
+def _parse_entry(
+    parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: Sequence[Any]
+) -> AuditEntry:
     first = parts[min(parts)]
     ci = first["ci"] or {}
     fields = tuple(
@@ -268,46 +278,52 @@ def _entry(parts: Mapping[int, Any], results: Mapping[int, Any] | None, later: S
         risk=first["risk"],
         fields=fields,
         consents=tuple((consent["hazard"], consent["reason"]) for consent in first["consent"]),
-        outcome=_settled(_outcome(results), later, fields) if results else None,
-        whole=set(parts) == set(range(1, first.get("parts", 1) + 1)),
+        outcome=_confirm_fields(_parse_result(results), later, fields) if results else None,
+        # A part may be missing, as when an apply was killed between two messages.
+        complete=set(parts) == set(range(1, first.get("parts", 1) + 1)),
     )
 
 
-def _take_in(throttles: dict[str, ThrottleEntry], document: Mapping[str, Any]) -> None:
-    """Note that throttles were announced, or taken off; what says it first counts."""
+def _record_throttle(throttles: dict[str, ThrottleEntry], document: Mapping[str, Any]) -> None:
+    """Add throttles that were announced, or mark them as removed; the first announcement wins."""
     key = document["id"]
     if document["state"] == "set":
-        entry = ThrottleEntry(key, document["run"], document["at"], document["cluster"], _throttles(document))
+        entry = ThrottleEntry(
+            key, document["run"], document["at"], document["cluster"], _parse_throttles(document)
+        )
         throttles.setdefault(key, entry)
     elif key in throttles:
         throttles[key] = replace(throttles[key], removed=True)
 
 
-def _throttles(document: Mapping[str, Any]) -> Throttles:
+def _parse_throttles(document: Mapping[str, Any]) -> Throttles:
     return Throttles(
-        {one["id"]: Rates(one["leader"], one["follower"]) for one in document["brokers"]},
+        {broker["id"]: Rates(broker["leader"], broker["follower"]) for broker in document["brokers"]},
         {
-            one["name"]: ThrottledReplicas(frozenset(one["leader"]), frozenset(one["follower"]))
-            for one in document["topics"]
+            topic["name"]: ThrottledReplicas(frozenset(topic["leader"]), frozenset(topic["follower"]))
+            for topic in document["topics"]
         },
     )
 
 
-def _outcome(parts: Mapping[int, Any]) -> AuditResult:
+def _parse_result(parts: Mapping[int, Any]) -> AuditResult:
     first = parts[min(parts)]
     done = frozenset[str]().union(*(part["done"] for part in parts.values()))
     unsure = frozenset[str]().union(*(part.get("unsure", ()) for part in parts.values()))
     return AuditResult(first["result"], first["at"], first["message"] or "", done, unsure - done)
 
 
-def _settled(outcome: AuditResult, later: Sequence[Any], fields: Sequence[RecordedField]) -> AuditResult:
-    """An outcome with what later results say of the fields that it was unsure of."""
+def _confirm_fields(
+    outcome: AuditResult, later: Sequence[Any], fields: Sequence[RecordedField]
+) -> AuditResult:
+    """Move fields that later results confirm from `unsure` to `done`."""
     for document in later:
-        found = outcome.unsure.intersection(document["done"])
-        if found:
-            done = outcome.done | found
-            whole = all(field.path in done for field in fields)
+        confirmed = outcome.unsure.intersection(document["done"])
+        if confirmed:
+            done = outcome.done | confirmed
+            # Only what was unsure can be confirmed: fields that certainly failed stay failed.
+            complete = all(field.path in done for field in fields)
             message = "; ".join(filter(None, (outcome.message, document["message"])))
-            result = document["result"] if whole else outcome.result
-            outcome = AuditResult(result, outcome.at, message, done, outcome.unsure - found)
+            result = document["result"] if complete else outcome.result
+            outcome = AuditResult(result, outcome.at, message, done, outcome.unsure - confirmed)
     return outcome

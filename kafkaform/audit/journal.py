@@ -1,25 +1,25 @@
-"""Writing down what an apply means to do, before it does anything, and what became of it."""
+"""The journal of an apply: its intended changes, written before the first request, and their results."""
 
 from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.audit.record import (
     RESULTS,
-    about,
     append_to_file,
-    intent_lines,
-    new_run,
-    result_lines,
-    timestamp,
+    create_run_id,
+    describe_apply,
+    format_timestamp,
+    render_intent,
+    render_result,
 )
-from kafkaform.cluster.protocol import TOPIC
+from kafkaform.cluster.audit_layout import TOPIC
 from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import AuditLog
     from kafkaform.config.settings import AuditSettings
     from kafkaform.core.apply_result import ApplyReport
-    from kafkaform.core.model import Consent, Plan, PlannedChange, ResourceRef
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.plans import Consent, Plan, PlannedChange
 
 _log = logging.getLogger(__name__)
 _OTHERWISE = "or apply without a record: --no-audit"
 
 
 class PlanProvenance(Protocol):
-    """Where a plan is from; see `PlanHeader`."""
+    """The origin of a plan; `PlanHeader` has it."""
 
     @property
     def tool_version(self) -> str:
@@ -53,20 +54,20 @@ class PlanProvenance(Protocol):
 
 
 class Sink(Protocol):
-    """Where lines of the record go."""
+    """A place that lines of the record are written to."""
 
     def append(self, lines: Sequence[str]) -> None:
-        """Add lines to what is there, and return once they are safe; raises AuditError."""
+        """Append lines, and return once they are durable; raises AuditError."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSink:
-    """The topic on the cluster itself."""
+    """The audit topic on the cluster itself."""
 
     cluster: AuditLog
 
     def append(self, lines: Sequence[str]) -> None:
-        """See `Sink.append`."""
+        """Append lines to the topic."""
         begun = time.monotonic()
         try:
             self.cluster.append_audit(lines)
@@ -74,7 +75,7 @@ class TopicSink:
             hint = error.hint
             if isinstance(error, PermissionDenied):
                 hint = (
-                    f"grant Write on the topic {TOPIC.name} (and Create, until it is there), keep the record "
+                    f"grant Write on the topic {TOPIC.name} (and Create, until it exists), keep the record "
                     f"in a file instead (`audit: {{topic: false, file: PATH}}`), {_OTHERWISE}"
                 ) + (f"; {error.hint}" if error.hint else "")
             raise AuditError(
@@ -90,7 +91,7 @@ class FileSink:
     file: Path
 
     def append(self, lines: Sequence[str]) -> None:
-        """See `Sink.append`."""
+        """Append lines to the file."""
         begun = time.monotonic()
         append_to_file(self.file, lines)
         _log_written(lines, str(self.file), begun)
@@ -100,14 +101,13 @@ class AuditJournal:
     """The record of one apply; without a sink, none is kept.
 
     Args:
-        sinks: Where to write.
-        plan: The plan, for the consents that its changes have.
-        common: What all changes of it have in common; see `record.about`.
-        clock: Tells the time.
+        sinks: The places to write to.
+        plan: The plan, which has the consents to its changes.
+        common: The part that all intents share, as `record.describe_apply` returns it.
+        clock: Returns the current time.
 
     Attributes:
         run: The id of this apply.
-        written: Whether anything was written down.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class AuditJournal:
         common: dict[str, Any],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.run = new_run(clock())
+        self.run = create_run_id(clock())
         self._sinks = sinks
         self._plan = plan
         self._common = common
@@ -126,16 +126,16 @@ class AuditJournal:
 
     @property
     def written(self) -> bool:
-        """Whether anything was written down."""
+        """True if anything was written."""
         return bool(self._sinks and self._ids)
 
     def intend(self, changes: Sequence[PlannedChange]) -> None:
-        """See `Journal.intend`.
+        """Write the intended changes; if a sink fails, mark them as not tried in those written before.
 
         Raises:
-            AuditError: It cannot be written.
+            AuditError: A sink cannot be written.
         """
-        at = timestamp(self._clock())
+        at = format_timestamp(self._clock())
         ids = {planned.ref: f"{self.run}.{number}" for number, planned in enumerate(changes, 1)}
         consents: dict[str, list[Consent]] = {}
         for consent in self._plan.consents:
@@ -143,31 +143,35 @@ class AuditJournal:
         lines = [
             line
             for planned in changes
-            for line in intent_lines(
-                ids[planned.ref],
-                at,
-                self._common,
-                planned,
-                consents.get(str(planned.ref), ()),
+            for line in render_intent(
+                ids[planned.ref], at, self._common, planned, consents.get(str(planned.ref), ())
             )
         ]
         for number, sink in enumerate(self._sinks):
             try:
                 sink.append(lines)
             except AuditError as error:
-                self._take_back(self._sinks[:number], ids, changes, error)
+                # Otherwise the intents in these sinks would have no result, and every later apply would look
+                # for their changes.
+                self._cancel_intents(self._sinks[:number], ids, changes, error)
                 raise AuditError(f"{error.message}; nothing was applied", hint=error.hint) from error
+        # Only now: `conclude` writes results for these ids, and there must be none without an intent.
         self._ids = ids
 
     def conclude(self, report: ApplyReport) -> None:
-        """See `Journal.conclude`.
+        """Write the results of the changes to all sinks, even if one of them fails.
 
         Raises:
-            AuditError: It cannot be written.
+            AuditError: A sink cannot be written.
         """
-        ended = [one for one in report.results if one.planned.ref in self._ids and one.result in RESULTS]
-        at = timestamp(self._clock())
-        lines = [line for one in ended for line in result_lines(self._ids[one.planned.ref], at, one)]
+        at = format_timestamp(self._clock())
+        lines = [
+            line
+            for result in report.results
+            if result.planned.ref in self._ids and result.result in RESULTS
+            for line in render_result(self._ids[result.planned.ref], at, result)
+        ]
+        # Each sink has its own copy, so one that fails must not cost the others their results.
         failures = []
         for sink in self._sinks if lines else ():
             try:
@@ -180,19 +184,19 @@ class AuditJournal:
                 hint=failures[0].hint,
             )
 
-    def _take_back(
+    def _cancel_intents(
         self,
         sinks: Sequence[Sink],
         ids: dict[ResourceRef, str],
         changes: Sequence[PlannedChange],
         error: AuditError,
     ) -> None:
-        """Say where the intent was written already that nothing came of it."""
-        at = timestamp(self._clock())
+        """Mark the changes as not tried in the sinks that their intents were written to."""
+        at = format_timestamp(self._clock())
         lines = [
             line
             for planned in changes
-            for line in result_lines(
+            for line in render_result(
                 ids[planned.ref], at, ResourceResult(planned, Result.NOT_TRIED, error.message)
             )
         ]
@@ -200,15 +204,15 @@ class AuditJournal:
             try:
                 sink.append(lines)
             except AuditError as second:
-                error.add_note(second.message)  # the first is the one to tell: nothing was applied
+                error.add_note(second.message)  # the first error is raised: it is why nothing was applied
 
 
 def _log_written(lines: Sequence[str], where: str, begun: float) -> None:
     _log.debug("audit: wrote %d lines to %s in %d ms", len(lines), where, (time.monotonic() - begun) * 1000)
 
 
-def sinks_of(cluster: AuditLog, audit: AuditSettings) -> Sequence[Sink]:
-    """Where the record of a cluster is written to."""
+def create_sinks(cluster: AuditLog, audit: AuditSettings) -> Sequence[Sink]:
+    """Create the sinks that the settings of a cluster ask for; none if it keeps no record."""
     sinks: list[Sink] = [TopicSink(cluster)] if audit.topic else []
     if audit.file is not None:
         sinks.append(FileSink(audit.file))
@@ -218,17 +222,17 @@ def sinks_of(cluster: AuditLog, audit: AuditSettings) -> Sequence[Sink]:
 def open_journal(
     cluster: AuditLog, audit: AuditSettings, plan: Plan, origin: PlanProvenance, digest: str, author: Author
 ) -> AuditJournal:
-    """The journal of an apply.
+    """Create the journal of an apply; nothing is written yet.
 
     Args:
-        cluster: The cluster that is applied to.
-        audit: Where its record is kept.
-        plan: What is applied.
-        origin: Where the plan is from.
+        cluster: The cluster to change.
+        audit: The settings of its record.
+        plan: The plan to apply.
+        origin: The origin of the plan.
         digest: The digest of the plan as it was reviewed.
-        author: Who applies.
+        author: The user that applies.
     """
-    common = about(
+    common = describe_apply(
         author,
         commit=origin.commit,
         plan=digest,
@@ -236,4 +240,4 @@ def open_journal(
         cluster=plan.cluster_id,
         environment=origin.environment,
     )
-    return AuditJournal(sinks_of(cluster, audit), plan, common)
+    return AuditJournal(create_sinks(cluster, audit), plan, common)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.cli.moving import Moving, moving_options
 from kafkaform.cli.options import (
+    ClusterSelector,
     SectionedCommand,
-    Where,
     allow_option,
+    option_group,
     paths_argument,
     prune_option,
     target_option,
@@ -22,22 +23,23 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import format_option, header, show, tell, verbose_option
 from kafkaform.cli.plan import Scope, plan_now
-from kafkaform.cli.plan_verification import Trust, require_same, trust_options
+from kafkaform.cli.plan_verification import TrustPolicy, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
-from kafkaform.cli.safeguards import Safeguards, safeguard_options, settle, unspent
+from kafkaform.cli.safeguards import Safeguards, refuse_undone, safeguard_options, settle
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
-from kafkaform.core.model import Delete, Plan, Risk, Status, risk_of
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Delete, Risk, Status, risk_of
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, short_commit, target_hint
-from kafkaform.plan.plan_file import digest_of_plan
-from kafkaform.plan.planner import narrow
-from kafkaform.plan.planning import check_identity, judged_again
-from kafkaform.plan.policy import Policy, hold_back, idle_grants, moves_data
-from kafkaform.plan.rejudging import Grounds, rejudged
+from kafkaform.plan.conclusion import narrow
+from kafkaform.plan.difference import SavedPlan
+from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data
+from kafkaform.plan.plan_file import compute_plan_digest
+from kafkaform.plan.planning import Request, check_identity, make_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
 
@@ -53,56 +55,88 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Facts, Intent, ResourceRef
-    from kafkaform.core.moves import MoveOptions
+    from kafkaform.core.model import Facts, Intent, Observation, ResourceRef
+    from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
+    from kafkaform.resources.replicas.moves import MoveOptions
 
 
 @contextmanager
 def _nothing_applied() -> Iterator[None]:
-    """Say of wrong input what it means here: it is found before anything is changed."""
+    """Add to errors of the input that nothing was applied: they are found before any change."""
     try:
         yield
     except InvalidInput as error:
+        # The message is changed in place: a new exception would lose the class, the list of problems and the
+        # exit code.
         error.message = f"{error.message}; nothing was applied"
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyScope:
+    """The resources to apply.
+
+    Attributes:
+        targets: Only these resources.
+        allow: Consents, as they are written.
+        prune: Whether undeclared topics are to be deleted.
+    """
+
+    targets: tuple[str, ...]
+    allow: tuple[str, ...]
+    prune: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutput:
+    """The confirmation of an apply, and the format of its result.
+
+    Attributes:
+        apply_while_unhealthy: Whether data is deleted and moved while the cluster is not healthy.
+        auto_approve: Whether nobody is asked for confirmation.
+        output_format: The format of the report.
+        verbose: Whether everything is listed.
+    """
+
+    apply_while_unhealthy: bool
+    auto_approve: bool
+    output_format: str
+    verbose: bool
 
 
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@target_option
-@allow_option
-@prune_option
+@option_group(ApplyScope, "scope", target_option, allow_option, prune_option)
 @trust_options
 @safeguard_options
 @moving_options
-@click.option(
-    "--apply-while-unhealthy",
-    is_flag=True,
-    help="Also delete data and add partitions while partitions are offline or under-replicated.",
+@option_group(
+    ApplyOutput,
+    "output",
+    click.option(
+        "--apply-while-unhealthy",
+        is_flag=True,
+        help="Also delete data and add partitions while partitions are offline or under-replicated.",
+    ),
+    click.option(
+        "--auto-approve",
+        is_flag=True,
+        help="Do not ask for confirmation. For CI, where the plan was already reviewed.",
+    ),
+    format_option("apply", "json prints only the result on stdout; the plan goes to stderr."),
+    verbose_option,
 )
-@click.option(
-    "--auto-approve",
-    is_flag=True,
-    help="Do not ask for confirmation. For CI, where the plan was already reviewed.",
-)
-@format_option("apply", "json prints only the result on stdout; the plan goes to stderr.")
-@verbose_option
 @_nothing_applied()
 def apply(
     paths: tuple[Path, ...],
-    where: Where,
-    targets: tuple[str, ...],
-    allow: tuple[str, ...],
-    prune: bool,
-    trust: Trust,
+    where: ClusterSelector,
+    scope: ApplyScope,
+    trust: TrustPolicy,
     safeguards: Safeguards,
     moving: Moving,
-    apply_while_unhealthy: bool,
-    auto_approve: bool,
-    output_format: str,
-    verbose: bool,
+    output: ApplyOutput,
 ) -> int:
     """Apply a plan, and verify it by reading the cluster again.
 
@@ -111,47 +145,61 @@ def apply(
     for confirmation, and applies exactly what it showed.
     """
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
-    request = _asked(paths, targets, allow, trust, prune=prune)
+    request = _build_request(paths, scope.targets, scope.allow, trust, prune=scope.prune)
     session = _verified_session(request, where, moving)
     target = session.require_cluster()
     with session.cluster() as cluster:
+        # Before the lock: a plan for another cluster must not wait for the lock of this one, or hold it.
         facts = _check_cluster(*request.file, session, cluster) if request.file is not None else None
-        with ended_by_sigterm(), safeguards.held(cluster, target, request.purpose) as guard:
+        # The lock is taken before planning, so that no other apply changes the cluster between the plan and
+        # its execution. By default, SIGTERM, as a cancelled job gets, would end Python without releasing the
+        # lock.
+        with ended_by_sigterm(), safeguards.hold_lock(cluster, target, request.purpose) as guard:
             # 2. The plan: a saved one is judged by what is live now, manifests are planned now.
-            if request.saved is not None and facts is not None:
-                candidate = _judged_again(request, session, cluster, facts)
+            if request.saved is not None:
+                candidate = _judge_saved(request, session, cluster, facts)
             else:
-                candidate = _planned(request, session, cluster)
+                candidate = _plan_manifests(request, session, cluster)
             # 3. Verification: nothing is done twice, and no data is moved while the cluster is unhealthy.
+            # The record is read after the plan: it needs the id of the cluster, which the plan contains.
             earlier = safeguards.earlier(
                 cluster, target, candidate.plan.cluster_id, saved=request.saved is not None
             )
             if request.saved is not None:
-                candidate = _without_what_was_done(candidate, earlier, cluster, again=trust.again)
-            if candidate.plan.with_status(Status.PLANNED):
+                candidate = _drop_applied_changes(candidate, earlier, again=trust.again)
+            if candidate.plan.select_by_status(Status.PLANNED):
+                # Connecting takes time, which overlaps with the health check and the confirmation.
                 safeguards.begin(cluster, target)
-            if not apply_while_unhealthy:
-                candidate = replace(candidate, plan=_held_back(candidate.plan, session, cluster))
+            if not output.apply_while_unhealthy:
+                # Before the confirmation, as changes that are held back are not applied, and the plan must
+                # show that.
+                candidate = replace(candidate, plan=_hold_back_moves(candidate.plan, session, cluster))
             # 4. Confirmation: exactly what is shown is applied.
-            _show_plan(candidate, session, output_format, verbose=verbose)
-            if candidate.shown.with_status(Status.PLANNED) and not auto_approve:
+            _show_plan(candidate, session, output.output_format, verbose=output.verbose)
+            if candidate.shown.select_by_status(Status.PLANNED) and not output.auto_approve:
                 _confirm(candidate.shown, session)
-                candidate = _with_grounds(candidate, request, session, cluster)
+                candidate = replace(candidate, observation=None)  # the answer may have taken long
+            # The last reading before the first write: what changed meanwhile is refused here, not
+            # overwritten.
+            candidate = _judge_again(candidate, request, session, cluster)
             # 5. Execution, on record.
             journal = safeguards.journal(cluster, target, candidate.plan, candidate.about, candidate.digest)
+            # Before the first change: the results of earlier applies are read from the cluster, and a change
+            # of this apply would be taken for one of theirs.
             settle(earlier, cluster, journal.run)
             throttle_journal = safeguards.throttle_journal(cluster, target, candidate.plan, journal.run)
-            report = _carry_out(candidate, cluster, guard, journal, target.moves, throttle_journal)
+            report = _carry_out(candidate, cluster, guard, journal, throttle_journal, target.moves)
             # 6. The report.
-            _show_result(report, output_format, verbose=verbose)
+            # The result is printed before it is recorded: it must reach the user even if the record fails.
+            _show_result(report, output.output_format, verbose=output.verbose)
             _record_result(journal, report)
     return 0 if report.complete else 1
 
 
 def _record_result(journal: AuditJournal, report: ApplyReport) -> None:
-    """Record what became of the changes; an apply that was carried out does not fail by its record.
+    """Record the results of the changes; an apply that was carried out does not fail if that fails.
 
-    The next apply reads the intent without a result, and writes what the cluster shows of it.
+    The next apply finds the intent without a result, and records the result that the cluster shows.
     """
     try:
         journal.conclude(report)
@@ -164,17 +212,17 @@ def _record_result(journal: AuditJournal, report: ApplyReport) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ApplyRequest:
-    """What is to be applied, as the command line says.
+    """The plan or manifests to apply, from the command line.
 
     Attributes:
-        scope: The manifests, and what of them or of a saved plan is covered.
-        trust: Which saved or reviewed plans are believed.
-        saved: The file of the plan that is applied as it is; None: manifests are planned now.
+        scope: The manifests, and the resources of them or of a saved plan.
+        trust: The requirements for saved and reviewed plans.
+        saved: The file of the saved plan to apply; None to plan manifests now.
         file: The plan that was read from a file: the saved one, or a reviewed one to compare with.
     """
 
     scope: Scope
-    trust: Trust
+    trust: TrustPolicy
     saved: Path | None
     file: tuple[Plan, PlanHeader] | None
 
@@ -185,9 +233,11 @@ class _ApplyRequest:
 
     @property
     def purpose(self) -> str:
-        """What the lock is wanted for, for whoever waits for it."""
+        """The purpose of the lock, as shown to others that wait for it."""
         if self.file is None or self.digest is None:
             return "apply of manifests"
+        # Twelve digits of the digest are enough to find the plan: the text is shown to people who wait for
+        # the lock.
         commit = f" from commit {short_commit(self.file[1].commit)}" if self.file[1].commit else ""
         return f"apply of plan {self.digest.removeprefix('sha256:')[:12]}{commit}"
 
@@ -198,57 +248,64 @@ class _Candidate:
 
     Attributes:
         plan: The plan.
-        about: What it says of its making.
-        digest: Its digest, as the record has it.
-        intents: What manifests say of its resources.
-        grounds: What it is judged by once more right before it is carried out; None: it is not.
-        done: The changes that the cluster has already, as an earlier apply made them: nobody is told of them.
+        about: Its header.
+        digest: Its digest, for the record.
+        intents: The declared intents of its resources.
+        observation: The reading of the cluster that it was judged by; None if that is too old.
+        read_at: The time of that reading, by `time.monotonic`.
+        done: The changes that an earlier apply made, and that are not shown.
     """
 
     plan: Plan
     about: PlanHeader
     digest: str
     intents: Mapping[ResourceRef, Intent]
-    grounds: Grounds | None = None
+    observation: Observation | None
+    read_at: float
     done: Collection[ResourceRef] = ()
 
     @property
     def shown(self) -> Plan:
-        """The plan as it is shown."""
+        """The plan without the changes that are already done."""
         return replace(self.plan, changes=tuple(c for c in self.plan.changes if c.ref not in self.done))
 
 
 # --- options -----------------------------------------------------------------------------------------
 
 
-def _asked(
+def _build_request(
     paths: tuple[Path, ...],
     targets: tuple[str, ...],
     allow: tuple[str, ...],
-    trust: Trust,
+    trust: TrustPolicy,
     *,
     prune: bool,
 ) -> _ApplyRequest:
-    """What is to be applied; a plan file is read, and not believed yet."""
+    """Read the command line and the plan file, which is not verified yet."""
     saved = _saved_plan_path(paths, prune=prune)
+    # Parsed before the file is read, so that a wrong --allow is an error of usage.
     grants = tuple(map(Grant.parse, allow))
     path = saved or trust.reviewed
     file = read_plan_file(path) if path is not None else None
     return _ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file)
 
 
-def _verified_session(request: _ApplyRequest, where: Where, moving: Moving) -> Session:
-    """The session for the cluster that is meant, once it is known that the plan file can be trusted."""
+def _verified_session(request: _ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
+    """Verify the plan file and return the session for its cluster."""
     saved, trust = request.saved, request.trust
     if request.file is None:
         session = Session.start(where)
     else:
+        # A saved plan already contains its values. Only planning again, for --reviewed, needs the
+        # environment.
         session = _session_for(request.file[1], where, anew=saved is None)
     target = session.require_cluster()
+    # Contradicting options are reported first: a missing plan is then not mistaken for a bad signature.
     trust.check_options(saved, target)
-    session = replace(session, target=replace(target, moves=moving.over(target.moves)))
+    session = replace(session, target=replace(target, moves=moving.override(target.moves)))
     path = saved or trust.reviewed
     if request.file is not None and path is not None:
+        # Before the first connection: a plan that is not trusted must not choose where credentials are sent.
         trust.check(request.file[1], path, session, target)
     return session
 
@@ -266,80 +323,107 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     return plans[0]
 
 
-def _session_for(about: PlanHeader, where: Where, *, anew: bool) -> Session:
-    """A session with the cluster that a saved plan was made for; to plan anew, with its environment too."""
+def _session_for(about: PlanHeader, where: ClusterSelector, *, anew: bool) -> Session:
+    """Start a session for the cluster of a saved plan; to plan again, with its environment too."""
     if where.environment is not None and where.environment != about.environment:
         made_for = f"environment {about.environment}" if about.environment else "no environment"
         raise PlanFileError(
             f"the plan was made for {made_for}, not {where.environment}",
-            hint=f"{where.without('environment')}, or make a new plan",
+            hint=f"{where.describe_removal('environment')}, or make a new plan",
         )
     if where.cluster_name is None and where.bootstrap_server is None:
-        # With an address on the command line, the plan must not choose whose credentials go there.
-        where = replace(where, cluster_name=_known(where.config_file, about))
+        # With an address on the command line, the plan must not choose the credentials that go there.
+        where = replace(where, cluster_name=_get_configured_name(where.config_file, about))
     return Session.start(replace(where, environment=about.environment if anew else None))
 
 
-def _known(config_file: Path | None, about: PlanHeader) -> str | None:
-    """The name of the plan's cluster, where the configuration has a cluster of that name."""
+def _get_configured_name(config_file: Path | None, about: PlanHeader) -> str | None:
+    """Return the name of the plan's cluster if the configuration contains it."""
     return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
 # --- the plan ----------------------------------------------------------------------------------------
 
 
-def _planned(request: _ApplyRequest, session: Session, cluster: KafkaCluster) -> _Candidate:
-    """A plan made now, which must do what the reviewed one did, if there was one."""
-    plan, desired = plan_now(session, cluster, request.scope)
+def _plan_manifests(request: _ApplyRequest, session: Session, cluster: KafkaCluster) -> _Candidate:
+    """Plan the manifests, and check that the plan matches the reviewed one, if there is one."""
+    result, desired = plan_now(session, cluster, request.scope)
+    # The header is made after the plan, so that edits of manifests during the planning mark the commit as
+    # changed.
     about = header(session, request.scope.paths, exact=True)
     if request.file is not None and request.trust.reviewed is not None:
-        require_same(request.file, (plan, about), desired, request.trust.reviewed)
+        require_same(request.file, (result.plan, about), desired, request.trust.reviewed)
     intents = {declared.ref: declared.intent for declared in desired}
-    return _Candidate(plan, about, digest_of_plan(plan, about), intents)
+    digest = compute_plan_digest(result.plan, about)
+    return _Candidate(result.plan, about, digest, intents, result.observation, result.read_at)
 
 
-def _judged_again(
-    request: _ApplyRequest, session: Session, cluster: KafkaCluster, facts: Facts
+def _judge_saved(
+    request: _ApplyRequest, session: Session, cluster: KafkaCluster, facts: Facts | None
 ) -> _Candidate:
-    """The saved plan, judged by what is live now."""
+    """Judge the saved plan by the current state of the cluster."""
     if request.file is None or request.digest is None:
+        # For the type checker: `_build_request` sets `file` wherever it sets `saved`.
         raise TypeError("there is no saved plan")
     plan, about = request.file
-    plan = _narrowed(plan, request.scope.targets)
+    # After the verification: the signature covers the whole plan, and a selection of it is not signed.
+    plan = _select_targets(plan, request.scope.targets)
     plugins.load()
-    intents = _declared(plan, about, session)
+    intents = _read_intents(plan, about, session)
     grants = request.scope.grants
-    plan, grounds = judged_again(
-        plan, cluster, session.settings, session.target, facts, intents=intents, allow=grants
+    planning_request = Request((), allow=grants, saved=SavedPlan(plan, intents), facts=facts)
+    result = make_plan(planning_request, cluster, session.settings, session.target)
+    for line in find_idle_grants(grants, result.plan, ()):
+        tell(line)
+    return _Candidate(result.plan, about, request.digest, intents, result.observation, result.read_at)
+
+
+_FRESH_S = 5.0
+"""The maximum age of the reading by which a plan was judged, to apply the plan without a new reading.
+
+Kafka has no conditional writes, and reads lag writes by seconds: a concurrent change by somebody else is
+overwritten, however soon after a reading a request is sent.
+"""
+
+
+def _judge_again(
+    candidate: _Candidate, request: _ApplyRequest, session: Session, cluster: KafkaCluster
+) -> _Candidate:
+    """Judge the plan by a new reading, unless the last one is fresh."""
+    # Without a confirmation, the plan was made moments ago; a second reading of a large cluster takes
+    # seconds.
+    if candidate.observation is not None and time.monotonic() - candidate.read_at <= _FRESH_S:
+        return candidate
+    planning_request = Request(
+        (), allow=request.scope.grants, saved=SavedPlan(candidate.plan, candidate.intents)
     )
-    for idle in idle_grants(grants, plan, ()):
-        tell(idle)
-    return _Candidate(plan, about, request.digest, intents, grounds)
+    result = make_plan(planning_request, cluster, session.settings, session.target)
+    return replace(candidate, plan=result.plan, observation=result.observation, read_at=result.read_at)
 
 
-def _narrowed(plan: Plan, targets: tuple[str, ...]) -> Plan:
+def _select_targets(plan: Plan, targets: tuple[str, ...]) -> Plan:
     for target in targets:
         if not narrow(plan, [target]).changes:
-            raise UsageError(
-                f"--target {target!r} matches no change of the plan",
-                hint=target_hint(target),
-            )
+            raise UsageError(f"--target {target!r} matches no change of the plan", hint=target_hint(target))
     return narrow(plan, targets) if targets else plan
 
 
-def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[ResourceRef, Intent]:
-    """What manifests at hand say of resources of a saved plan where that can only make it stricter.
+def _read_intents(plan: Plan, about: PlanHeader, session: Session) -> Mapping[ResourceRef, Intent]:
+    """Read the intents of a saved plan's resources where manifests can only make the plan stricter.
 
-    That is deletionProtection of what it deletes, and what it takes for not keyed.
+    That is the deletionProtection of resources it deletes, and the keys of topics it takes for not keyed.
     """
     deleted = {planned.ref for planned in plan.changes if isinstance(planned.change, Delete)}
     refs = deleted.union(planned.ref for planned in plan.changes if planned.keyed is False)
+    # A saved plan is often applied by a job without a checkout, where there are no manifests to read.
     if not refs or not any(path.exists() for path in session.paths(())):
         return {}
     try:
+        # In the environment of the plan, as an override may set deletionProtection for that one only.
         desired = replace(session, environment=about.environment).manifests(())
+    # Only a note: the plan was reviewed, and is complete without the manifests.
     except KafkaformError as error:
-        tell(f"the manifests cannot be read, so deletionProtection is not known: {error.message}")
+        tell(f"the manifests cannot be read, so deletionProtection cannot be checked: {error.message}")
         return {}
     return {declared.ref: declared.intent for declared in desired if declared.ref in refs}
 
@@ -350,9 +434,12 @@ def _declared(plan: Plan, about: PlanHeader, session: Session) -> Mapping[Resour
 def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: ResourceReader) -> Facts:
     facts = cluster.facts()
     check_identity(facts, session.target)
+    # Kafka creates the id when the cluster is formatted. Addresses and names of clusters are reused, ids are
+    # not.
     if facts.cluster_id != plan.cluster_id:
         name = f" ({about.cluster_name})" if about.cluster_name else ""
         chosen_by = [name for name in ("cluster_name", "bootstrap_server") if name in session.where.variables]
+        # The usual cause is an environment variable that is left over from other work, so the hint names it.
         left_over = "".join(f"{session.where.source(name)} chose this cluster; " for name in chosen_by)
         raise PlanFileError(
             f"the plan was made for cluster {plan.cluster_id}{name}; this is {facts.cluster_id}",
@@ -361,18 +448,21 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Res
     return facts
 
 
-def _without_what_was_done(
-    candidate: _Candidate, earlier: EarlierApplies, cluster: ResourceReader, *, again: bool
-) -> _Candidate:
-    """The saved plan without what an earlier apply of it did, unless it is applied again on purpose."""
-    spent = {} if again else earlier.spent(candidate.digest, candidate.about.created_at)
-    plan, done = unspent(candidate.plan, spent, cluster)
+def _drop_applied_changes(candidate: _Candidate, earlier: EarlierApplies, *, again: bool) -> _Candidate:
+    """Drop the changes that an earlier apply of the saved plan made, unless `again` is set."""
+    # Plans with the same content have the same digest. The creation time shows whether this one was made
+    # after that apply, and is a new plan.
+    spent = {} if again else earlier.find_spent(candidate.digest, candidate.about.created_at)
+    if candidate.observation is None:
+        raise TypeError("the plan was not assessed")
+    plan, done = refuse_undone(candidate.plan, spent, candidate.observation)
     return replace(candidate, plan=plan, done=done)
 
 
-def _held_back(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
-    """The plan without what must wait until the cluster is healthy."""
-    if not any(moves_data(planned.change) for planned in plan.with_status(Status.PLANNED)):
+def _hold_back_moves(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
+    """Hold back the changes that must wait until the cluster is healthy."""
+    # The health check takes further requests, and changes of configs do not wait for it.
+    if not any(moves_data(planned.change) for planned in plan.select_by_status(Status.PLANNED)):
         return plan
     from kafkaform.inspect.health_check import critical_findings
 
@@ -384,48 +474,42 @@ def _held_back(plan: Plan, session: Session, cluster: HealthReader) -> Plan:
 
 def _show_plan(candidate: _Candidate, session: Session, output_format: str, *, verbose: bool) -> None:
     shown = candidate.shown
+    # An empty plan is shown, unless it is empty only because an earlier apply already made all its changes.
     if shown.changes or not candidate.done:
-        # Of a saved plan, too, what counts is where it is applied now.
+        # The header names the cluster of this apply, also for a saved plan.
         here = replace(candidate.about, configuration=session.config_file, servers=session.servers)
         show("plan", "text", shown, header=here, verbose=verbose, err=output_format == "json")
 
 
 def _confirm(plan: Plan, session: Session) -> None:
-    """Ask on the terminal; where something destructive is planned, for the cluster's name."""
+    """Ask for confirmation on the terminal; for destructive changes, by the cluster's name."""
+    # An answer that is piped in, such as by `yes |`, is no confirmation: nobody has seen the plan.
     if not is_terminal(sys.stdin):
         raise KafkaformError(
             "apply asks for confirmation, and there is no terminal to ask on",
             hint="review the plan, then use --auto-approve",
         )
-    worst = max(risk_of(c.change) for c in plan.with_status(Status.PLANNED))
+    # The worst change decides, not their number. Consents to hazards (--allow) were checked by the plan.
+    worst = max(risk_of(c.change) for c in plan.select_by_status(Status.PLANNED))
+    # `yes` is typed by habit. The name of the cluster shows that its user expects to be on this one.
     if worst >= Risk.DESTRUCTIVE:
         expected = session.target.name if session.target else plan.cluster_id
         question = f"This destroys data. Type the cluster's name ({printable(expected)}) to apply it: "
     else:
         expected = "yes"
         question = "Type yes to apply exactly this: "
-    # Not click.prompt: it writes to stdout too, which is for the result alone.
+    # Not click.prompt: it also writes to stdout, which is for the result only.
     try:
         click.echo(f"\n{question}", nl=False, err=True)
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         click.echo(err=True)
         raise KafkaformError("interrupted; nothing was applied") from None
+    # The end of input leaves the cursor behind the question.
     if not answer.endswith("\n"):
         click.echo(err=True)
     if answer.strip() != expected:
         raise KafkaformError("not confirmed; nothing was applied")
-
-
-def _with_grounds(
-    candidate: _Candidate, request: _ApplyRequest, session: Session, cluster: ResourceReader
-) -> _Candidate:
-    """Have a plan that was made now judged once more: nobody knows how long the answer took."""
-    if candidate.grounds is not None:
-        return candidate
-    forbid = session.target.forbid if session.target is not None else ()
-    policy = Policy(forbid=forbid, protected=session.settings.protected, allow=request.scope.grants)
-    return replace(candidate, grounds=Grounds(cluster.facts(), policy, candidate.intents))
 
 
 # --- execution and report ----------------------------------------------------------------------------
@@ -436,28 +520,28 @@ def _carry_out(
     cluster: ClusterWriter,
     guard: Guard,
     journal: Journal,
-    moves: MoveOptions,
     throttle_journal: ThrottleJournal,
+    moves: MoveOptions,
 ) -> ApplyReport:
+    from kafkaform.apply.executor import ApplyOptions
     from kafkaform.apply.executor import apply as execute
 
-    grounds = candidate.grounds
+    # From here on, a first Ctrl-C or SIGTERM must not interrupt a request: its outcome would be unknown.
     with progress() as observer, interruptible(observer) as stop:
-        return execute(
-            candidate.plan,
-            cluster,
+        options = ApplyOptions(
             observer=observer,
             stop=stop,
             guard=guard,
             journal=journal,
             moves=moves,
             throttle_journal=throttle_journal,
-            judge=None if grounds is None else partial(rejudged, grounds=grounds),
         )
+        return execute(candidate.plan, cluster, options, candidate.observation)
 
 
 def _show_result(report: ApplyReport, output_format: str, *, verbose: bool) -> None:
     if output_format == "text":
+        # The plan that was shown already reports that there is nothing to do.
         if not report.results and not report.unknown and not report.errors:
             return
         click.echo()

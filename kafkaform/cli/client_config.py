@@ -9,18 +9,18 @@ from click.core import ParameterSource
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import (
-    Where,
+    ClusterSelector,
     cluster_option,
     config_option,
     environment_option,
     paths_argument,
 )
 from kafkaform.cli.session import choose_environment
-from kafkaform.config.client_config import FORMATS, render
-from kafkaform.config.manifests.loader import hint_for, load
+from kafkaform.config.client_config import FORMATS, render_settings
+from kafkaform.config.manifests.loader import load, suggest_names
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import UsageError
-from kafkaform.resources.consumer_group import is_group
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,27 +69,27 @@ def client_config(
     variables = frozenset(
         name for name in ("cluster_name", "environment") if source(name) is ParameterSource.ENVIRONMENT
     )
-    where = Where(config_file, environment, cluster_name, variables=variables)
-    # As for a plan, the only cluster counts if none is named; several are no reason to refuse here.
+    where = ClusterSelector(config_file, environment, cluster_name, variables=variables)
+    # As for a plan, a single configured cluster is the default; unlike there, several are no error.
     unclear = cluster_name is None and (environment is not None or len(settings.clusters) > 1)
-    target = None if unclear else settings.cluster(cluster_name)
+    target = None if unclear else settings.select_cluster(cluster_name)
     chosen = choose_environment(settings, target, where)
-    desired = _find(group, load(paths or settings.manifests, settings.context(chosen)))
+    desired = _find_group(group, load(paths or settings.manifests, settings.build_context(chosen)))
     _check_without(desired, without)
-    click.echo(render(desired, output_format, without), nl=False)
+    click.echo(render_settings(desired, output_format, without), nl=False)
 
 
-def _find(name: str, desired: Sequence[Desired]) -> Desired:
-    groups = {one.ref.name: one for one in desired if is_group(one.ref)}
-    found = groups.get(name)
-    if found is None:
-        hint = hint_for(name, groups, "groups") if groups else "no manifest declares a group"
+def _find_group(name: str, desired: Sequence[Desired]) -> Desired:
+    groups = {declared.ref.name: declared for declared in desired if KINDS[declared.ref.kind].reader}
+    group = groups.get(name)
+    if group is None:
+        hint = suggest_names(name, groups, "groups") if groups else "no manifest declares a group"
         raise UsageError(f"no manifest declares a group {name!r}", hint=hint)
-    if found.state is None:
+    if group.state is None:
         raise UsageError(
             f"the group {name!r} is declared to be absent", hint="it has no clients to configure"
         )
-    return found
+    return group
 
 
 def _check_without(desired: Desired, without: Sequence[str]) -> None:
@@ -99,5 +99,7 @@ def _check_without(desired: Desired, without: Sequence[str]) -> None:
         if name not in declared:
             raise UsageError(
                 f"--without {name}: the group has no such client setting",
-                hint=hint_for(name, declared, "settings") if declared else "the group has no client settings",
+                hint=suggest_names(name, declared, "settings")
+                if declared
+                else "the group has no client settings",
             )

@@ -11,14 +11,28 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import KINDS_BY_NOUN, Where, config_option, kinds_option, match_option
+from kafkaform.cli.options import (
+    KINDS_BY_NOUN,
+    ClusterSelector,
+    config_option,
+    kinds_option,
+    match_option,
+    option_group,
+)
 from kafkaform.cli.output import format_option, show, tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.inspect.comparison import Side, Thing, compare_sides, declared_states, live_things
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.inspect.comparison import (
+    ComparedResource,
+    Side,
+    compare_sides,
+    declared_states,
+    select_live_resources,
+)
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
@@ -31,33 +45,47 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Observation, ResourceRef, State
 
 
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """The resources to compare, and the format of the report.
+
+    Attributes:
+        environments: Whether the sides are environments.
+        globs: Only resources with these names.
+        kinds: Only resources of these kinds.
+        with_manifests: Whether declared differences are marked.
+        output_format: The format of the report.
+    """
+
+    environments: bool
+    globs: tuple[str, ...]
+    kinds: tuple[str, ...]
+    with_manifests: bool
+    output_format: str
+
+
 @click.command()
 @click.argument("a", metavar="A", shell_complete=completion.sides)
 @click.argument("b", metavar="B", shell_complete=completion.sides)
 @config_option
-@click.option(
-    "--environments", is_flag=True, help="A and B are environments: compare their manifests, offline."
+@option_group(
+    CompareOptions,
+    "options",
+    click.option(
+        "--environments", is_flag=True, help="A and B are environments: compare their manifests, offline."
+    ),
+    match_option,
+    kinds_option,
+    click.option(
+        "--manifests/--no-manifests",
+        "with_manifests",
+        default=True,
+        show_default=True,
+        help="Mark differences that the manifests declare, and do not count them.",
+    ),
+    format_option("compare", "text for people, json for programs, markdown for a pull request."),
 )
-@match_option
-@kinds_option
-@click.option(
-    "--manifests/--no-manifests",
-    "with_manifests",
-    default=True,
-    show_default=True,
-    help="Mark differences that the manifests declare, and do not count them.",
-)
-@format_option("compare", "text for people, json for programs, markdown for a pull request.")
-def compare(
-    a: str,
-    b: str,
-    config_file: Path | None,
-    environments: bool,
-    globs: tuple[str, ...],
-    kinds: tuple[str, ...],
-    with_manifests: bool,
-    output_format: str,
-) -> int:
+def compare(a: str, b: str, config_file: Path | None, options: CompareOptions) -> int:
     """Show how two clusters, or two environments, differ.
 
     A and B are clusters of kafkaform.yaml. Topics are compared, and the protocols and configs of groups, but
@@ -66,37 +94,44 @@ def compare(
     """
     if a == b:
         raise UsageError(f"{a!r} is compared with itself", hint="name two different clusters or environments")
-    chosen = tuple(KINDS_BY_NOUN[kind] for kind in kinds or KINDS_BY_NOUN)
-    if environments:
-        sides = _environments(config_file, (a, b), Selection(globs, chosen))
+    chosen = tuple(KINDS_BY_NOUN[kind] for kind in options.kinds or KINDS_BY_NOUN)
+    if options.environments:
+        sides = _load_environments(config_file, (a, b), Selection(options.globs, chosen))
     else:
-        tells = output_format == "text"
-        sides = _clusters(config_file, (a, b), globs, chosen, with_manifests=with_manifests, tells=tells)
+        tells = options.output_format == "text"
+        sides = _read_clusters(
+            config_file, (a, b), options.globs, chosen, with_manifests=options.with_manifests, tells=tells
+        )
     comparison = compare_sides(*sides)
-    show("compare", output_format, comparison)
+    show("compare", options.output_format, comparison)
+    # 1 before 2: with a part that could not be read, equal and different are both guesses.
     if comparison.unknown:
         return 1
     return 2 if comparison.unexpected else 0
 
 
-def _environments(
+def _load_environments(
     config_file: Path | None, names: tuple[str, str], selection: Selection
 ) -> tuple[Side, Side]:
     settings = find_settings(config_file)
     for name in names:
         settings.check_environment(name)
-    loaded = load_all(settings.manifests, [settings.context(name) for name in names])
+    loaded = load_all(settings.manifests, [settings.build_context(name) for name in names])
     sides = [
         Side(
             name,
-            {ref: Thing(state) for ref, state in declared_states(desired).items() if selection.takes(ref)},
+            {
+                ref: ComparedResource(state)
+                for ref, state in declared_states(desired).items()
+                if selection.takes(ref)
+            },
         )
         for name, desired in zip(names, loaded, strict=True)
     ]
     return sides[0], sides[1]
 
 
-def _clusters(
+def _read_clusters(
     config_file: Path | None,
     names: tuple[str, str],
     globs: tuple[str, ...],
@@ -105,13 +140,15 @@ def _clusters(
     with_manifests: bool,
     tells: bool,
 ) -> tuple[Side, Side]:
-    sessions = [Session.start(Where(config_file, cluster_name=name)) for name in names]
+    # KAFKAFORM_CLUSTER and KAFKAFORM_ENVIRONMENT are not read: arguments name both clusters.
+    sessions = [Session.start(ClusterSelector(config_file, cluster_name=name)) for name in names]
     if tells:
         for session in sessions:
             session.tell()
+    # Both sessions have the same configuration file, and so the same `ignore`.
     selection = Selection(globs, kinds, sessions[0].settings.ignore)
-    wanted = [_declared(session) if with_manifests else None for session in sessions]
-    # Prepared here, where the secrets in them become known as such, and used in threads.
+    wanted = [_read_declared(session) if with_manifests else None for session in sessions]
+    # Connected here, where their secrets are registered for redaction, and used in threads.
     with ExitStack() as stack, ThreadPoolExecutor(len(sessions)) as pool:
         clusters = [stack.enter_context(session.cluster()) for session in sessions]
         readings = list(pool.map(partial(_read, selection), sessions, clusters))
@@ -121,15 +158,18 @@ def _clusters(
             for ref in reading.inventory
             if selection.takes(ref) and not is_own(ref)
         }
-        readings = list(pool.map(partial(_completed, chosen), sessions, clusters, readings))
-    chosen -= {ref for reading in readings for ref, one in reading.resources.items() if one.internal}
+        # A topic in one list only may be absent, or hidden by missing rights. A request by name shows which:
+        # Kafka leaves topics out of a list that may not be described, and refuses them by name.
+        readings = list(pool.map(partial(_add_hidden, chosen), sessions, clusters, readings))
+    # Internal topics, such as __consumer_offsets, follow the settings of the brokers, not those of a user.
+    chosen -= {ref for reading in readings for ref, topic in reading.resources.items() if topic.internal}
     for name, reading in zip(names, readings, strict=True):
         for note in reading.diagnostics:
             tell(f"note: {name}: {note.message}")
     sides = [
         Side(
             name,
-            live_things(reading, chosen),
+            select_live_resources(reading, chosen),
             {ref: why for ref, why in reading.invisible.items() if ref in chosen},
             declared,
         )
@@ -138,14 +178,15 @@ def _clusters(
     return sides[0], sides[1]
 
 
-def _declared(session: Session) -> dict[ResourceRef, State] | None:
+def _read_declared(session: Session) -> dict[ResourceRef, State] | None:
+    # Live clusters can be compared even if a manifest is invalid; then no difference counts as declared.
     desired = declared_if_any(session)
     return None if desired is None else declared_states(desired)
 
 
 def _read(selection: Selection, session: Session, cluster: ResourceReader) -> Observation:
-    """What a cluster has of the selection."""
-    with _named(session):
+    """Read the selected resources of a cluster."""
+    with _cluster_name_in_errors(session):
         target = session.require_cluster()
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
@@ -154,25 +195,25 @@ def _read(selection: Selection, session: Session, cluster: ResourceReader) -> Ob
         )
 
 
-def _completed(
+def _add_hidden(
     chosen: set[ResourceRef], session: Session, cluster: ResourceReader, reading: Observation
 ) -> Observation:
-    """The reading, with what it does not show asked for by name: it may be there and hidden."""
+    """Add resources that are missing in the reading, by name: they may exist but be hidden."""
     missing = chosen - reading.inventory
     if not missing:
         return reading
-    with _named(session):
-        more = cluster.observe(missing)
+    with _cluster_name_in_errors(session):
+        named = cluster.observe(missing)
     return replace(
         reading,
-        resources={**reading.resources, **more.resources},
-        invisible={**reading.invisible, **more.invisible},
+        resources={**reading.resources, **named.resources},
+        invisible={**reading.invisible, **named.invisible},
     )
 
 
 @contextmanager
-def _named(session: Session) -> Iterator[None]:
-    """Say which of the two clusters it was."""
+def _cluster_name_in_errors(session: Session) -> Iterator[None]:
+    """Add the name of the cluster to its errors."""
     try:
         yield
     except ClusterError as error:

@@ -74,24 +74,22 @@ def dev() -> None:
 @_data
 def up(brokers: int | None, port: int | None, kafka_version: str | None, directory: Path) -> None:
     """Start the cluster and print its bootstrap address. Earlier data is kept."""
-    from kafkaform.devcluster.cluster import AlreadyRunning, DevCluster
+    from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
-        with _one_interruption():
+        with _single_interruption():
             cluster = DevCluster.start(
                 directory,
-                brokers=brokers,
-                port=port,
-                kafka_version=_versions(kafka_version),
+                ClusterSpec(brokers=brokers, port=port, kafka_version=_split_versions(kafka_version)),
                 progress=_tell,
             )
-    except AlreadyRunning as found:
-        cluster = found.cluster
-        _require_as_asked(cluster, brokers, port, _versions(kafka_version))
+    except AlreadyRunning as running:
+        cluster = running.cluster
+        _require_options(cluster, brokers, port, _split_versions(kafka_version))
         _tell("it is already running")
     else:
-        _tell(f"it answers after {time.monotonic() - begun:.1f} s; stop it: {dev_command('down', directory)}")
+        _tell(f"it answers after {time.monotonic() - start:.1f} s; stop it: {dev_command('down', directory)}")
     click.echo(cluster.bootstrap_servers)
 
 
@@ -104,7 +102,7 @@ def down(directory: Path, wipe: bool) -> None:
     if cluster is None:
         _tell(f"there is no cluster in {directory}")
         return
-    with _one_interruption():
+    with _single_interruption():
         was_running = cluster.stop(graceful=not wipe)
         if wipe:
             cluster.wipe()
@@ -122,14 +120,14 @@ def status(context: click.Context, directory: Path, form: str) -> None:
     from kafkaform.devcluster.state import DevClusterStatus
 
     cluster = _load(directory)
-    found = cluster.status() if cluster else None
+    cluster_status = cluster.status() if cluster else None
     if form == "json":
-        click.echo(json.dumps(_as_json(directory, found), indent=2))
-    elif found is None:
+        click.echo(json.dumps(_build_json(directory, cluster_status), indent=2))
+    elif cluster_status is None:
         click.echo(f"there is no cluster in {directory}")
     else:
-        click.echo(_as_text(found))
-    context.exit(0 if found is not None and found.health is DevClusterStatus.RUNNING else 1)
+        click.echo(_render_text(cluster_status))
+    context.exit(0 if cluster_status is not None and cluster_status.health is DevClusterStatus.RUNNING else 1)
 
 
 @dev.command("logs")
@@ -153,15 +151,15 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
 
     if not follow:
         for name, path in paths.items():
-            for line in processes.tail(path, lines):
+            for line in processes.read_tail(path, lines):
                 show(name, line)
         return
     readers = {name: processes.NodeLogReader(path) for name, path in paths.items()}
     try:
         for name, reader in readers.items():
-            for line in deque(reader.new_lines(), maxlen=lines):
+            for line in deque(reader.read_new_lines(), maxlen=lines):
                 show(name, line)
-        for name, line in processes.follow(readers):
+        for name, line in processes.follow_logs(readers):
             show(name, line)
     except KeyboardInterrupt:
         return
@@ -180,7 +178,7 @@ def run(
     The cluster is stopped afterwards. The command finds its address in KAFKAFORM_BOOTSTRAP_SERVER and
     BOOTSTRAP_SERVERS.
     """
-    from kafkaform.devcluster.cluster import DevCluster
+    from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 
     if shutil.which(command[0]) is None:
         raise DevClusterError(
@@ -188,10 +186,12 @@ def run(
         )
     directory = Path(tempfile.mkdtemp(prefix="kafkaform-dev-"))
     keep = False
-    with _one_interruption() as shield:
+    with _single_interruption() as shield:
         try:
             cluster = DevCluster.start(
-                directory, brokers=brokers, kafka_version=_versions(kafka_version), progress=_tell
+                directory,
+                ClusterSpec(brokers=brokers, kafka_version=_split_versions(kafka_version)),
+                progress=_tell,
             )
             servers = cluster.bootstrap_servers
             code = _run(command, {"KAFKAFORM_BOOTSTRAP_SERVER": servers, "BOOTSTRAP_SERVERS": servers})
@@ -208,9 +208,9 @@ def run(
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a command to its end, and end it if this process is told to end before."""
-    # A Ctrl-C at the terminal reaches the command too: what it means there is the command's to say. A handler
-    # that does nothing, unlike an ignored signal, is not inherited by the command.
+    """Run a command and return its exit code; terminate it if this process is interrupted."""
+    # A Ctrl-C at the terminal also reaches the command, which handles it. A handler that does nothing, unlike
+    # an ignored signal, is not inherited by the command.
     signal.signal(signal.SIGINT, lambda _signal, _frame: None)
     try:
         process = subprocess.Popen(command, env={**os.environ, **variables})
@@ -226,14 +226,14 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
                     process.wait()
     except OSError as error:
         raise DevClusterError(f"cannot run {command[0]}: {error.strerror}") from error
-    return code if code >= 0 else 128 - code  # as shells tell of a signal
+    return code if code >= 0 else 128 - code  # as shells report a signal
 
 
 @contextmanager
-def _one_interruption() -> Iterator[Callable[[], None]]:
-    """Let the first of Ctrl-C, SIGTERM and SIGHUP unwind the stack, and none disturb the cleaning up.
+def _single_interruption() -> Iterator[Callable[[], None]]:
+    """Let the first of Ctrl-C, SIGTERM and SIGHUP unwind the stack, and ignore later ones during the cleanup.
 
-    Yields what begins the cleaning up where no interruption did.
+    Yields a function that ignores them from then on, for a cleanup without an interruption.
     """
 
     def shield() -> None:
@@ -246,7 +246,7 @@ def _one_interruption() -> Iterator[Callable[[], None]]:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
 
-    # What was ignored before, as SIGHUP is under nohup, stays so.
+    # Signals that were ignored before, such as SIGHUP under nohup, stay ignored.
     before = {s: h for s in _INTERRUPTIONS if (h := signal.getsignal(s)) is not signal.SIG_IGN}
     for handled in before:
         signal.signal(handled, interrupt)
@@ -263,23 +263,24 @@ def _load(directory: Path) -> DevCluster | None:
     return DevCluster.load(directory)
 
 
-def _versions(given: str | None) -> tuple[str, ...]:
+def _split_versions(given: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in given.split(",")) if given is not None else ()
 
 
-def _require_as_asked(
+def _require_options(
     cluster: DevCluster, brokers: int | None, port: int | None, versions: Sequence[str]
 ) -> None:
-    """Refuse a running cluster that is not whole, or not the one that was asked for."""
-    from kafkaform.devcluster.releases import full_version
+    """Refuse a running cluster with nodes that do not answer, or with other options."""
+    from kafkaform.devcluster.releases import resolve_version
     from kafkaform.devcluster.state import DevClusterStatus
 
-    found = cluster.status()
+    status = cluster.status()
     advice = f"stop it, then start it again: {dev_command('down', cluster.directory)}"
-    if found.health is not DevClusterStatus.RUNNING:
-        ailing = [str(node.id) for node in found.nodes if not node.answers]
+    if status.health is not DevClusterStatus.RUNNING:
+        silent = [str(node.id) for node in status.nodes if not node.answers]
         raise DevClusterError(
-            f"the cluster in {cluster.directory} is {found.health}: node {', '.join(ailing)} does not answer",
+            f"the cluster in {cluster.directory} is {status.health}: node {', '.join(silent)} does not "
+            "answer",
             hint=advice,
         )
     if brokers is not None and brokers != len(cluster.nodes):
@@ -294,8 +295,8 @@ def _require_as_asked(
             hint=advice,
         )
     running = [node.kafka_version for node in cluster.nodes]
-    asked = [full_version(version) for version in versions] or running
-    if asked != running and asked * len(running) != running:
+    wanted = [resolve_version(version) for version in versions] or running
+    if wanted != running and wanted * len(running) != running:
         raise DevClusterError(
             f"the cluster that runs in {cluster.directory} has --kafka-version"
             f" {','.join(dict.fromkeys(running))}, not {','.join(versions)}",
@@ -303,24 +304,24 @@ def _require_as_asked(
         )
 
 
-def _as_text(found: ClusterStatus) -> str:
-    lines = [f"{found.health}  {found.bootstrap_servers}  (cluster {found.cluster_id})"]
-    for node in found.nodes:
-        how = "stopped" if node.pid is None else "running" if node.answers else "no answer"
+def _render_text(status: ClusterStatus) -> str:
+    lines = [f"{status.health}  {status.bootstrap_servers}  (cluster {status.cluster_id})"]
+    for node in status.nodes:
+        state = "stopped" if node.pid is None else "running" if node.answers else "no answer"
         process = "" if node.pid is None else f"  pid {node.pid}"
         where = f"{node.address}  {node.rack}  Kafka {node.kafka_version}"
-        lines.append(f"  node {node.id}  {where}  {how}{process}  {node.log}")
+        lines.append(f"  node {node.id}  {where}  {state}{process}  {node.log}")
     return "\n".join(lines)
 
 
-def _as_json(directory: Path, found: ClusterStatus | None) -> dict[str, object]:
-    if found is None:
+def _build_json(directory: Path, status: ClusterStatus | None) -> dict[str, object]:
+    if status is None:
         return {"state": "absent", "directory": str(directory.absolute()), "nodes": []}
     return {
-        "state": str(found.health),
+        "state": str(status.health),
         "directory": str(directory.absolute()),
-        "cluster_id": found.cluster_id,
-        "bootstrap_servers": found.bootstrap_servers,
+        "cluster_id": status.cluster_id,
+        "bootstrap_servers": status.bootstrap_servers,
         "nodes": [
             {
                 "id": node.id,
@@ -331,7 +332,7 @@ def _as_json(directory: Path, found: ClusterStatus | None) -> dict[str, object]:
                 "answers": node.answers,
                 "log": str(node.log),
             }
-            for node in found.nodes
+            for node in status.nodes
         ],
     }
 

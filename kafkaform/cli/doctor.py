@@ -13,19 +13,21 @@ import click
 from kafkaform.cli import completion
 from kafkaform.cli.fleet import Answer, Fleet, ask_all
 from kafkaform.cli.options import (
+    ClusterSelector,
     SectionedCommand,
-    Where,
     all_clusters_option,
-    in_milliseconds,
+    option_group,
+    parse_milliseconds,
     paths_argument,
     report_option,
     require_files,
     where_options,
 )
-from kafkaform.cli.output import failure_as_metrics, format_option, show, tell, verbose_option
+from kafkaform.cli.output import ReportOutput, failure_as_metrics, format_option, show, tell, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated
 from kafkaform.core.errors import ClusterError, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.units import format_duration
@@ -49,48 +51,65 @@ if TYPE_CHECKING:
 _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHEALTHY: 2}
 
 
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """The rules to check, and the verdict.
+
+    Attributes:
+        all_clusters: Whether every cluster of the configuration is checked.
+        wait: The most milliseconds to wait for a healthy cluster; None: it is checked once.
+        fail_on: The lowest severity that counts as unhealthy.
+        codes: Only these rules.
+    """
+
+    all_clusters: bool
+    wait: int | None
+    fail_on: str
+    codes: tuple[str, ...]
+
+
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@all_clusters_option("Check every cluster of kafkaform.yaml.")
-@click.option(
-    "--wait",
-    callback=in_milliseconds,
-    metavar="DURATION",
-    help="Keep checking until the cluster is healthy, for at most this long, such as 5m.",
+@option_group(
+    DoctorOptions,
+    "options",
+    all_clusters_option("Check every cluster of kafkaform.yaml."),
+    click.option(
+        "--wait",
+        callback=parse_milliseconds,
+        metavar="DURATION",
+        help="Keep checking until the cluster is healthy, for at most this long, such as 5m.",
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice([severity.value for severity in Severity]),
+        default=Severity.WARNING.value,
+        show_default=True,
+        help="The lowest severity of a finding that makes the cluster unhealthy.",
+    ),
+    click.option(
+        "--rule",
+        "codes",
+        multiple=True,
+        metavar="CODE",
+        shell_complete=completion.health_codes,
+        help="Check only this rule (repeatable), such as KF303.",
+    ),
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice([severity.value for severity in Severity]),
-    default=Severity.WARNING.value,
-    show_default=True,
-    help="The lowest severity of a finding that makes the cluster unhealthy.",
+@option_group(
+    ReportOutput,
+    "output",
+    format_option(
+        "doctor",
+        "text for people, json for programs, markdown for an issue, "
+        "prometheus for the textfile collector of node_exporter.",
+    ),
+    report_option,
+    verbose_option,
 )
-@click.option(
-    "--rule",
-    "codes",
-    multiple=True,
-    metavar="CODE",
-    shell_complete=completion.health_codes,
-    help="Check only this rule (repeatable), such as KF303.",
-)
-@format_option(
-    "doctor",
-    "text for people, json for programs, markdown for an issue, "
-    "prometheus for the textfile collector of node_exporter.",
-)
-@report_option
-@verbose_option
 def doctor(
-    paths: tuple[Path, ...],
-    where: Where,
-    all_clusters: bool,
-    wait: int | None,
-    fail_on: str,
-    codes: tuple[str, ...],
-    output_format: str,
-    out: Path | None,
-    verbose: bool,
+    paths: tuple[Path, ...], where: ClusterSelector, options: DoctorOptions, output: ReportOutput
 ) -> int:
     """Check the health of the cluster: controllers, brokers, partitions, groups.
 
@@ -99,24 +118,27 @@ def doctor(
     if that
     could not be determined.
     """
-    timeout_s = None if wait is None else wait / 1000
-    examine = partial(_examine, paths=paths, fail_on=Severity(fail_on), codes=codes, timeout_s=timeout_s)
-    if all_clusters:
+    timeout_s = None if options.wait is None else options.wait / 1000
+    examine = partial(
+        _examine, paths=paths, fail_on=Severity(options.fail_on), codes=options.codes, timeout_s=timeout_s
+    )
+    if options.all_clusters:
         require_files(paths, "--all-clusters reads the manifests once for each cluster")
 
         def ask(session: Session) -> Answer:
+            # Clusters are examined in threads, and a live line of each would overwrite those of the others.
             report = examine(session, animated=False)
             return Answer(report, _CODES[report.verdict], {"name": session.require_cluster().name})
 
-        return ask_all(where, ask, Fleet("doctor", output_format, verbose, out))
+        return ask_all(where, ask, Fleet("doctor", output.output_format, output.verbose, output.out))
     session = Session.start(where)
     target = session.require_cluster()
-    if output_format == "text":
+    if output.output_format == "text":
         session.tell()
     plugins.load()
-    with failure_as_metrics("doctor", output_format, target.name, out):
+    with failure_as_metrics("doctor", output.output_format, target.name, output.out):
         report = examine(session, animated=is_animated(sys.stderr))
-    show("doctor", output_format, report, out=out, name=target.name, verbose=verbose)
+    show("doctor", output.output_format, report, out=output.out, name=target.name, verbose=output.verbose)
     return _CODES[report.verdict]
 
 
@@ -132,16 +154,17 @@ def _examine(
     """Examine one cluster, once or until it is healthy."""
     target = session.require_cluster()
     examination = Examination(
-        tuple(_declared(session, paths)),
+        tuple(_read_declared(session, paths)),
         session.settings,
         target,
         session.environment,
-        _chosen(codes, session.settings),
+        _parse_codes(codes, session.settings),
         fail_on,
         session.is_subset(paths, ()),
     )
 
     def examine() -> HealthReport:
+        # A new connection for each reading: brokers may restart between two readings.
         with session.cluster() as cluster:
             return examination.examine(cluster)
 
@@ -151,9 +174,10 @@ def _examine(
         return await_health(examine, timeout_s, tell)
 
 
-def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
-    """What manifests declare; a cluster can also be examined where there are none."""
+def _read_declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
+    """Return the declared resources; none where there are no manifests."""
     folders = session.paths(paths)
+    # Given paths must exist; default folders may be missing, as health can be checked without manifests.
     if paths or any(path.exists() for path in folders):
         return session.manifests(paths)
     if session.settings.file is not None:
@@ -161,13 +185,13 @@ def _declared(session: Session, paths: tuple[Path, ...]) -> list[Desired]:
     return []
 
 
-def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
+def _parse_codes(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
     known = health_rules(settings)
     for code in codes:
         if code.upper() not in known:
             near = nearest(code, known)
             hint = f"did you mean {near}?" if near else f"the health rules are {', '.join(sorted(known))}"
-            raise UsageError(f"--rule {code}: there is no health rule of this name", hint=hint)
+            raise UsageError(f"--rule {code}: there is no such health rule", hint=hint)
     return frozenset(code.upper() for code in codes)
 
 
@@ -175,8 +199,8 @@ def _chosen(codes: tuple[str, ...], settings: Settings) -> frozenset[str]:
 def _progress(
     name: str, timeout_s: float, *, animated: bool
 ) -> Iterator[Callable[[HealthReport | ClusterError], None]]:
-    """What tells of the readings before the last, on stderr: one line that changes, or a line a change."""
-    until = time.monotonic() + timeout_s
+    """Yield a function that shows readings on stderr: in one live line, or a line per change."""
+    deadline = time.monotonic() + timeout_s
     if animated:
         from rich.console import Console
         from rich.markup import escape
@@ -184,23 +208,24 @@ def _progress(
         with Console(stderr=True, highlight=False).status("Reading") as status:
 
             def show(outcome: HealthReport | ClusterError) -> None:
-                left = format_duration(max(0, round(until - time.monotonic())) * 1000)
-                status.update(escape(f"{_told(outcome, name)}, {left} left"))
+                left = format_duration(max(0, round(deadline - time.monotonic())) * 1000)
+                status.update(escape(f"{_describe_outcome(outcome, name)}, {left} left"))
 
             yield show
         return
-    said: list[str] = []
+    lines: list[str] = []
 
     def follow(outcome: HealthReport | ClusterError) -> None:
-        line = _told(outcome, name)
-        if said[-1:] != [line]:
-            said.append(line)
+        line = _describe_outcome(outcome, name)
+        # A log gets a line per change. A wait of minutes would otherwise fill it with equal lines.
+        if lines[-1:] != [line]:
+            lines.append(line)
             click.echo(f"waiting: {line}", err=True)
 
     yield follow
 
 
-def _told(outcome: HealthReport | ClusterError, name: str) -> str:
+def _describe_outcome(outcome: HealthReport | ClusterError, name: str) -> str:
     if isinstance(outcome, ClusterError):
         return printable(f"not read: {outcome.message}")
     codes = ", ".join(dict.fromkeys(finding.code for finding in outcome.findings))

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 from click.globals import pop_context, push_context
 
-from kafkaform.cli.error_handler import Complaints
+from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.output import RENDERERS, render, show
 from kafkaform.cli.session import Session
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from rich.text import Text
-
-    from kafkaform.cli.options import Where
-    from kafkaform.report.fleet import Failed
+    from kafkaform.cli.options import ClusterSelector
+    from kafkaform.report.fleet import FailedCluster
     from kafkaform.report.page import Page
 
 _AT_ONCE = 8
-"""How many clusters are read at the same time."""
+"""The number of clusters that are read at the same time."""
 _PRECEDENCE = (1, 2, 0)
-"""The exit codes: an error outweighs changes, drift or bad health, which outweigh that there are none."""
+"""The exit codes by precedence: an error, then changes, drift or bad health, then success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,11 @@ class Answer:
     """The outcome of a command for one cluster.
 
     Attributes:
-        content: What is reported.
-        code: The exit code of a command for this cluster alone.
-        options: What the renderers of the report need besides.
-        finish: Saves it, or prints what belongs on stderr; called after the report, one cluster at a time.
+        content: The content of the report.
+        code: The exit code of the command for this cluster alone.
+        options: The options of the renderers.
+        finish: A function that saves a file or prints notes on stderr; called after the report, one cluster
+            at a time.
     """
 
     content: object
@@ -52,12 +52,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How the reports of all clusters are shown.
+    """The command and output of a report on all clusters.
 
     Attributes:
         command: The command, and the name of its report.
         output_format: text, json or markdown.
-        verbose: List everything, also what is usually only counted.
+        verbose: Whether everything is listed.
         out: The file for the report; None for stdout.
         manifests_from: See `Session.start`.
     """
@@ -69,24 +69,24 @@ class Fleet:
     manifests_from: Path | None = None
 
 
-def ask_all(where: Where, ask: Callable[[Session], Answer], fleet: Fleet) -> int:
+def ask_all(where: ClusterSelector, ask: Callable[[Session], Answer], fleet: Fleet) -> int:
     """Run a command for every cluster of the configuration, and print one report.
 
-    A cluster for which it fails does not keep the others from it.
+    If it fails for one cluster, it still runs for the others.
 
     Args:
-        where: What the command line says; it may not choose a cluster or an environment.
-        ask: Runs it for one cluster; called in a thread of its own.
-        fleet: How the reports are shown.
+        where: The options of the command line; they may not choose a cluster or an environment.
+        ask: A function that runs the command for one cluster; called in a thread of its own.
+        fleet: The command and its output.
 
     Returns:
         The worst exit code: 1, then 2, then 0.
 
     Raises:
-        UsageError: A cluster or an environment was chosen, the format is none that holds several reports, or
-            the call is wrong for every cluster.
+        UsageError: A cluster or an environment was chosen, the format cannot hold several reports, or the
+            call is wrong for every cluster.
     """
-    from kafkaform.report.fleet import Answered  # of no use to a command for one cluster
+    from kafkaform.report.fleet import ClusterReport
 
     _check(where, fleet)
     clusters = find_settings(where.config_file).clusters
@@ -97,24 +97,28 @@ def ask_all(where: Where, ask: Callable[[Session], Answer], fleet: Fleet) -> int
     with ThreadPoolExecutor(min(len(clusters), _AT_ONCE)) as pool:
         answers = list(pool.map(partial(_answer, context, where, ask, fleet.manifests_from), clusters))
     errors = [answer for answer in answers if isinstance(answer, UsageError)]
+    # A wrong option is wrong for every cluster: one error, and not one per cluster. If it fails for some
+    # only, such as one without manifests, the others are reported.
     if len(errors) == len(answers):
         raise errors[0]
-    complaints = context.find_object(Complaints) or Complaints()
+    # Failures are part of the report, so they do not pass the error handler on their way to stderr.
+    error_handler = context.find_object(ErrorHandler) or ErrorHandler()
     members = [
-        Answered(name, cluster.environment, answer.content, partial(_render, fleet, answer))
+        ClusterReport(name, cluster.environment, answer.content, partial(_render, fleet, answer))
         if isinstance(answer, Answer)
-        else _failed(name, cluster.environment, answer, complaints)
+        else _build_failed(name, cluster.environment, answer, error_handler)
         for (name, cluster), answer in zip(clusters.items(), answers, strict=True)
     ]
+    # One report at the end, in the order of the configuration, however fast each cluster answers.
     show("fleet", fleet.output_format, members, out=fleet.out, command=fleet.command, verbose=fleet.verbose)
     for answer in answers:
         if isinstance(answer, Answer) and answer.finish is not None:
             answer.finish()
-    return worst(answer.code if isinstance(answer, Answer) else 1 for answer in answers)
+    return combine_exit_codes(answer.code if isinstance(answer, Answer) else 1 for answer in answers)
 
 
-def worst(codes: Iterable[int]) -> int:
-    """Return the exit code of a whole."""
+def combine_exit_codes(codes: Iterable[int]) -> int:
+    """Return the most severe exit code."""
     return min(codes, key=_PRECEDENCE.index, default=0)
 
 
@@ -122,15 +126,16 @@ def path_part(cluster: str, option: str) -> str:
     """Return the name of a cluster as a part of a path.
 
     Raises:
-        UsageError: It cannot be one.
+        UsageError: The name is not valid there.
     """
+    # Names of clusters are free text in kafkaform.yaml: `../x` must not leave the folder.
     if "/" in cluster or "\0" in cluster or cluster in {".", ".."}:
         raise UsageError(f"{option}: the name of cluster {cluster!r} cannot be part of a path")
     return cluster
 
 
 def plan_path(out: Path, cluster: str) -> Path:
-    """Return where the plan of one of several clusters is saved: beside `out`, with the cluster in its name.
+    """Return the file of the plan of one of several clusters: `out` with the cluster in its name.
 
     Raises:
         UsageError: The cluster's name cannot be part of a file name.
@@ -138,7 +143,7 @@ def plan_path(out: Path, cluster: str) -> Path:
     return out.with_name(f"{out.stem}.{path_part(cluster, '--out')}{out.suffix}")
 
 
-def _check(where: Where, fleet: Fleet) -> None:
+def _check(where: ClusterSelector, fleet: Fleet) -> None:
     chosen = {
         where.source(name): getattr(where, name)
         for name in ("cluster_name", "environment", "bootstrap_server", "command_config")
@@ -159,12 +164,12 @@ def _check(where: Where, fleet: Fleet) -> None:
 
 def _answer(
     context: click.Context,
-    where: Where,
+    where: ClusterSelector,
     ask: Callable[[Session], Answer],
     manifests_from: Path | None,
     name: str,
 ) -> Answer | KafkaformError:
-    # click knows the context of a call by thread; without it no secret would be known as one here.
+    # click's context is per thread; without it, secrets of this thread would not be redacted.
     push_context(context)
     try:
         return ask(Session.start(replace(where, cluster_name=name), manifests_from=manifests_from))
@@ -174,13 +179,15 @@ def _answer(
         pop_context()
 
 
-def _render(fleet: Fleet, answer: Answer, **options: object) -> Text | Page | str:
+def _render(fleet: Fleet, answer: Answer, **options: object) -> Page | str:
     return render(fleet.command, fleet.output_format, answer.content, **{**answer.options, **options})
 
 
-def _failed(name: str, environment: str | None, error: KafkaformError, complaints: Complaints) -> Failed:
-    from kafkaform.report.fleet import Failed
+def _build_failed(
+    name: str, environment: str | None, error: KafkaformError, error_handler: ErrorHandler
+) -> FailedCluster:
+    from kafkaform.report.fleet import FailedCluster
 
     problems = error.problems if isinstance(error, InvalidInput) else ()
-    lines = tuple(complaints.redacted(str(problem)) for problem in problems)
-    return Failed(name, environment, complaints.redacted(error.message), error.hint, lines)
+    lines = tuple(error_handler.redact(str(problem)) for problem in problems)
+    return FailedCluster(name, environment, error_handler.redact(error.message), error.hint, lines)

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import KINDS_BY_NOUN, SectionedCommand, Where, report_option, where_options
+from kafkaform.cli.options import (
+    KINDS_BY_NOUN,
+    ClusterSelector,
+    SectionedCommand,
+    report_option,
+    where_options,
+)
 from kafkaform.cli.output import put
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
-from kafkaform.config.manifest_text import live_manifest
+from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
+from kafkaform.core.rights import grant
 from kafkaform.core.wording import command, nearest, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
@@ -32,33 +39,50 @@ _KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, 
 _USAGE = "|".join([*KINDS_BY_NOUN, *(f"{noun}s" for noun in KINDS_BY_NOUN)])
 
 
+def _parse(context: click.Context, argument: click.Parameter, given: str) -> tuple[str, str | None]:
+    """Parse a kind, or a resource as plans show it, such as `Topic/orders.v1`; returns kind and name."""
+    head, slash, name = given.partition("/")
+    kind = head if head in KINDS else _KINDS[click.Choice(list(_KINDS)).convert(head, argument, context)]
+    return kind, name if slash else None
+
+
 @click.command(cls=SectionedCommand)
-@click.argument("kind", type=click.Choice(list(_KINDS)), metavar=_USAGE)
-@click.argument("name", required=False, shell_complete=completion.of_kind)
-@where_options
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(_FORMATS),
-    help="[default: yaml; plain text for names]",
+@click.argument(
+    "kind_or_resource", callback=_parse, metavar=_USAGE, shell_complete=completion.kinds_and_resources
 )
+@click.argument("name", required=False, shell_complete=completion.resources_of_kind)
+@where_options
+@click.option("--format", "output", type=click.Choice(_FORMATS), help="[default: yaml; plain text for names]")
 @report_option
 @click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
 def get(
-    kind: str, name: str | None, where: Where, output: str | None, out: Path | None, everything: bool
+    kind_or_resource: tuple[str, str | None],
+    name: str | None,
+    where: ClusterSelector,
+    output: str | None,
+    out: Path | None,
+    everything: bool,
 ) -> int:
-    """Print a live topic or group as a manifest, or list all names.
+    """Print a live resource as a manifest, or list all names.
 
-    The manifest contains only the resource's own values. A plan of this manifest is empty.
+    The manifest contains only the resource's own values. A plan of this manifest is empty. A resource can be
+    given as plans show it, too: Topic/orders.v1.
     """
-    if out is not None and str(out) in _FORMATS:  # as kubectl is told of a format
+    kind, name_of_resource = kind_or_resource
+    if name_of_resource and name is not None:
+        raise UsageError(
+            f"two names are given: {quoted(name_of_resource)} and {quoted(name)}", hint="give one of them"
+        )
+    name = name_of_resource or name
+    if out is not None and str(out) in _FORMATS:  # kubectl takes a format here
         raise UsageError(
             f"-o {out} would write a file of that name", hint=f"--format {out} chooses the format"
         )
+    noun = f"{KINDS[kind].words.noun}s"
     if name is None and output == "yaml":
         raise UsageError(
             "a list of names cannot be printed as a manifest",
-            hint=f"give a NAME, or --format json: {command('get', kind, options=('--format', 'json'))}",
+            hint=f"give a NAME, or --format json: {command('get', noun, options=('--format', 'json'))}",
         )
     session = Session.start(where)
     target = session.require_cluster()
@@ -69,10 +93,12 @@ def get(
             check_identity(cluster.facts(), target)
         if name is None:
             hidden = () if everything else session.settings.ignore
-            declared = {one.ref for one in declared_if_any(session) or ()} if hidden else ()
-            text = _list(cluster, Selection(kinds=(_KINDS[kind],), ignore=hidden), declared, output)
+            # A declared resource is listed although `ignore` matches it. Without `ignore`, no manifest need
+            # be read.
+            declared = {resource.ref for resource in declared_if_any(session) or ()} if hidden else ()
+            text = _list(cluster, Selection(kinds=(kind,), ignore=hidden), declared, output)
         else:
-            text = _show(cluster, ResourceRef(_KINDS[kind], name), output)
+            text = _show(cluster, ResourceRef(kind, name), output)
     put(text, out)
     return 0
 
@@ -80,28 +106,33 @@ def get(
 def _list(
     cluster: ResourceReader, selection: Selection, declared: Collection[ResourceRef], output: str | None
 ) -> str:
-    """The names, with a newline behind each, or as a JSON list."""
-    inventory = cluster.observe((), kinds=selection.kinds).inventory
-    names = [ref.name for ref in sorted(inventory) if selection.takes(ref, declared)]
+    """Render the names, one per line or as a JSON list."""
+    observation = cluster.observe((), kinds=selection.kinds)
+    for note in observation.diagnostics:
+        click.echo(printable(f"note: {note.message}"), err=True)
+    names = [ref.name for ref in sorted(observation.inventory) if selection.takes(ref, declared)]
     if output == "json":
         return json.dumps(names, indent=2) + "\n"
     return "".join(f"{printable(name)}\n" for name in names)
 
 
 def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
-    """The manifest, with a newline at its end; what it leaves out is told on stderr."""
+    """Render the manifest; parts that it leaves out are listed on stderr."""
+    # With the list of the kind, so that a name that does not exist gets a suggestion.
     observation = cluster.observe([ref], kinds=[ref.kind])
-    noun = KINDS[ref.kind].noun
+    noun = KINDS[ref.kind].words.noun
     if ref in observation.resources:
-        manifest = live_manifest(observation.resources[ref])
+        manifest = build_live_manifest(observation.resources[ref])
         for line in manifest.left_out:
             click.echo(printable(f"left out: {line}"), err=True)
         return manifest.to_json() + "\n" if output == "json" else manifest.to_yaml()
     if ref in observation.invisible:
         raise PermissionDenied(
             f"{noun} {quoted(ref.name)} may or may not exist: {observation.invisible[ref]}",
-            hint=f"the account needs Describe and DescribeConfigs on the {noun}",
+            hint=f"grant it: {grant(*KINDS[ref.kind].reading_rights(ref.name))}",
         )
-    near = nearest(ref.name, [one.name for one in observation.inventory if one.kind == ref.kind])
+    near = nearest(
+        ref.name, [existing.name for existing in observation.inventory if existing.kind == ref.kind]
+    )
     hint = f"did you mean {near}?" if near else f"{command('get', f'{noun}s')} lists the existing ones"
     raise KafkaformError(f"{noun} {quoted(ref.name)} does not exist", hint=hint)

@@ -18,8 +18,8 @@ from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
     from kafkaform.vcs.forge.client import GitHub
-    from kafkaform.vcs.forge.comments import Kept
-    from kafkaform.vcs.forge.marked import Marker
+    from kafkaform.vcs.forge.comments import Publication
+    from kafkaform.vcs.forge.markers import Marker
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ARTEFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -29,25 +29,21 @@ _text = click.argument(
     "file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="FILE.md"
 )
 _repository = click.option(
-    "--repository",
-    envvar="GITHUB_REPOSITORY",
-    show_envvar=True,
-    metavar="OWNER/NAME",
-    help="The repository.",
+    "--repository", envvar="GITHUB_REPOSITORY", show_envvar=True, metavar="OWNER/NAME", help="The repository."
 )
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> Any:
+def _build_pattern_check(pattern: re.Pattern[str], description: str) -> Any:
     def check(_context: click.Context, parameter: click.Parameter, value: str) -> str:
         if not pattern.fullmatch(value):
-            raise UsageError(f"{parameter.opts[0]} {value!r} is not {what}")
+            raise UsageError(f"{parameter.opts[0]} {value!r} is not {description}")
         return value
 
     return check
 
 
-def _marker(_context: click.Context, _parameter: click.Parameter, value: str) -> Marker:
-    from kafkaform.vcs.forge.marked import Marker
+def _parse_marker(_context: click.Context, _parameter: click.Parameter, value: str) -> Marker:
+    from kafkaform.vcs.forge.markers import Marker
 
     try:
         return Marker(value)
@@ -60,7 +56,7 @@ def github() -> None:
     """Comment on pull requests, keep issues up to date, fetch reviewed plans.
 
     The token is read from GITHUB_TOKEN, and GitHub's address from GITHUB_API_URL. If GitHub limits the rate
-    or fails, the commands retry for up to five minutes and say so.
+    or fails, the commands print a note, and retry for up to five minutes.
     """
 
 
@@ -79,7 +75,7 @@ def github() -> None:
     "marker",
     default="plan",
     show_default=True,
-    callback=_marker,
+    callback=_parse_marker,
     help="The id of the comment, such as plan-prod. There is one comment per id.",
 )
 @_repository
@@ -89,11 +85,12 @@ def comment(file: Path, number: int, marker: Marker, repository: str | None) -> 
     The comment is found by its id and updated in place. Only comments by the token's own account are ever
     changed. Text that is too long is cut, with a note.
     """
+    # Read before the connection, so that an empty or missing file sends nothing.
     text = _read(file)
-    with _connected(repository) as hub:
-        from kafkaform.vcs.forge.comments import keep_comment
+    with _connect(repository) as hub:
+        from kafkaform.vcs.forge.comments import publish_comment
 
-        _report("comment", keep_comment(hub, number, marker, text))
+        _report("comment", publish_comment(hub, number, marker, text))
 
 
 @github.command()
@@ -107,7 +104,7 @@ def comment(file: Path, number: int, marker: Marker, repository: str | None) -> 
     "--id",
     "marker",
     required=True,
-    callback=_marker,
+    callback=_parse_marker,
     help="The id of the issue, such as drift-prod. There is one open issue per id.",
 )
 @click.option("--title", help="The issue's title. Required without --close.")
@@ -124,22 +121,23 @@ def issue(
 ) -> None:
     """Post FILE.md ('-' for stdin) as an issue, update it, or close it.
 
-    An update notifies nobody. A closed issue stays closed: a new occurrence gets a new issue.
+    An update sends no notification. A closed issue stays closed: a new occurrence gets a new issue.
     """
     if is_over and (file or title or labels):
         raise UsageError("--close takes no FILE.md, --title or --label")
     if not is_over and (file is None or not title):
         raise UsageError("FILE.md and --title are required", hint="or use --close to close the issue")
     text = _read(file) if file is not None else ""
-    with _connected(repository) as hub:
-        from kafkaform.vcs.forge.comments import close_issues, keep_issue
+    with _connect(repository) as hub:
+        from kafkaform.vcs.forge.comments import close_issues, publish_issue
 
         if title:
-            _report("issue", keep_issue(hub, marker, title, text, labels))
+            _report("issue", publish_issue(hub, marker, title, text, labels))
             return
+        # All open issues with the marker are closed: two jobs at the same time may have opened one each.
         closed = close_issues(hub, marker, _clean_since(hub.address.run_url))
-    for kept in closed:
-        _report("issue", kept)
+    for publication in closed:
+        _report("issue", publication)
     if not closed:
         click.echo("no issue is open")
 
@@ -148,7 +146,7 @@ def issue(
 @click.option(
     "--commit",
     required=True,
-    callback=_matching(_COMMIT, "a full commit id"),
+    callback=_build_pattern_check(_COMMIT, "a full commit id"),
     metavar="SHA",
     help="The full id of the merge commit: GITHUB_SHA of a push.",
 )
@@ -156,7 +154,7 @@ def issue(
     "--artifact",
     "prefix",
     required=True,
-    callback=_matching(_ARTEFACT, "the name of an artefact"),
+    callback=_build_pattern_check(_ARTEFACT, "the name of an artifact"),
     metavar="NAME",
     help="The artifact's name without its '-NUMBER-COMMIT' suffix, such as kafkaform-plan-prod.",
 )
@@ -164,7 +162,7 @@ def issue(
     "--workflow",
     default="plan.yml",
     show_default=True,
-    callback=_matching(_WORKFLOW, "the file name of a workflow"),
+    callback=_build_pattern_check(_WORKFLOW, "the file name of a workflow"),
     help="The workflow that created it, on pull_request_target.",
 )
 @click.option("--branch", help="The branch that was merged into.  [default: the default branch]")
@@ -185,27 +183,27 @@ def reviewed_plan(
     Exits 1 with a specific reason if the commit has no pull request, if no plan was made from the pull
     request's last commit, or if the plan has expired.
     """
-    with _connected(repository) as hub:
-        from kafkaform.vcs.forge import reviewed
+    with _connect(repository) as hub:
+        from kafkaform.vcs.forge.reviewed_plan import fetch_reviewed_plan
 
-        found = reviewed.reviewed_plan(hub, commit, prefix, workflow, branch)
-    write_file(out, found.plan)
-    said = f"{out}: the plan of #{found.pull_request} at {found.head[:12]}, made by {found.run_url}"
-    click.echo(printable(said))
+        reviewed = fetch_reviewed_plan(hub, commit, prefix, workflow, branch)
+    write_file(out, reviewed.plan)
+    line = f"{out}: the plan of #{reviewed.pull_request} at {reviewed.head[:12]}, made by {reviewed.run_url}"
+    click.echo(printable(line))
 
 
-def _connected(repository: str | None) -> GitHub:
+def _connect(repository: str | None) -> GitHub:
     from kafkaform.vcs.forge.address import Address
 
-    address = Address.of(os.environ, repository)
+    address = Address.from_environment(os.environ, repository)
     try:
         from kafkaform.vcs.forge.client import GitHub
     except ModuleNotFoundError as error:
+        # A missing dependency of PyGithub is another error, and keeps its name.
         if error.name != "github":
             raise
         raise ForgeError(
-            "kafkaform github needs PyGithub, which is not installed",
-            hint="pip install 'kafkaform[github]'",
+            "kafkaform github needs PyGithub, which is not installed", hint="pip install 'kafkaform[github]'"
         ) from error
     return GitHub(address, tell)
 
@@ -217,6 +215,7 @@ def _read(file: Path) -> str:
         raise KafkaformError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise KafkaformError(f"{file}: not UTF-8") from error
+    # An empty file is usually a failed step before this one. It must not replace a comment with nothing.
     if not text.strip():
         raise KafkaformError(f"{file} is empty; nothing was sent")
     return text
@@ -227,5 +226,5 @@ def _clean_since(run_url: str | None) -> str:
     return f"Clean since {when}{f' ({run_url})' if run_url else ''}."
 
 
-def _report(what: str, kept: Kept) -> None:
-    click.echo(printable(f"{what} {kept.outcome}: {kept.url}"))
+def _report(noun: str, publication: Publication) -> None:
+    click.echo(printable(f"{noun} {publication.outcome}: {publication.url}"))

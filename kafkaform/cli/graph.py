@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import SectionedCommand, Where, paths_argument, where_options
+from kafkaform.cli.options import ClusterSelector, SectionedCommand, paths_argument, where_options
 from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.cli.status import declared_if_any
@@ -14,11 +14,11 @@ from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.printable import printable
 from kafkaform.plan.planning import check_identity
-from kafkaform.report.graph import LiveGraph, graph_of
-from kafkaform.resources import KINDS
+from kafkaform.report.graph import LiveGraph, build_graph
+from kafkaform.resources import listed_kinds, reader_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from kafkaform.config.settings import Settings
@@ -30,15 +30,12 @@ if TYPE_CHECKING:
 @where_options
 @format_option("graph", "mermaid as GitHub draws it, dot for Graphviz, json for programs.")
 @click.option(
-    "--live",
-    "is_live",
-    is_flag=True,
-    help="Add undeclared topics and groups of the cluster, and the lag of groups.",
+    "--live", "is_live", is_flag=True, help="Add unmanaged resources of the cluster, and the lag of groups."
 )
-def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bool) -> int:
+def graph(paths: tuple[Path, ...], where: ClusterSelector, output_format: str, is_live: bool) -> int:
     """Draw which group reads which topic. Needs a cluster only with --live.
 
-    Without an environment, the manifests of all environments are drawn. Undeclared resources are dashed.
+    Without an environment, the manifests of all environments are drawn. Unmanaged resources are dashed.
     """
     settings = find_settings(where.config_file)
     live = None
@@ -47,32 +44,33 @@ def graph(paths: tuple[Path, ...], where: Where, output_format: str, is_live: bo
         if output_format != "json":
             session.tell()
         desired = session.manifests(paths) if paths else declared_if_any(session) or []
-        live = _read(session)
+        live = _read(session, listed_kinds(declared.ref for declared in desired))
     else:
         environment = where.environment
         if environment is None and where.cluster_name is not None:
-            cluster = settings.cluster(where.cluster_name)
+            cluster = settings.select_cluster(where.cluster_name)
+            # A cluster is one environment; its graph must not contain the resources of others.
             environment = cluster.environment if cluster else None
         settings.check_environment(environment)
-        desired = _any_environment(paths or settings.manifests, settings, environment)
-    show("graph", output_format, graph_of(desired, live, settings.ignore))
+        desired = _load_environments(paths or settings.manifests, settings, environment)
+    show("graph", output_format, build_graph(desired, live, settings.ignore))
     return 0
 
 
-def _any_environment(paths: Sequence[Path], settings: Settings, environment: str | None) -> list[Desired]:
+def _load_environments(paths: Sequence[Path], settings: Settings, environment: str | None) -> list[Desired]:
     every = settings.environments or (None,)
     chosen = (environment,) if environment is not None else every
-    loaded = load_all(paths, [settings.context(one) for one in chosen])
-    return [desired for one in loaded for desired in one]
+    loaded = load_all(paths, [settings.build_context(name) for name in chosen])
+    return [declared for desired in loaded for declared in desired]
 
 
-def _read(session: Session) -> LiveGraph:
+def _read(session: Session, kinds: Collection[str]) -> LiveGraph:
     target = session.require_cluster()
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        inventory = cluster.observe((), kinds=tuple(KINDS)).inventory
+        inventory = cluster.observe((), kinds=kinds).inventory
         reading = cluster.groups()
     for name, reason in sorted(reading.denied.items()):
         click.echo(printable(f"not read: group {name}: {reason}"), err=True)
-    return LiveGraph(inventory, reading.groups)
+    return LiveGraph(inventory, {reader_ref(name): group.lags for name, group in reading.groups.items()})

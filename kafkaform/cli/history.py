@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.audit.record import timestamp
+from kafkaform.audit.record import format_timestamp
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cli import completion
-from kafkaform.cli.options import SectionedCommand, Where, age_or_time, where_options
+from kafkaform.cli.options import ClusterSelector, SectionedCommand, age_or_time, where_options
 from kafkaform.cli.output import format_option, show, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError
@@ -21,7 +21,7 @@ from kafkaform.core.printable import clipped
 if TYPE_CHECKING:
     from kafkaform.audit.entries import AuditEntry, AuditRecord
 
-_LONGEST = 400
+_MAX_LENGTH = 400
 
 record_option = click.option(
     "--file",
@@ -53,7 +53,7 @@ record_option = click.option(
 @verbose_option
 def history(
     resource: str | None,
-    where: Where,
+    where: ClusterSelector,
     file: Path | None,
     limit: int,
     since: int | None,
@@ -65,31 +65,32 @@ def history(
     The latest apply comes first, with one line per change. RESOURCE is KIND/NAME or NAME (globs allowed), or
     the id of an apply or of a change. With RESOURCE or --verbose, every field of a change is listed.
     """
-    oldest = _oldest(since)
-    log = record_of(where, file, tells=output_format == "text")
-    found = [
+    oldest = _compute_start(since)
+    log = read_chosen_record(where, file, tells=output_format == "text")
+    matching = [
         entry
+        # The record is in the order in which it was written.
         for entry in reversed(log.entries)
         if (resource is None or _matches(entry, resource)) and entry.at >= oldest
     ]
-    shown = found[:limit]
+    shown = matching[:limit]
     detailed = verbose or resource is not None
-    show("history", output_format, shown, log=log, earlier=len(found) - len(shown), verbose=detailed)
+    show("history", output_format, shown, log=log, earlier=len(matching) - len(shown), verbose=detailed)
     if output_format == "text":
         tell_problems(log)
     return 0
 
 
-def record_of(where: Where, file: Path | None, *, tells: bool) -> AuditRecord:
-    """The record in a file, or that of the cluster that the command line names.
+def read_chosen_record(where: ClusterSelector, file: Path | None, *, tells: bool) -> AuditRecord:
+    """Read the record of applies from a file or the cluster.
 
     Args:
-        where: What the command line says of the cluster.
+        where: The options that choose the cluster.
         file: The file; None for the cluster.
-        tells: Whether to say on stderr which cluster it is.
+        tells: Whether to print the name of the cluster on stderr.
 
     Raises:
-        AuditError: It cannot be read, or none is kept.
+        AuditError: The record cannot be read, or is switched off.
     """
     if file is not None:
         if not file.exists():
@@ -109,17 +110,18 @@ def record_of(where: Where, file: Path | None, *, tells: bool) -> AuditRecord:
 
 
 def tell_problems(log: AuditRecord) -> None:
-    """Say on stderr what of the record could not be read."""
+    """Print on stderr the parts of the record that could not be read."""
     for problem in log.problems:
-        click.echo(f"warning: {clipped(problem, _LONGEST)}", err=True)
+        click.echo(f"warning: {clipped(problem, _MAX_LENGTH)}", err=True)
 
 
 def _matches(entry: AuditEntry, wanted: str) -> bool:
+    # Ids come first: they are exact, and unlike names have no globs.
     if wanted in {entry.id, entry.run}:
         return True
     return fnmatchcase(str(entry.ref) if "/" in wanted else entry.ref.name, wanted)
 
 
-def _oldest(since: int | None) -> str:
-    """The time before which nothing is told; `since` in milliseconds."""
-    return "" if since is None else timestamp(datetime.now(UTC) - timedelta(milliseconds=since))
+def _compute_start(since: int | None) -> str:
+    """Return the time of the oldest change to show; `since` is in milliseconds."""
+    return "" if since is None else format_timestamp(datetime.now(UTC) - timedelta(milliseconds=since))

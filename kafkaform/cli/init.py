@@ -7,13 +7,17 @@ from pathlib import Path
 
 import click
 
+from kafkaform.resources import KINDS
+
 _ABOUT = {
     "kafkaform.yaml": "clusters, environments and defaults",
     "topics/example.yaml": "two example topics to change, copy or delete",
     "topics/example-group.yaml": "a consumer group that reads one of them",
     "schemas/config.schema.json": "completion and errors in editors",
-    "schemas/topic.schema.json": "the same for topics",
-    "schemas/consumergroup.schema.json": "the same for consumer groups",
+    **{
+        f"schemas/{kind.format.schema}.schema.json": f"the same for {kind.words.collection}"
+        for kind in KINDS.values()
+    },
     ".gitignore": "keeps saved plans and local data out of Git",
 }
 _NEXT = {

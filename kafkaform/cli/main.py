@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import importlib
-import os
 import sys
-import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform import __version__
-from kafkaform.cli.error_handler import Complaints
+from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.terminal import tolerate_encoding
 from kafkaform.core.errors import UsageError
 
@@ -39,7 +35,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kafkaform.cli.drift",
         "Show how the cluster differs from the manifests, since when, and how to fix it.",
     ),
-    "import": ("kafkaform.cli.import_", "Write manifests for the topics and groups of a live cluster."),
+    "import": (
+        "kafkaform.cli.import_",
+        "Write manifests for the topics, groups, quotas and access of a live cluster.",
+    ),
     "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
     "revert": (
         "kafkaform.cli.revert",
@@ -54,19 +53,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kafkaform.cli.reset",
         "Plan an offset reset of a group, to be applied with `apply RESET.json`.",
     ),
-    "rebalance": (
-        "kafkaform.cli.rebalance",
-        "Plan replica moves that balance the brokers, or empty one.",
-    ),
+    "rebalance": ("kafkaform.cli.rebalance", "Plan replica moves that balance the brokers, or empty one."),
     "status": (
         "kafkaform.cli.status",
-        "Show topics with their consumer groups, and groups with members and lag.",
+        "Show topics with their consumer groups, groups with members and lag, and quotas.",
     ),
-    "get": ("kafkaform.cli.get", "Print a live topic or group as a manifest, or list all names."),
-    "graph": (
-        "kafkaform.cli.graph",
-        "Draw which group reads which topic. Needs a cluster only with --live.",
-    ),
+    "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
+    "can": ("kafkaform.cli.can", "Show whether a principal may do something, and by which ACL."),
+    "who-can": ("kafkaform.cli.can", "List the principals that may do something."),
+    "graph": ("kafkaform.cli.graph", "Draw which group reads which topic. Needs a cluster only with --live."),
     "client-config": (
         "kafkaform.cli.client_config",
         "Print the client settings of a declared group, for its application.",
@@ -82,18 +77,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
     "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
 }
-"""The commands with their module and first line, so that --help imports none of them."""
+"""The modules and summaries of the commands, so that --help imports none of them."""
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The commands, in the order of work."""
+        """Return the commands, in the order of work."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one command."""
+        """Import the module of a command and return the command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
@@ -107,8 +102,8 @@ class LazyGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         options = click.Command.shell_complete(self, ctx, incomplete)
-        found = {name: summary for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)}
-        return [*options, *(CompletionItem(name, help=summary) for name, summary in found.items())]
+        matches = {name: summary for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)}
+        return [*options, *(CompletionItem(name, help=summary) for name, summary in matches.items())]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
@@ -118,7 +113,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which command was probably meant."""
+        """Suggest the nearest command for an unknown one."""
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             from kafkaform.core.wording import nearest
@@ -140,50 +135,35 @@ class LazyGroup(click.Group):
     "clients log.",
 )
 @click.pass_obj
-def cli(complaints: Complaints | None, debug: bool) -> None:
+def cli(error_handler: ErrorHandler | None, debug: bool) -> None:
     """Declarative, GitOps management of Apache Kafka: plan, apply, drift.
 
     Exit codes: 0 done; 1 error, refusal or missing consent; 2 changes (plan --detailed-exitcode),
     drift, differences, unhealthy; 64 wrong usage.
-    """
-    if debug and complaints is not None:
-        complaints.debug()
+    """  # noqa: D401 - the first line of the help says what kafkaform is
+    if debug and error_handler is not None:
+        error_handler.debug()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    # Thousands of manifests are many objects and hardly a cycle: collecting as often as a long-lived process
-    # should was a fifth of the time of a large plan, and at every 100,000 objects still a twentieth.
+    # Thousands of manifests are many objects with few cycles: with Python's default thresholds, garbage
+    # collection took 20 % of the time of a large plan, and 5 % with a threshold of 100,000 objects.
     gc.set_threshold(1_000_000, 50, 50)
     tolerate_encoding()
-    _leave(run(arguments))
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process as the interpreter does, up to and without tearing itself down.
-
-    A run that ends early, over a wrong manifest say, leaves requests of the prefetch unanswered. If one is
-    answered while the interpreter is torn down, librdkafka's background thread calls into Python, and the
-    process dies of SIGSEGV: 4 of 120 runs of `plan` and `drift` that ended early. This way it was 0 of 300
-    runs of each command (scripts/exit_codes.py). To wait for the answers instead would keep everybody with a
-    typo in a manifest waiting for a broker that may never answer, and the client cannot take a request back.
-    What a large plan leaves is not collected once more either, which was 0.1 s.
-    """
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - wait for all but daemon threads
-    atexit._run_exitfuncs()  # noqa: SLF001 - logging, temporary folders, child processes, coverage
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # it was told already
-            if stream is not None:
-                stream.flush()
-    os._exit(code)
+    code = run(arguments)
+    gc.freeze()  # skips the final collection, 0.1 s after a large plan
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every error becomes a line on stderr, a hint, and an exit code."""
-    complaints = Complaints()
+    error_handler = ErrorHandler()
     given = None if arguments is None else list(arguments)
     try:
-        result = cli.main(given, prog_name="kafkaform", standalone_mode=False, obj=complaints)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - all of them are told, none is lost
-        return complaints.tell(error)
+        # With standalone_mode, click prints its own errors and exits, without hints and exit codes of ours.
+        result = cli.main(given, prog_name="kafkaform", standalone_mode=False, obj=error_handler)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error is reported
+        return error_handler.tell(error)
+    # `--help` and some commands return None.
     return result if isinstance(result, int) else 0

@@ -1,35 +1,36 @@
-"""The options of how an apply moves replicas; what is not given is as the cluster's settings say."""
+"""The options of replica moves; the cluster's settings are their defaults."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kafkaform.cli.options import bundled, in_milliseconds
+from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.core.errors import UsageError
-from kafkaform.core.moves import MOST_PARTITIONS, WhenBusy, parse_rate
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import parse_size
+from kafkaform.resources.replicas.moves import MOST_PARTITIONS, WhenBusy, parse_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.core.moves import MoveOptions
+    from kafkaform.resources.replicas.moves import MoveOptions
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What the command line says of moving replicas; None leaves it to the cluster's settings.
+    """The options of replica moves; None for the cluster's setting.
 
     Attributes:
-        throttle: A rate as `kafkaform.core.moves.parse_rate` reads it.
-        batch_partitions: How many partitions at a time.
-        batch_bytes: How many bytes at a time.
-        timeout: How long all of it may take, in milliseconds.
-        when_busy: What to do about a reassignment that somebody else has started.
+        throttle: A rate in the format of `kafkaform.resources.replicas.moves.parse_rate`.
+        batch_partitions: The number of partitions per batch.
+        batch_bytes: The size of a batch.
+        timeout: The maximum duration of all moves, in milliseconds.
+        when_busy: The reaction to reassignments by somebody else.
     """
 
     throttle: str | None = None
@@ -38,27 +39,27 @@ class Moving:
     timeout: int | None = None
     when_busy: str | None = None
 
-    def over(self, settings: MoveOptions) -> MoveOptions:
-        """The settings, with what the command line says in their place.
+    def override(self, settings: MoveOptions) -> MoveOptions:
+        """Return the settings, overridden by the given options.
 
         Raises:
-            UsageError: A value is none.
+            UsageError: A value is not valid.
         """
-        said: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         if self.throttle is not None:
-            said["throttle"] = _parsed("--throttle", parse_rate, self.throttle)
+            overrides["throttle"] = _parse_option("--throttle", parse_rate, self.throttle)
         if self.batch_bytes is not None:
-            said["batch_bytes"] = _parsed("--batch-bytes", parse_size, self.batch_bytes)
+            overrides["batch_bytes"] = _parse_option("--batch-bytes", parse_size, self.batch_bytes)
         if self.batch_partitions is not None:
-            said["batch_partitions"] = self.batch_partitions
+            overrides["batch_partitions"] = self.batch_partitions
         if self.timeout is not None:
-            said["timeout_s"] = self.timeout / 1000
+            overrides["timeout_s"] = self.timeout / 1000
         if self.when_busy is not None:
-            said["when_busy"] = WhenBusy(self.when_busy)
-        return replace(settings, **said)
+            overrides["when_busy"] = WhenBusy(self.when_busy)
+        return replace(settings, **overrides)
 
 
-def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
+def _parse_option(option: str, parse: Callable[[str], T], text: str) -> T:
     try:
         return parse(text)
     except ValueError as error:
@@ -69,7 +70,7 @@ throttle_option = click.option(
     "--throttle",
     metavar="RATE",
     help="The bytes per second that each broker may send, and receive, for replica moves: 50MB, or none for "
-    "no limit.  [default: as kafkaform.yaml says, or 50MB]",
+    "no limit.  [default: from kafkaform.yaml, or 50MB]",
 )
 
 _OPTIONS = (
@@ -78,17 +79,17 @@ _OPTIONS = (
         "--batch-partitions",
         type=click.IntRange(1, MOST_PARTITIONS),
         metavar="N",
-        help="How many partitions to move at a time.  [default: as kafkaform.yaml says, or 50]",
+        help="How many partitions to move at a time.  [default: from kafkaform.yaml, or 50]",
     ),
     click.option(
         "--batch-bytes",
         metavar="SIZE",
-        help="How many bytes to copy at a time. A larger partition is moved alone.  [default: as "
-        "kafkaform.yaml says, or 50GiB]",
+        help="How many bytes to copy at a time. A larger partition is moved alone.  [default: from "
+        "kafkaform.yaml, or 50GiB]",
     ),
     click.option(
         "--timeout",
-        callback=in_milliseconds,
+        callback=parse_milliseconds,
         metavar="DURATION",
         help="How long replica moves may take. Moves that are not finished by then are cancelled.  "
         "[default: no limit]",
@@ -96,12 +97,11 @@ _OPTIONS = (
     click.option(
         "--when-busy",
         type=click.Choice([choice.value for choice in WhenBusy]),
-        help="What to do while somebody else is moving replicas. Their moves are never changed.  [default: "
-        "as "
-        "kafkaform.yaml says, or refuse]",
+        help="What to do while a reassignment that kafkaform did not start is running. It is never changed.  "
+        "[default: from kafkaform.yaml, or refuse]",
     ),
 )
 
 
-moving_options = bundled(Moving, "moving", _OPTIONS)
-"""Gives a command the options of a `Moving`."""
+moving_options = option_group(Moving, "moving", *_OPTIONS)
+"""Adds the options of a `Moving` to a command."""

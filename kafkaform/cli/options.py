@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, is_dataclass, replace
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -16,6 +17,7 @@ from kafkaform.cli import completion
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_age
 from kafkaform.resources import KINDS
@@ -47,13 +49,7 @@ SECTIONS = {
     ),
     "Saved plans": ("--reviewed", "--verify-key", "--max-age", "--require-commit"),
     "Skew": ("--skew", "plan --max-age"),
-    "Moving replicas": (
-        "--throttle",
-        "--batch-partitions",
-        "--batch-bytes",
-        "--timeout",
-        "--when-busy",
-    ),
+    "Moving replicas": ("--throttle", "--batch-partitions", "--batch-bytes", "--timeout", "--when-busy"),
     "Output": (
         "--out",
         "--sign-key",
@@ -69,18 +65,19 @@ SECTIONS = {
         "--help",
     ),
 }
-"""The sections of a long help, with their options; with a command before one, for that command only."""
+"""The sections of a long help with their options; `plan --max-age` holds for that command only."""
 
 _LONG = 10
-"""From how many options on a help has sections."""
+"""The number of options from which a help has sections."""
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has sections where it has many options; its own options come first."""
+    """A command with sections in its help if it has many options; its own options come first."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, in sections if they are many."""
+        """Write the options, in sections if there are many."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        # A short help is easier to read as one list.
         if len(options) < _LONG:
             super().format_options(ctx, formatter)
             return
@@ -94,6 +91,7 @@ class SectionedCommand(click.Command):
                     formatter.write_dl(records)
 
     def _section(self, option: click.Option) -> str:
+        # The long form: the table has no short forms.
         flag = max(option.opts, key=len)
         for name in (f"{self.name} {flag}", flag):
             for title, flags in SECTIONS.items():
@@ -102,8 +100,8 @@ class SectionedCommand(click.Command):
         return "Options"
 
 
-def in_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
-    """The callback of an option such as `--max-age 7d`; raises UsageError where it is no such thing."""
+def parse_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    """Parse a duration such as 7d into milliseconds; the callback of an option. Raises UsageError."""
     if given is None:
         return None
     try:
@@ -113,10 +111,10 @@ def in_milliseconds(_context: click.Context, option: click.Parameter, given: str
 
 
 def age_or_time(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
-    """Read an age such as 7d, or a time, of which it returns the age in ms; the callback of an option.
+    """Parse a duration such as 7d, or a time, into an age in milliseconds; the callback of an option.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is neither.
     """
     if given is None:
         return None
@@ -128,40 +126,50 @@ def age_or_time(_context: click.Context, option: click.Parameter, given: str | N
     try:
         at = time_of(parse_initial(given), now)
     except ValueError as error:
-        # What begins as a date is told what is wrong with it as a time.
-        shown = error if given[:1].isdecimal() and "-" in given else reason
-        raise UsageError(f"{option.opts[0]}: {shown}") from error
+        # A text that begins like a date gets the error of a time.
+        # `2026-13-01` is meant as a time, `3 weeks` as a duration.
+        message = error if given[:1].isdecimal() and "-" in given else reason
+        raise UsageError(f"{option.opts[0]}: {message}") from error
     if at is None:
         raise UsageError(f"{option.opts[0]}: {reason}")
+    # A time in the future is an age of 0: nothing is that new.
     return max(0, now - at)
 
 
-def bundled(
-    bundle: type, argument: str, options: Sequence[Callable[[Callable[..., int]], Callable[..., int]]]
-) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A decorator that gives a command options, which it takes together as one argument.
+_Decorator: TypeAlias = "Callable[[Callable[..., int]], Callable[..., int]]"
+
+
+def option_group(build: Callable[..., object], argument: str, *options: _Decorator) -> _Decorator:
+    """Return a decorator that adds options to a command, which gets them as one argument.
 
     Args:
-        bundle: The dataclass of that argument, with a field for each option.
+        build: The dataclass of that argument, with a field for each option, or a function with a parameter
+            for each option.
         argument: The argument's name.
         options: The options, in the order of the help.
     """
+    names = (
+        [field.name for field in fields(build)] if is_dataclass(build) else list(signature(build).parameters)
+    )
 
-    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
-        def gathered(**given: Any) -> int:
-            taken = bundle(**{field.name: given.pop(field.name) for field in fields(bundle)})
-            return command(**{argument: taken}, **given)
+        def call(**given: Any) -> int:
+            # click passes every option as a keyword argument; those of the group are replaced by one object.
+            group = build(**{name: given.pop(name) for name in names})
+            return command(**{argument: group}, **given)
 
+        wrapped: Callable[..., int] = call
+        # From the last to the first, as decorators are applied: click then lists the options in their order.
         for option in reversed(options):
-            gathered = option(gathered)
-        return gathered
+            wrapped = option(wrapped)
+        return wrapped
 
-    return decorated
+    return decorate
 
 
 def all_clusters_option(explanation: str) -> Callable[..., Any]:
-    """Give a command `--all-clusters`, its argument `all_clusters`."""
+    """Return a decorator that adds `--all-clusters`, as the argument `all_clusters`."""
     return click.option("--all-clusters", is_flag=True, help=explanation)
 
 
@@ -173,21 +181,26 @@ def require_files(paths: Sequence[Path], why: str) -> None:
         )
 
 
-def _awaited(context: click.Context, _argument: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Tell a person who gave `-` that they are waited for."""
+def _announce_stdin(
+    context: click.Context, _argument: click.Parameter, paths: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Print a note if `-` reads from a terminal; the callback of the paths."""
+    # Without the note, a command that waits for input looks as if it hangs. `resilient_parsing` is set during
+    # shell completion, which must print nothing.
     if DASH in paths and is_terminal(sys.stdin) and not context.resilient_parsing:
         click.echo("reading manifests from standard input, up to Ctrl-D", err=True)
     return paths
 
 
 paths_argument = click.argument(
-    "paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...", callback=_awaited
+    "paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...", callback=_announce_stdin
 )
 
 
-def _config(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
-    """Say that a file that is missing was named by a variable."""
+def _check_config_file(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
+    """Refuse a missing file, naming the environment variable that it comes from."""
     source = context.get_parameter_source(option.name or "")
+    # A variable may be left over from other work: an error without its name would be hard to understand.
     if given is not None and source is ParameterSource.ENVIRONMENT and not given.exists():
         raise KafkaformError(f"KAFKAFORM_CONFIG: {given}: no such file", hint="unset or correct it")
     return given
@@ -197,7 +210,7 @@ config_option = click.option(
     "--config",
     "config_file",
     type=_FILE,
-    callback=_config,
+    callback=_check_config_file,
     envvar="KAFKAFORM_CONFIG",
     show_envvar=True,
     help="The configuration file.  [default: the nearest kafkaform.yaml, up to the repository's root]",
@@ -226,8 +239,8 @@ target_option = click.option(
     shell_complete=completion.resources,
     help="Only these resources (globs allowed; repeatable), such as 'Topic/orders.*'.",
 )
-KINDS_BY_NOUN = {kind.noun: kind.name for kind in KINDS.values()}
-"""The kinds as options name them."""
+KINDS_BY_NOUN = {kind.words.noun: kind.name for kind in KINDS.values()}
+"""The kinds by their nouns in options."""
 
 match_option = click.option(
     "--match",
@@ -235,14 +248,14 @@ match_option = click.option(
     multiple=True,
     metavar="GLOB",
     shell_complete=completion.names,
-    help="Only topics and groups whose names match (repeatable), such as 'orders.*'.",
+    help="Only resources whose names match (repeatable), such as 'orders.*'.",
 )
 kinds_option = click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice(list(KINDS_BY_NOUN)),
-    help="Only topics, or only groups.",
+    help="Only resources of this kind (repeatable).",
 )
 report_option = click.option(
     "-o",
@@ -268,16 +281,16 @@ prune_option = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Which cluster and environment a call is about, and how to reach it, as the command line says.
+class ClusterSelector:
+    """The options that choose a cluster and an environment, and the way to connect.
 
     Attributes:
         config_file: The configuration file.
-        environment: The environment whose overrides hold.
+        environment: The environment whose overrides apply.
         cluster_name: A cluster of the configuration file.
         bootstrap_server: Addresses of brokers.
         command_config: A file of client properties.
-        variables: The names of those of the above that come from environment variables.
+        variables: The names of the attributes above that come from environment variables.
     """
 
     config_file: Path | None = None
@@ -288,20 +301,20 @@ class Where:
     variables: frozenset[str] = frozenset()
 
     def source(self, name: str) -> str:
-        """The option or the environment variable that a value came by, for messages."""
+        """Return the option or environment variable of a value, for messages."""
         option, variable = _SOURCES[name]
         return variable if name in self.variables else option
 
-    def without(self, name: str) -> str:
-        """What to do to have a value not be given, for hints."""
+    def describe_removal(self, name: str) -> str:
+        """Return how to remove a value, for hints: leave out an option, or unset a variable."""
         return f"{'unset' if name in self.variables else 'leave out'} {self.source(name)}"
 
-    def settled(self) -> tuple[Where, str | None]:
-        """The same without what an explicit option overrides, and a note on what was ignored.
+    def resolve_conflict(self) -> tuple[ClusterSelector, str | None]:
+        """Return a copy without values that an explicit option overrides, and a note on the ignored one.
 
-        `--cluster` and `--bootstrap-server` both say which brokers are meant. As two options they belong
-        together: that cluster, by another address. A variable is often left over from other work, so it
-        never changes what an option says.
+        `--cluster` and `--bootstrap-server` both choose the brokers. Given as two options, they belong
+        together: that cluster, by another address. A variable is often left over from other work, so it never
+        changes the meaning of an option.
         """
         cluster, address = "cluster_name", "bootstrap_server"
         if self.cluster_name is None or self.bootstrap_server is None:
@@ -354,16 +367,20 @@ _WHERE = (
 )
 
 
-def where_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of a `Where`, which it takes as its argument `where`."""
+def _build_where(
+    config_file: Path | None,
+    environment: str | None,
+    cluster_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+) -> ClusterSelector:
+    source = click.get_current_context().get_parameter_source
+    # Only click's context has the source of a value, and only while the command is called.
+    variables = frozenset(name for name in _SOURCES if source(name) is ParameterSource.ENVIRONMENT)
+    return ClusterSelector(
+        config_file, environment, cluster_name, bootstrap_server, command_config, variables
+    )
 
-    @functools.wraps(command)
-    def gathered(**given: Any) -> int:
-        source = click.get_current_context().get_parameter_source
-        variables = frozenset(name for name in _SOURCES if source(name) is ParameterSource.ENVIRONMENT)
-        where = Where(**{name: given.pop(name) for name in _SOURCES}, variables=variables)
-        return command(where=where, **given)
 
-    for option in reversed(_WHERE):
-        gathered = option(gathered)
-    return gathered
+where_options = option_group(_build_where, "where", *_WHERE)
+"""Adds the options of a `ClusterSelector` to a command."""

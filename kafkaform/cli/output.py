@@ -1,4 +1,4 @@
-"""Printing reports: the only place that knows about terminals."""
+"""Output of reports to terminals and files."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kafkaform.cli.terminal import WIDEST, colours, prose_width, table_width
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.core.files import write_file
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import plain_quotes, printable
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 
 RENDERERS: Mapping[str, Mapping[str, str]] = {
     "plan": {
-        "text": "kafkaform.report.text:render_plan",
+        "text": "kafkaform.report.plan:render_plan",
         "json": "kafkaform.plan.plan_file:plan_to_json",
-        "markdown": "kafkaform.report.markdown:render_markdown",
+        "markdown": "kafkaform.report.plan:render_plan_markdown",
         "github": "kafkaform.report.diagnostics:plan_to_github",
         "sarif": "kafkaform.report.diagnostics:plan_to_sarif",
     },
@@ -47,14 +48,11 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "markdown": "kafkaform.report.fleet:fleet_to_markdown",
     },
     "balance": {"text": "kafkaform.report.moves:render_balance"},
-    "apply": {
-        "text": "kafkaform.report.apply:render_apply",
-        "json": "kafkaform.report.apply:apply_to_json",
-    },
+    "apply": {"text": "kafkaform.report.apply:render_apply", "json": "kafkaform.report.apply:apply_to_json"},
     "drift": {
-        "text": "kafkaform.report.drift_text:render_drift",
+        "text": "kafkaform.report.drift:render_drift",
         "json": "kafkaform.report.drift_json:drift_to_json",
-        "markdown": "kafkaform.report.drift_markdown:render_drift_markdown",
+        "markdown": "kafkaform.report.drift:render_drift_markdown",
         "prometheus": "kafkaform.report.prometheus:drift_metrics",
         "github": "kafkaform.report.drift_json:drift_to_github",
     },
@@ -66,14 +64,8 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "github": "kafkaform.report.diagnostics:findings_to_github",
         "sarif": "kafkaform.report.diagnostics:findings_to_sarif",
     },
-    "rules": {
-        "text": "kafkaform.report.rules:rules_to_text",
-        "json": "kafkaform.report.rules:rules_to_json",
-    },
-    "rule": {
-        "text": "kafkaform.report.rules:rule_to_text",
-        "json": "kafkaform.report.rules:rule_to_json",
-    },
+    "rules": {"text": "kafkaform.report.rules:rules_to_text", "json": "kafkaform.report.rules:rules_to_json"},
+    "rule": {"text": "kafkaform.report.rules:rule_to_text", "json": "kafkaform.report.rules:rule_to_json"},
     "doctor": {
         "text": "kafkaform.report.doctor:render_health",
         "json": "kafkaform.report.doctor:health_to_json",
@@ -93,6 +85,14 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "json": "kafkaform.report.comparison:comparison_to_json",
         "markdown": "kafkaform.report.comparison:comparison_to_markdown",
     },
+    "access": {
+        "text": "kafkaform.report.access:render_access",
+        "json": "kafkaform.report.access:access_to_json",
+    },
+    "grants": {
+        "text": "kafkaform.report.access:render_grants",
+        "json": "kafkaform.report.access:grants_to_json",
+    },
     "graph": {
         "mermaid": "kafkaform.report.graph:render_mermaid",
         "dot": "kafkaform.report.graph:render_dot",
@@ -110,16 +110,32 @@ RENDERERS: Mapping[str, Mapping[str, str]] = {
         "html": "kafkaform.report.skew_html:render_skew_html",
     },
 }
-"""The function that renders each report in each format, imported when it is used; the default comes first."""
+"""The renderers of each report by format, imported when they are used; the first format is the default."""
 
-_TABLES = frozenset({"arrivals", "compare", "status", "balance"})
-"""Reports that are tables, as wide as the terminal; prose is wrapped earlier."""
+_TABLES = frozenset({"arrivals", "balance", "compare", "grants", "status"})
+"""The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
-    {"adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}
+    {"access", "adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}
 )
-"""Reports that are wrapped in pipes and files, too; programs read those of which each line is a record."""
+"""The reports that are also wrapped in pipes and files; the others have one record per line, for programs."""
 _ANNOTATIONS = frozenset({"github", "sarif"})
-"""The formats that put findings on the lines of files, problems of the input too."""
+"""The formats that attach findings, and problems of the input, to lines of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOutput:
+    """The format and destination of a report.
+
+    Attributes:
+        output_format: The format.
+        out: A file; None for stdout.
+        verbose: Whether everything is listed.
+    """
+
+    output_format: str
+    out: Path | None
+    verbose: bool
+
 
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="List everything, including what is otherwise only counted."
@@ -127,7 +143,7 @@ verbose_option = click.option(
 
 
 def format_option(report: str, explanation: str | None = None) -> Callable[..., Any]:
-    """Give a command `--format`, its argument `output_format`, with the formats of a report."""
+    """Return a decorator that adds `--format` with the formats of a report, as `output_format`."""
     formats = list(RENDERERS[report])
     return click.option(
         "--format",
@@ -146,12 +162,15 @@ plan_format_option = format_option(
 )
 
 
-def render(report: str, output_format: str, content: object, **options: object) -> Text | Page | str:
-    """Render a report, with those of the options that the renderer of the format takes."""
+def render(report: str, output_format: str, content: object, **options: object) -> Page | str:
+    """Render a report, with the options that the renderer of the format takes."""
+    # By name, so that only the renderer in use is imported.
     renderer = resolve_name(RENDERERS[report][output_format])
-    taken = signature(renderer).parameters
-    rendered: Text | Page | str = renderer(
-        content, **{name: options[name] for name in options if name in taken}
+    parameters = signature(renderer).parameters
+    rendered: Page | str = renderer(
+        # A renderer takes only what it needs, so that each format can be added without changing the commands.
+        content,
+        **{name: options[name] for name in options if name in parameters},
     )
     return rendered
 
@@ -168,24 +187,27 @@ def show(
     """Print a report, or write it into a file, whole or not at all.
 
     Args:
-        report: Which one, a key of RENDERERS.
+        report: The report, a key of RENDERERS.
         output_format: The format.
-        content: What is reported.
+        content: The content of the report.
         out: The file; None for stdout.
-        err: Print to stderr instead, where stdout is for something else.
-        options: What the renderers need besides; all can have the width of the reader's terminal, the time
-            (`at`) and the folder that paths are relative to (`workspace`).
+        err: Print to stderr instead of stdout.
+        options: Options of the renderers; those for the width of the terminal, the time (`at`) and the folder
+            that paths are relative to (`workspace`) have defaults.
     """
     stream = None if out is not None else sys.stderr if err else sys.stdout
     width = table_width(stream) if report in _TABLES else prose_width(stream)
     if report in _PROSE:
+        # A pipe or file has no width, and viewers of logs differ in whether they wrap.
         width = width or WIDEST
+    # The given options come last, so that a caller can replace these defaults.
     options = {"width": width, "at": time.time(), "workspace": workspace(), **options}
     rendered = render(report, output_format, content, **options)
     if not isinstance(rendered, str):
         if out is None:
             print_text(rendered, err=err)
             return
+        # A file gets no escape codes.
         rendered = rendered.plain
     if rendered and not rendered.endswith("\n"):
         rendered += "\n"
@@ -195,15 +217,15 @@ def show(
 def header(
     session: Session, paths: Sequence[Path] = (), *, exact: bool = False, purpose: Purpose | None = None
 ) -> PlanHeader:
-    """What a plan made now says about its making.
+    """Return the header of a plan that is made now.
 
     Args:
-        session: What it is made with.
-        paths: The manifests, as the command line has them.
-        exact: Mark the commit where files of these differ from it, which means reading all of them again.
-        purpose: What it is to be signed for; None: it is not signed.
+        session: The session of the plan.
+        paths: The manifests, from the command line.
+        exact: Whether to mark the commit if the manifests differ from it, which reads all of them again.
+        purpose: The purpose of its signature; None for no signature.
     """
-    from kafkaform.audit.record import timestamp
+    from kafkaform.audit.record import format_timestamp
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_signature import SignedFor
 
@@ -213,7 +235,7 @@ def header(
         commit=commit,
         cluster_name=session.target.name if session.target else None,
         environment=session.environment,
-        created_at=timestamp(datetime.now(UTC)),
+        created_at=format_timestamp(datetime.now(UTC)),
         signed_for=None if purpose is None else SignedFor(purpose, ref),
         configuration=session.config_file,
         servers=session.servers,
@@ -223,29 +245,32 @@ def header(
 def _commit(
     session: Session, paths: Sequence[Path], *, exact: bool, with_ref: bool
 ) -> tuple[str | None, str | None]:
-    """The Git commit that the manifests are of, if they are in a repository, and perhaps its ref.
+    """Return the Git commit of the manifests, and its ref if `with_ref` is set; None outside a repository.
 
-    Of manifests of which one comes by standard input, it is not known.
+    Manifests from standard input have no commit.
     """
     if DASH in paths:
         return None, None
     from kafkaform.vcs.repository import Repository
 
-    looked_at = [path.resolve() for path in session.paths(paths)]
-    folder = next((path if path.is_dir() else path.parent for path in looked_at), Path.cwd())
+    manifests = [path.resolve() for path in session.paths(paths)]
+    # The repository of the manifests, which may be another one than that of the current folder.
+    folder = next((path if path.is_dir() else path.parent for path in manifests), Path.cwd())
     try:
-        repository = Repository.at(folder)
+        repository = Repository.find(folder)
+        # A changed configuration, too, makes a plan differ from what its commit would give.
         if session.settings.file is not None and session.settings.root is None:
             config = Path(session.settings.file).resolve()
-            looked_at += [config] if config.is_relative_to(repository.root) else []
-        commit = repository.describe(looked_at) if exact else repository.head()
-        return commit, repository.ref() if with_ref else None
+            manifests += [config] if config.is_relative_to(repository.root) else []
+        commit = repository.describe(manifests) if exact else repository.read_head()
+        return commit, repository.read_ref() if with_ref else None
+    # Manifests outside Git are valid: the plan then has no commit.
     except RepositoryError:
         return None, None
 
 
 def changed_files(settings: Settings, paths: Sequence[Path], since: str | None) -> ChangedFiles | None:
-    """Find the files that the branch changes; None without `since`, the branch that it is to be merged into.
+    """Find the files that the branch changes since it diverged from `since`; None without `since`.
 
     Raises:
         RepositoryError: The manifests are in no Git repository, or there is no such commit.
@@ -263,18 +288,19 @@ def changed_files(settings: Settings, paths: Sequence[Path], since: str | None) 
 
 
 def workspace() -> Workspace:
-    """What reports for programs take paths relative to: the checkout of a GitHub job, or this folder."""
+    """Return the base of relative paths in reports: the checkout of a GitHub job, or this folder."""
     from kafkaform.report.findings import Workspace
 
     here = Path.cwd()
     checkout = os.environ.get("GITHUB_WORKSPACE")
+    # GitHub relates the paths of annotations to the checkout, also where a job runs in a folder of it.
     inside = checkout and here.is_relative_to(checkout)
     return Workspace(checkout if checkout and inside else str(here), str(here))
 
 
 @contextmanager
 def problems_as_annotations(output_format: str) -> Iterator[None]:
-    """Print problems of the input as annotations, where these were asked for, and exit 1."""
+    """Print problems of the input as annotations in the formats that have them, and exit 1."""
     try:
         yield
     except InvalidInput as error:
@@ -285,12 +311,13 @@ def problems_as_annotations(output_format: str) -> Iterator[None]:
         show("findings", output_format, from_problems(error.problems), known={})
         if output_format == "github":
             click.echo(error.message)
+        # Exit, and not the error itself, which would be printed a second time on stderr.
         raise click.exceptions.Exit(error.exit_code) from error
 
 
 @contextmanager
 def failure_as_metrics(report: str, output_format: str, name: str, out: Path | None) -> Iterator[None]:
-    """Write the metrics of a failed run: without them, monitoring would go on with those of the last one."""
+    """Write the metrics of a failed run, as monitoring would otherwise keep those of the last run."""
     try:
         yield
     except KafkaformError:
@@ -300,11 +327,11 @@ def failure_as_metrics(report: str, output_format: str, name: str, out: Path | N
 
 
 def print_text(text: Text | Page, *, err: bool = False) -> None:
-    """Print styled text; without escape codes where the reader cannot or will not have them."""
+    """Print styled text, without escape codes where colours are not supported or not wanted."""
     stream = sys.stderr if err else sys.stdout
     system = colours(stream)
     if system is None:
-        # As rich does without colours, 0.2 s faster for 1,000 changes; without `file`, click takes UTF-8.
+        # Same output as rich's, 0.2 s faster for 1,000 changes. Without `file`, click would use UTF-8.
         click.echo(text.plain, file=stream)
         return
     from rich.console import Console
@@ -317,25 +344,27 @@ def print_text(text: Text | Page, *, err: bool = False) -> None:
         markup=False,
         highlight=False,
         emoji=False,
+        # Reports are already wrapped for this width: rich must not wrap them again.
         soft_wrap=True,
     )
     console.print(text if isinstance(text, Text) else text.text)
 
 
 def tell(text: str) -> None:
-    """Say on stderr what is being waited for."""
+    """Print a line on stderr."""
     click.echo(plain_quotes(printable(text)), err=True)
 
 
 def tell_configuration(settings: Settings) -> None:
-    """Say on stderr which configuration file is read, where that is not the one of this folder."""
+    """Print the configuration file on stderr, unless it is the one of this folder."""
     if settings.file != CONFIG_FILE:
         tell(f"configuration {settings.file or NO_CONFIG_FILE}")
 
 
 def put(text: str, out: Path | None, *, err: bool = False) -> None:
-    """Write a report to a file, whole or not at all, or print it if there is none."""
+    """Write a report to a file, whole or not at all, or print it if `out` is None."""
     if out is not None:
+        # A scraper or a later step of CI must never read half of a report.
         write_file(out, text)
     else:
         click.echo(text, nl=False, err=err)

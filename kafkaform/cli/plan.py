@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,13 @@ import click
 from click.core import ParameterSource
 
 from kafkaform.cli.options import (
+    ClusterSelector,
     SectionedCommand,
-    Where,
     all_clusters_option,
     allow_option,
-    in_milliseconds,
     manifests_option,
+    option_group,
+    parse_milliseconds,
     paths_argument,
     prune_option,
     require_files,
@@ -36,10 +37,11 @@ from kafkaform.cli.output import (
 from kafkaform.cli.session import Session, is_target
 from kafkaform.cli.show import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.core.errors import UsageError
-from kafkaform.core.model import Plan, Status
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Status
+from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.plan.planning import Request, build_plan
-from kafkaform.plan.policy import idle_grants
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.values import is_deferred
 from kafkaform.rules import plugins
@@ -49,7 +51,9 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.core.model import Desired
+    from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
+    from kafkaform.plan.planning import PlanningResult
     from kafkaform.vcs.branch import BranchComparison
     from spark_validation.results import SkewReport
 
@@ -63,116 +67,203 @@ strict_option = click.option(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PlanScope:
+    """The resources to plan.
+
+    Attributes:
+        manifests_from: The folder of manifests of a branch that is not trusted.
+        targets: Only these resources.
+        allow: Consents, as they are written.
+        prune: Whether undeclared topics are to be deleted.
+        changed_since: The ref from which the branch diverged whose changes are separated from drift.
+        all_clusters: Whether every cluster of the configuration is planned.
+        skew_report: A report of kafkaform skew.
+        max_age: The maximum age of that report, in milliseconds.
+    """
+
+    manifests_from: Path | None
+    targets: tuple[str, ...]
+    allow: tuple[str, ...]
+    prune: bool
+    changed_since: str | None
+    all_clusters: bool
+    skew_report: Path | None
+    max_age: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFiles:
+    """The file of a saved plan, and its signature.
+
+    Attributes:
+        out: The file.
+        sign_key: The file of the key.
+        sign_for: The purpose of the signature.
+    """
+
+    out: Path | None
+    sign_key: Path | None
+    sign_for: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutput:
+    """The format of a printed plan, and its exit code.
+
+    Attributes:
+        output_format: The format of the report.
+        verbose: Whether everything is listed.
+        detailed_exitcode: Whether changes give the exit code 2.
+        strict: Whether what holds an apply back gives the exit code 1.
+    """
+
+    output_format: str
+    verbose: bool
+    detailed_exitcode: bool
+    strict: bool
+
+
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@manifests_option
-@target_option
-@allow_option
-@prune_option
-@click.option(
-    "--changed-since",
-    metavar="REF",
-    help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
-    "due before.",
+@option_group(
+    PlanScope,
+    "scope_options",
+    manifests_option,
+    target_option,
+    allow_option,
+    prune_option,
+    click.option(
+        "--changed-since",
+        metavar="REF",
+        help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
+        "due before.",
+    ),
+    all_clusters_option(
+        "Plan every cluster of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json."
+    ),
+    click.option(
+        "--skew",
+        "skew_report",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="REPORT.json",
+        help="Judge partition increases by this report of kafkaform skew; refuse those that a topic's skew "
+        "policy forbids.",
+    ),
+    click.option(
+        "--max-age",
+        callback=parse_milliseconds,
+        metavar="DURATION",
+        default="7d",
+        show_default=True,
+        help="The maximum age of that report.",
+    ),
 )
-@all_clusters_option("Plan every cluster of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json.")
-@click.option(
-    "--skew",
-    "skew_report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="REPORT.json",
-    help="Judge partition increases by this report of kafkaform skew; refuse those that a topic's skew "
-    "policy forbids.",
+@option_group(PlanFiles, "files", out_option, sign_key_option, sign_for_option)
+@option_group(
+    PlanOutput,
+    "output",
+    plan_format_option,
+    verbose_option,
+    click.option(
+        "--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none."
+    ),
+    strict_option,
 )
-@click.option(
-    "--max-age",
-    callback=in_milliseconds,
-    metavar="DURATION",
-    default="7d",
-    show_default=True,
-    help="The maximum age of that report.",
-)
-@out_option
-@sign_key_option
-@sign_for_option
-@plan_format_option
-@verbose_option
-@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 if there are changes, 0 if there are none.")
-@strict_option
 def plan(
     paths: tuple[Path, ...],
-    where: Where,
-    manifests_from: Path | None,
-    targets: tuple[str, ...],
-    allow: tuple[str, ...],
-    prune: bool,
-    changed_since: str | None,
-    all_clusters: bool,
-    skew_report: Path | None,
-    max_age: int,
-    out: Path | None,
-    sign_key: Path | None,
-    sign_for: str | None,
-    output_format: str,
-    verbose: bool,
-    detailed_exitcode: bool,
-    strict: bool,
+    where: ClusterSelector,
+    scope_options: PlanScope,
+    files: PlanFiles,
+    output: PlanOutput,
 ) -> int:
     """Show what would change on the cluster. Changes nothing.
 
     PATHs are manifests or folders of manifests, or - for standard input; the default is `manifests:` of
     kafkaform.yaml, or topics/.
     """
-    saving = _saving(out, sign_key, sign_for, manifests_from)
-    if changed_since is not None:
+    saving = _prepare_saving(files.out, files.sign_key, files.sign_for, scope_options.manifests_from)
+    if scope_options.changed_since is not None:
         require_files(paths, "--changed-since compares files with a commit")
-    if all_clusters:
+    if scope_options.all_clusters:
         require_files(paths, "--all-clusters reads the manifests once for each cluster")
     age_source = click.get_current_context().get_parameter_source("max_age")
-    if skew_report is None and age_source is ParameterSource.COMMANDLINE:
+    # --max-age has a default, so its value alone does not show whether it was given.
+    if scope_options.skew_report is None and age_source is ParameterSource.COMMANDLINE:
         raise UsageError(
             "--max-age limits the age of the report of --skew", hint="also use --skew REPORT.json"
         )
-    scope = Scope(paths, targets, tuple(map(Grant.parse, allow)), prune, changed_since=changed_since)
-    if skew_report is not None:
-        scope = replace(scope, skew=_read_skew(skew_report, max_age, all_clusters=all_clusters))
-    make = partial(_made, scope=scope, exact=out is not None, purpose=saving.signed_for)
-    judge = partial(exit_code, detailed=detailed_exitcode, strict=strict)
-    if all_clusters:
+    scope = Scope(
+        paths,
+        scope_options.targets,
+        tuple(map(Grant.parse, scope_options.allow)),
+        scope_options.prune,
+        changed_since=scope_options.changed_since,
+    )
+    if scope_options.skew_report is not None:
+        scope = replace(
+            scope,
+            skew=_read_skew_report(
+                scope_options.skew_report, scope_options.max_age, all_clusters=scope_options.all_clusters
+            ),
+        )
+    make = partial(_make_plan, scope=scope, exact=files.out is not None, purpose=saving.signed_for)
+    judge = partial(exit_code, detailed=output.detailed_exitcode, strict=output.strict)
+    if scope_options.all_clusters:
         from kafkaform.cli.fleet import Answer, Fleet, ask_all, plan_path
 
         def ask(session: Session) -> Answer:
             made, about = make(session)
-            file = out and plan_path(out, session.require_cluster().name)
+            file = files.out and plan_path(files.out, session.require_cluster().name)
             return Answer(made, judge(made), {"header": about}, partial(saving.save, made, about, file))
 
-        fleet = Fleet("plan", output_format, verbose, manifests_from=manifests_from)
+        fleet = Fleet(
+            "plan", output.output_format, output.verbose, manifests_from=scope_options.manifests_from
+        )
         return ask_all(where, ask, fleet)
-    with problems_as_annotations(output_format):
-        session = Session.start(where, manifests_from=manifests_from)
+    with problems_as_annotations(output.output_format):
+        session = Session.start(where, manifests_from=scope_options.manifests_from)
         made, about = make(session)
+    # The file is written before the report: a pipe that closes early, as `| head` does, must not lose the
+    # plan.
     saving.save(made, about)
     policies = {policy.code: policy for policy in session.settings.policies}
-    changed = changed_files(session.settings, paths, changed_since) if output_format == "github" else None
-    show("plan", output_format, made, header=about, verbose=verbose, policies=policies, changed=changed)
-    if out is not None:
+    changed = (
+        # Of the formats, only github treats findings in files of the branch differently, and Git takes time.
+        changed_files(session.settings, paths, scope_options.changed_since)
+        if output.output_format == "github"
+        else None
+    )
+    show(
+        "plan",
+        output.output_format,
+        made,
+        header=about,
+        verbose=output.verbose,
+        policies=policies,
+        changed=changed,
+    )
+    if files.out is not None:
         saving.tell(made, session.where)
     return judge(made)
 
 
-def _saving(
+def _prepare_saving(
     out: Path | None, sign_key: Path | None, sign_for: str | None, manifests_from: Path | None
 ) -> Saving:
-    """Where and how the plan is saved; raises UsageError for what must not be signed, or cannot be."""
+    """Return the options of the saved plan; raises UsageError if it must not or cannot be signed."""
     purpose = Purpose(sign_for or Purpose.REVIEW)
+    # A plan signed for apply is applied as it is. Manifests that anyone may propose must first be merged.
     if purpose is Purpose.APPLY and manifests_from is not None:
         raise UsageError(
-            "--sign-for apply does not go with --manifests-from: manifests of a branch that is not trusted "
-            "are signed for review only",
+            "--sign-for apply cannot be combined with --manifests-from: manifests of a branch that is not "
+            "trusted are signed for review only",
             hint="merge the branch, and plan from the merged manifests",
         )
-    saving = Saving.prepared(out, sign_key, purpose)
+    # Prepared before anything is read: a key that cannot be used is found at once, not after the plan was
+    # made.
+    saving = Saving.prepare(out, sign_key, purpose)
     if sign_for is not None and saving.key is None:
         raise UsageError(
             "--sign-for needs a key to sign with",
@@ -181,14 +272,18 @@ def _saving(
     return saving
 
 
-def _made(session: Session, *, scope: Scope, exact: bool, purpose: Purpose | None) -> tuple[Plan, PlanHeader]:
+def _make_plan(
+    session: Session, *, scope: Scope, exact: bool, purpose: Purpose | None
+) -> tuple[Plan, PlanHeader]:
     session.require_cluster()
     with session.cluster() as cluster:
+        # The connection is closed before the header is made, which reads all manifests again for an exact
+        # commit.
         made, _ = plan_now(session, cluster, scope)
-    return made, header(session, scope.paths, exact=exact, purpose=purpose)
+    return made.plan, header(session, scope.paths, exact=exact, purpose=purpose)
 
 
-def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
+def _read_skew_report(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
     if all_clusters:
         raise UsageError("--skew: a report is about one cluster", hint="plan only that cluster")
     from kafkaform.plan.skew_report import read_skew_report
@@ -198,15 +293,15 @@ def _read_skew(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a plan is asked to cover, as the command line says.
+    """The scope of a plan, from the command line.
 
     Attributes:
-        paths: Manifests or folders of them; none: those of the configuration.
+        paths: Manifests or folders of them; empty for those of the configuration.
         targets: Only these resources.
         grants: Consents.
         prune: Whether undeclared topics are to be deleted.
-        skew: What was measured of topics' records.
-        changed_since: Where the branch began whose changes are to be told from drift.
+        skew: A report on key skew.
+        changed_since: The ref from which the branch diverged whose changes are separated from drift.
     """
 
     paths: tuple[Path, ...] = ()
@@ -217,36 +312,52 @@ class Scope:
     changed_since: str | None = None
 
 
-def plan_now(session: Session, cluster: KafkaCluster, scope: Scope) -> tuple[Plan, Sequence[Desired]]:
-    """Read the manifests and the cluster, and plan; returns what is declared, too."""
+def plan_now(
+    session: Session, cluster: KafkaCluster, scope: Scope
+) -> tuple[PlanningResult, Sequence[Desired]]:
+    """Read the manifests and the cluster, and plan; also returns the declared resources."""
     plugins.load()
     subset = session.is_subset(scope.paths, scope.targets)
     _check_prune(session, scope, subset=subset)
+    # `prefetch` requests each resource while later manifests are still parsed, so that the brokers answer
+    # meanwhile.
     desired = session.manifests(scope.paths, scope.targets, found=cluster.prefetch())
     comparison = _compare_branch(desired, session, scope)
     desired = [*comparison.desired] if comparison is not None else desired
-    request = Request(desired, subset, scope.prune, scope.grants, session.environment, scope.skew)
-    made = build_plan(request, cluster, session.settings, session.target, tell=tell)
-    for idle in idle_grants(scope.grants, made, [declared.ref for declared in desired]):
-        tell(idle)
+    request = Request(
+        desired,
+        subset,
+        scope.prune,
+        scope.grants,
+        session.environment,
+        scope.skew,
+        partial=session.is_subset(scope.paths, ()),
+    )
+    result = make_plan(request, cluster, session.settings, session.target, tell=tell)
+    plan = result.plan
+    for line in find_idle_grants(scope.grants, plan, [declared.ref for declared in desired]):
+        tell(line)
     if comparison is not None:
-        made = comparison.attribute(made)
+        plan = comparison.attribute(plan)
     if session.settings.branch is not None:
         from kafkaform.vcs.branch import describe_configuration
 
         notes = describe_configuration(session.settings, session.require_cluster().name)
-        made = replace(made, diagnostics=(*notes, *made.diagnostics))
-    return made, desired
+        plan = replace(plan, diagnostics=(*notes, *plan.diagnostics))
+    return replace(result, plan=plan), desired
 
 
 def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
     if not scope.prune:
         return
+    # Only with all manifests is a topic without a manifest unmanaged; with a part, it may be declared
+    # elsewhere.
     if subset or scope.changed_since is not None:
         raise UsageError(
-            "--prune needs all manifests: with a subset, everything else would look undeclared",
+            "--prune needs all manifests: with a subset, everything else would look unmanaged",
             hint="leave out --target, PATH and --changed-since",
         )
+    # Clusters are shared. Without `owns`, topics of other teams would be deleted.
     if not session.settings.owns:
         raise UsageError(
             "--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml"
@@ -266,9 +377,10 @@ def _compare_branch(desired: Sequence[Desired], session: Session, scope: Scope) 
 
 
 def exit_code(made: Plan, *, detailed: bool, strict: bool) -> int:
-    """The exit code of a plan: 1 incomplete, or (strict) held back or with errors; 2 changes (detailed)."""
+    """Return the exit code: 1 incomplete, or (strict) held back or with errors; 2 changes (detailed)."""
+    # 1 comes first: with parts that could not be read, whether there are changes is not known.
     if made.unknown or (strict and made.open_errors):
         return 1
-    if strict and any(one.status is not Status.PLANNED or is_deferred(one) for one in made.changes):
+    if strict and any(c.status is not Status.PLANNED or is_deferred(c) for c in made.changes):
         return 1
     return 2 if detailed and made.changes else 0

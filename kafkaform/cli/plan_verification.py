@@ -1,17 +1,17 @@
-"""Which saved plans are applied: options and wiring of their signature, age and commit, and of the review."""
+"""Verification of saved plans: options for their signature, age and commit, and for reviewed plans."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import bundled, in_milliseconds
+from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.core.errors import PlanFileError, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_signature import Purpose
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cli.session import Session
     from kafkaform.config.settings import ClusterSettings
-    from kafkaform.core.model import Desired, Plan
+    from kafkaform.core.model import Desired
+    from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.vcs.repository import Repository
 
@@ -29,15 +30,15 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
-    """What the command line asks of a saved plan, beyond what the cluster's settings ask.
+class TrustPolicy:
+    """The requirements for a saved plan, in addition to the cluster's settings.
 
     Attributes:
-        max_age: How old it may be, in milliseconds.
-        require_commit: Whether it must be of the commit that is checked out.
-        verify_key: The keys of which one must have signed it.
-        reviewed: The plan that was reviewed, to compare one made now with.
-        again: Whether changes are made once more that an apply of the same plan made before.
+        max_age: The maximum age, in milliseconds.
+        require_commit: Whether it must be from the commit that is checked out.
+        verify_key: The file of keys, one of which must have signed it.
+        reviewed: The reviewed plan that a new one must match.
+        again: Whether changes are repeated that an earlier apply of the same plan made.
     """
 
     max_age: int | None = None
@@ -47,33 +48,36 @@ class Trust:
     again: bool = False
 
     def check(self, made: PlanHeader, file: Path, session: Session, target: ClusterSettings) -> None:
-        """Refuse a saved plan that is not to be trusted here; raises PlanFileError with what is wrong."""
+        """Refuse a saved plan that does not meet the requirements; raises PlanFileError."""
         from kafkaform.plan.plan_signature import read_public_keys
-        from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
+        from kafkaform.plan.plan_trust import Checkout, TrustRequirements, check_trust
 
         key = self.verify_key or target.verify_key
-        # A plan to compare with changes nothing; one that is carried out as it is must be signed for that.
-        as_it_is = self.reviewed is None
+        # A reviewed plan is only compared; a plan that is applied as it is must be signed for that.
+        is_applied = self.reviewed is None
         checkout = None
         if self.require_commit:
             from kafkaform.vcs.repository import Repository
 
-            paths = [*session.settings.manifests, *filter(None, [_file(session)])]
-            checkout = Checkout.of(Repository.at(Path.cwd()), paths)
+            paths = [*session.settings.manifests, *filter(None, [_get_config_path(session)])]
+            checkout = Checkout.of(Repository.find(Path.cwd()), paths)
         age = target.max_plan_age if self.max_age is None else self.max_age
-        terms = Terms(
+        terms = TrustRequirements(
             read_public_keys(key) if key is not None else None,
-            frozenset({Purpose.APPLY} if as_it_is else Purpose),
-            _here() if key is not None and as_it_is else None,
+            # A plan signed for apply is trusted more than one for review, so it may also be compared.
+            frozenset({Purpose.APPLY} if is_applied else Purpose),
+            # For a plan that is applied as it is, the commit must be merged in this repository: the ref in
+            # the plan is only a claim.
+            _find_repository() if key is not None and is_applied else None,
             timedelta(milliseconds=age) if age is not None else None,
             checkout,
         )
         check_trust(made, terms, now=datetime.now(UTC), file=str(file))
-        if key is not None and as_it_is and terms.repository is None:
+        if key is not None and is_applied and terms.repository is None:
             tell("the commit of the plan was not compared, because this folder is not in a Git repository")
 
     def check_options(self, saved: Path | None, target: ClusterSettings) -> None:
-        """Refuse options that cannot be meant, and an apply without the plan that the cluster asks for."""
+        """Refuse contradicting options, and an apply without the signed plan that the cluster requires."""
         if saved is not None and self.reviewed is not None:
             raise UsageError(
                 "--reviewed compares a new plan with a reviewed one",
@@ -83,12 +87,12 @@ class Trust:
             raise UsageError("--require-commit needs a saved plan", hint="give PLAN.json")
         if saved is None and self.again:
             raise UsageError("--again needs a saved plan", hint="give PLAN.json")
+        # With --reviewed, the signed plan is the one that is compared: verifyKey is satisfied by that.
         if saved is not None or self.reviewed is not None:
             return
         if self.max_age is not None or self.verify_key is not None:
             raise UsageError(
-                "--max-age and --verify-key need a saved plan",
-                hint="use PLAN.json, or --reviewed PLAN.json",
+                "--max-age and --verify-key need a saved plan", hint="use PLAN.json, or --reviewed PLAN.json"
             )
         if target.verify_key is not None:
             raise PlanFileError(
@@ -113,7 +117,7 @@ _OPTIONS = (
     ),
     click.option(
         "--max-age",
-        callback=in_milliseconds,
+        callback=parse_milliseconds,
         metavar="DURATION",
         help="The maximum age of a saved plan.  [default: the cluster's maxPlanAge]",
     ),
@@ -130,52 +134,53 @@ _OPTIONS = (
 )
 
 
-def _here() -> Repository | None:
-    """The Git repository that this folder is in; None if it is in none."""
+def _find_repository() -> Repository | None:
+    """Return the Git repository of this folder; None if there is none."""
     from kafkaform.vcs.repository import Repository
 
     here = Path.cwd()
-    # Looked for here: where there is one that Git cannot read, or does not trust, the plan is refused.
+    # .git is checked first: if Git cannot read it, or does not trust it, the plan must be refused.
     if not any((folder / ".git").exists() for folder in (here, *here.parents)):
         return None
-    return Repository.at(here)
+    return Repository.find(here)
 
 
-trust_options = bundled(Trust, "trust", _OPTIONS)
-"""Gives a command the options of a `Trust`."""
+trust_options = option_group(TrustPolicy, "trust", *_OPTIONS)
+"""Adds the options of a `TrustPolicy` to a command."""
 
 
 def require_same(
     reviewed: tuple[Plan, PlanHeader], now: tuple[Plan, PlanHeader], desired: Sequence[Desired], file: Path
 ) -> None:
-    """Refuse a plan that would do something else than the one that was reviewed.
+    """Refuse a plan that differs from the reviewed one.
 
     Args:
-        reviewed: The plan that was reviewed.
-        now: One made now.
-        desired: The manifests that it was made from.
-        file: Where the reviewed plan is.
+        reviewed: The reviewed plan.
+        now: The plan made now.
+        desired: The declared resources that it was made from.
+        file: The file of the reviewed plan.
 
     Raises:
-        PlanFileError: It would; every difference is told before.
+        PlanFileError: The plans differ; every difference is printed first.
     """
     from kafkaform.plan.reviewed import compare
 
-    found = compare(reviewed, now, desired)
-    for note in found.notes:
+    comparison = compare(reviewed, now, desired)
+    for note in comparison.notes:
         tell(f"since the review: {note}")
-    for difference in found.differences:
+    # All differences are printed before the error, which has one line only.
+    for difference in comparison.differences:
         tell(f"not as reviewed: {difference}")
-    if found.differences:
+    if comparison.differences:
         hint = "review a new plan: open a pull request, or run the plan of this one again"
-        if found.beyond:
-            again = printable(command("apply", options=["--reviewed", str(file)]))
+        if comparison.beyond:
+            retry = printable(command("apply", options=["--reviewed", str(file)]))
             hint = (
                 "was another branch merged that is not applied yet? Apply its own reviewed plan first: "
-                f"kafkaform apply OTHER.json, then this one: {again}; or {hint}"
+                f"kafkaform apply OTHER.json, then this one: {retry}; or {hint}"
             )
         raise PlanFileError("the plan is not the one that was reviewed; nothing was applied", hint=hint)
 
 
-def _file(session: Session) -> Path | None:
+def _get_config_path(session: Session) -> Path | None:
     return Path(session.settings.file) if session.settings.file is not None else None

@@ -1,4 +1,4 @@
-"""Progress of an apply, and the ways of stopping it."""
+"""Progress of an apply, and its interruption by signals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkaform.apply.change_execution import Observer
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.report.moves import Pace, amount, describe_idleness, told
+from kafkaform.report.moves import Pace, describe_idleness, format_amount, format_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.moves import MoveProgress
     from kafkaform.core.operations import Operation
+    from kafkaform.resources.replicas.moves import MoveProgress
 
 _STDERR = 2
 _STEPS = 10
 _LEAST_STEP = 100
 _EVERY_S = 10.0
-"""How often a line tells how far moves have come, where there is no bar."""
+"""The interval of lines about the progress of moves, where there is no bar."""
 _WIDE = 110
-"""The columns that a bar, the bytes, the partitions and the batch of moves need."""
+"""The width in columns of a bar with the bytes, partitions and batch of moves."""
 _STOPPING = "stopping after the current request; a second signal abandons it"
 
 
 class Watcher(Observer):
-    """Shows the progress of an apply."""
+    """An observer that shows the progress of an apply."""
 
     def stopping(self) -> None:
-        """Show that a Ctrl-C has been heard; called by a signal handler, in the midst of anything."""
+        """Show that a Ctrl-C was received; called by a signal handler at any point."""
 
 
 @contextmanager
 def progress() -> Iterator[Watcher]:
-    """A progress bar on a terminal that moves its cursor, a line now and then elsewhere; both on stderr."""
+    """Yield a progress bar on an animated terminal, or occasional lines elsewhere; both on stderr."""
     bar = progress_bar()
     if bar is None:
         yield _Lines()
@@ -73,30 +73,32 @@ class _Bar(Watcher):
         # Moves that copy nothing are measured in partitions.
         done, total = progress.bytes_done, progress.bytes_total
         if not total:
+            # A change of the order of replicas copies no byte.
             done, total = progress.partitions_done, progress.partitions
-        said = amount(progress, brief=self._bar.console.width < _WIDE)
+        text = format_amount(progress, brief=self._bar.console.width < _WIDE)
         if self._moves is None:
-            self._moves = self._bar.add_task("Moving replicas", completed=done, total=total, amount=said)
-        self._pace.seen(progress, time.monotonic())
+            self._moves = self._bar.add_task("Moving replicas", completed=done, total=total, amount=text)
+        self._pace.add_reading(progress, time.monotonic())
         idle = describe_idleness(self._pace.idle_s) if progress.bytes_total else ""
-        self._bar.update(self._moves, completed=done, total=total, amount=said, idle=idle)
+        self._bar.update(self._moves, completed=done, total=total, amount=text, idle=idle)
+        # One line per cause, not per reading.
         if progress.stalled and progress.stalled != self._stalled:
-            self.told(f"no progress for a while: {progress.stalled}")
+            self.show_line(f"no progress for a while: {progress.stalled}")
         self._stalled = progress.stalled
 
-    def told(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         self._bar.console.print(printable(line), soft_wrap=True, markup=False)
 
     def verifying(self, resources: int) -> None:
         self._bar.update(self._task, description=f"Verifying {resources}")
 
     def stopping(self) -> None:
-        # A line that is printed past the bar would be wiped out by its next picture. This writes nothing.
+        # A line that is printed past the bar would be overwritten by its next refresh; this prints nothing.
         self._bar.update(self._task, note=_STOPPING)
 
 
 class _Lines(Watcher):
-    """About a dozen lines, however many operations there are."""
+    """An observer that prints about a dozen lines, however many operations there are."""
 
     def __init__(self) -> None:
         self._total = 0
@@ -104,8 +106,8 @@ class _Lines(Watcher):
         self._step = 1
         self._verifying = False
         self._pace = Pace()
-        self._told_at = 0.0
-        self._told = ""
+        self._printed_at = 0.0
+        self._printed = ""
 
     def started(self, operations: int) -> None:
         self._total = operations
@@ -120,39 +122,45 @@ class _Lines(Watcher):
 
     def moving(self, progress: MoveProgress) -> None:
         now = time.monotonic()
-        self._pace.seen(progress, now)
-        line = f"moving replicas: {told(progress, self._pace.left_s(progress), self._pace.idle_s)}"
+        self._pace.add_reading(progress, now)
+        line = f"moving replicas: {format_progress(progress, self._pace.left_s(progress), self._pace.idle_s)}"
         is_over = progress.partitions_done == progress.partitions
-        due = not self._told or is_over or now - self._told_at >= _EVERY_S
-        if due and line != self._told:
-            self.told(line)
-            self._told, self._told_at = line, now
+        # The first and the last line are printed at once, so that also a short move is visible in a log.
+        is_due = not self._printed or is_over or now - self._printed_at >= _EVERY_S
+        if is_due and line != self._printed:
+            self.show_line(line)
+            self._printed, self._printed_at = line, now
 
-    def told(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         click.echo(printable(line), err=True)
 
     def verifying(self, resources: int) -> None:
+        # Verification may be repeated until the brokers agree; one line is enough.
         if not self._verifying:
             click.echo(f"verifying: reading {counted(resources, 'resource')} again", err=True)
             self._verifying = True
 
     def stopping(self) -> None:
-        # Not click.echo: this may have come in the middle of a write to the same stream.
+        # Not click.echo: the signal may interrupt a write to the same stream.
         with suppress(OSError):
             os.write(_STDERR, f"\n{_STOPPING}\n".encode())
 
 
 @contextmanager
 def interruptible(watcher: Watcher) -> Iterator[Event]:
-    """Turn the first Ctrl-C or SIGTERM into "finish the request under way", the second into giving it up."""
+    """Stop after the current request at the first Ctrl-C or SIGTERM, and abandon it at the second."""
     stop = Event()
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        # The first signal only sets a flag, which is checked between requests: their outcomes are then all
+        # known.
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         watcher.stopping()
 
+    # Python calls handlers between two bytecodes of the main thread, so they may interrupt any line of the
+    # apply.
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
@@ -163,7 +171,7 @@ def interruptible(watcher: Watcher) -> Iterator[Event]:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let a SIGTERM end this as Ctrl-C does, so that what is held is given back at once."""
+    """Handle SIGTERM like Ctrl-C, so that the lock is released at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         raise KeyboardInterrupt

@@ -4,79 +4,129 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import SectionedCommand, Where, allow_option, where_options
+from kafkaform.cli.options import ClusterSelector, SectionedCommand, allow_option, option_group, where_options
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.plan import exit_code, strict_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import Saving, sign_key_option
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_file
-from kafkaform.core.model import Plan, Status
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Status
 from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
+from kafkaform.inspect.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
+from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.plan.policy import idle_grants
-from kafkaform.plan.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
+from kafkaform.resources import reader_ref
 from kafkaform.resources.consent import Grant, grant_of
-from kafkaform.resources.consumer_group import group_ref
 from kafkaform.rules import plugins
 
+if TYPE_CHECKING:
+    from kafkaform.core.plans import Plan
+
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTarget:
+    """The offsets to reset, and their new position.
+
+    Attributes:
+        place: The new position.
+        shift_by: The number of records to move it by.
+        from_file: A file of offsets.
+        topics: Only these topics and partitions.
+        allow: Consents, as they are written.
+    """
+
+    place: str | None
+    shift_by: int | None
+    from_file: Path | None
+    topics: tuple[str, ...]
+    allow: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetFiles:
+    """The files of the plan and of the offsets.
+
+    Attributes:
+        out: The file of the plan.
+        sign_key: The file of the key that signs it.
+        export: The file of the offsets.
+    """
+
+    out: Path | None
+    sign_key: Path | None
+    export: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOutput:
+    """The format of the printed plan, and its exit code.
+
+    Attributes:
+        output_format: The format of the report.
+        verbose: Whether everything is listed.
+        strict: Whether what holds an apply back gives the exit code 1.
+    """
+
+    output_format: str
+    verbose: bool
+    strict: bool
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("group", shell_complete=completion.groups)
 @where_options
-@click.option(
-    "--to",
-    "place",
-    metavar="PLACE",
-    help="The new position: earliest, latest, current, an offset, a time (2026-11-01T00:00:00Z), or e.g. "
-    "6h-ago.",
+@option_group(
+    ResetTarget,
+    "target",
+    click.option(
+        "--to",
+        "place",
+        metavar="PLACE",
+        help="The new position: earliest, latest, current, an offset, a time (2026-11-01T00:00:00Z), or e.g. "
+        "6h-ago.",
+    ),
+    click.option(
+        "--shift-by", type=int, metavar="N", help="Move forward by N records, or back if N is negative."
+    ),
+    click.option(
+        "--from-file",
+        type=_FILE,
+        metavar="FILE.csv",
+        help="Take the offsets from a CSV file as kafka-consumer-groups --export writes it: "
+        "topic,partition,offset.",
+    ),
+    click.option(
+        "--topic",
+        "topics",
+        multiple=True,
+        metavar="TOPIC[:P,...]",
+        shell_complete=completion.topics,
+        help="Only this topic, or these partitions of it, such as orders:0,3-5 (repeatable).  "
+        "[default: every partition of the topics for which the group has offsets]",
+    ),
+    allow_option,
 )
-@click.option(
-    "--shift-by", type=int, metavar="N", help="Move forward by N records, or back if N is negative."
+@option_group(
+    ResetFiles,
+    "files",
+    click.option(
+        "-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan to this file, for apply."
+    ),
+    sign_key_option,
+    click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the resulting offsets as CSV."),
 )
-@click.option(
-    "--from-file",
-    type=_FILE,
-    metavar="FILE.csv",
-    help="Take the offsets from a CSV file as kafka-consumer-groups --export writes it: "
-    "topic,partition,offset.",
-)
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:P,...]",
-    shell_complete=completion.topics,
-    help="Only this topic, or these partitions of it, such as orders:0,3-5 (repeatable).  "
-    "[default: every partition of the topics for which the group has offsets]",
-)
-@allow_option
-@click.option("-o", "--out", type=_FILE, metavar="RESET.json", help="Save the plan to this file, for apply.")
-@sign_key_option
-@click.option("--export", type=_FILE, metavar="FILE.csv", help="Save the resulting offsets as CSV.")
-@plan_format_option
-@verbose_option
-@strict_option
+@option_group(ResetOutput, "output", plan_format_option, verbose_option, strict_option)
 def reset(
-    group: str,
-    where: Where,
-    place: str | None,
-    shift_by: int | None,
-    from_file: Path | None,
-    topics: tuple[str, ...],
-    allow: tuple[str, ...],
-    out: Path | None,
-    sign_key: Path | None,
-    export: Path | None,
-    output_format: str,
-    verbose: bool,
-    strict: bool,
+    group: str, where: ClusterSelector, target: ResetTarget, files: ResetFiles, output: ResetOutput
 ) -> int:
     """Plan an offset reset of a group, to be applied with `apply RESET.json`.
 
@@ -84,27 +134,36 @@ def reset(
     again, or that its offset does not change. It is applied only while the group has no active member, and
     only if its offsets are still the same. `--to current --export FILE.csv` backs up the current offsets.
     """
-    saving = Saving.prepared(out, sign_key, Purpose.APPLY)
-    request = _request(group, place, shift_by, from_file, topics, tuple(map(Grant.parse, allow)))
+    # A reset is made from options, not from manifests: it cannot be planned again for --reviewed.
+    saving = Saving.prepare(files.out, files.sign_key, Purpose.APPLY)
+    request = _build_request(
+        group,
+        target.place,
+        target.shift_by,
+        target.from_file,
+        target.topics,
+        tuple(map(Grant.parse, target.allow)),
+    )
     session = Session.start(where)
     session.require_cluster()
     plugins.load()
     with session.cluster() as cluster:
+        # One time for all partitions: `6h-ago` must mean the same in each.
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
-    for idle in idle_grants(request.allow, made.plan, [group_ref(group)]):
-        tell(idle)
+    for line in find_idle_grants(request.allow, made.plan, [reader_ref(group)]):
+        tell(line)
     about = header(session, purpose=saving.signed_for)
-    if export is not None:
-        write_file(export, write_offsets(made.offsets))
+    if files.export is not None:
+        write_file(files.export, write_offsets(made.offsets))
     saving.save(made.plan, about)
-    show("plan", output_format, made.plan, header=about, verbose=verbose)
-    if out is not None:
-        _say_what_next(saving, made.plan, session.where)
-    return exit_code(made.plan, detailed=False, strict=strict)
+    show("plan", output.output_format, made.plan, header=about, verbose=output.verbose)
+    if files.out is not None:
+        _tell_next_step(saving, made.plan, session.where)
+    return exit_code(made.plan, detailed=False, strict=output.strict)
 
 
-def _request(
+def _build_request(
     group: str,
     place: str | None,
     shift_by: int | None,
@@ -113,10 +172,10 @@ def _request(
     allow: tuple[Grant, ...],
 ) -> ResetRequest:
     given = {"--to": place, "--shift-by": shift_by, "--from-file": from_file}
-    several = [option for option, value in given.items() if value is not None]
-    if len(several) > 1:
-        raise UsageError(f"{' and '.join(several)} cannot be combined", hint="give one of them")
-    if not several:
+    targets = [option for option, value in given.items() if value is not None]
+    if len(targets) > 1:
+        raise UsageError(f"{' and '.join(targets)} cannot be combined", hint="give one of them")
+    if not targets:
         raise UsageError(
             "a reset needs a target", hint="use --to PLACE, --shift-by N or --from-file FILE.csv"
         )
@@ -136,6 +195,7 @@ def _request(
 
 def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
     try:
+        # Spreadsheets write a byte order mark before the first field.
         text = file.read_text("utf-8-sig")
     except OSError as error:
         raise KafkaformError(f"--from-file {file}: {error.strerror}") from error
@@ -144,7 +204,7 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
     return read_offsets(text, str(file), group)
 
 
-def _say_what_next(saving: Saving, made: Plan, where: Where) -> None:
-    waiting = made.with_status(Status.NEEDS_CONSENT)
+def _tell_next_step(saving: Saving, made: Plan, where: ClusterSelector) -> None:
+    waiting = made.select_by_status(Status.NEEDS_CONSENT)
     consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
     saving.tell(made, where, *consent)

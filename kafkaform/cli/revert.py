@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.history import record_of, record_option, tell_problems
-from kafkaform.cli.options import SectionedCommand, Where, paths_argument, require_files, where_options
+from kafkaform.cli.history import read_chosen_record, record_option, tell_problems
+from kafkaform.cli.options import (
+    ClusterSelector,
+    SectionedCommand,
+    paths_argument,
+    require_files,
+    where_options,
+)
 from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
-from kafkaform.config.manifest_text import LiveManifest, file_names, live_manifest
+from kafkaform.config.manifest_text import LiveManifest, build_live_manifest, choose_file_names
 from kafkaform.config.manifests.loader import merge
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
-from kafkaform.inspect.reversal import reversal
-from kafkaform.plan.resets import write_offsets
+from kafkaform.inspect.resets import write_offsets
+from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Observed
     from kafkaform.inspect.reversal import Reversal
 
-_LONGEST = 1200
+_MAX_LENGTH = 1200
 
 
 @click.command(cls=SectionedCommand)
@@ -46,7 +52,7 @@ _LONGEST = 1200
 def revert(
     change_id: str,
     paths: tuple[Path, ...],
-    where: Where,
+    where: ClusterSelector,
     file: Path | None,
     dry_run: bool,
     force: bool,
@@ -58,32 +64,36 @@ def revert(
     edits like any others: review, plan, apply. Exits 1 if a part of the change cannot be undone.
     """
     from kafkaform.config.manifests.edit_files import EditedFile
-    from kafkaform.config.manifests.editing import edit, write
+    from kafkaform.config.manifests.editing import edit_manifests, write_edits
 
     require_files(paths, "revert writes into manifests")
-    log = record_of(where, file, tells=True)
-    changes = _chosen(log, change_id)
-    session = Session.start(_there(where, changes))
+    log = read_chosen_record(where, file, tells=True)
+    changes = _select_changes(log, change_id)
+    # The environment decides where an edit belongs: in the base of a manifest or in its overrides.
+    session = Session.start(_choose_environment(where, changes))
     desired = session.manifests(paths)
-    found = reversal(changes, log.entries, {declared.ref: declared for declared in desired}, force=force)
-    context = session.settings.context(session.environment)
-    editing = edit(found.edits, desired, context)
+    result = plan_reversal(
+        changes, log.entries, {declared.ref: declared for declared in desired}, force=force
+    )
+    context = session.settings.build_context(session.environment)
+    editing = edit_manifests(result.edits, desired, context)
     new = []
-    for one, path in _new_files(found.restored, session.paths(paths)):
-        manifest = _manifest(one, context)
+    for deleted, path in _choose_files(result.restored, session.paths(paths)):
+        manifest = _build_manifest(deleted, context)
         new.append(EditedFile(path, "", manifest.to_yaml()))
-        found.notes += [f"{one.ref}: not part of its new manifest: {line}" for line in manifest.left_out]
+        result.notes += [f"{deleted.ref}: not part of its new manifest: {line}" for line in manifest.left_out]
     files = [*editing.files, *new]
     if files:
         show("edits", "text", files)
     if not dry_run:
-        write(editing)
+        # After the report, which shows every edit that follows.
+        write_edits(editing)
         for made in new:
             _write_new(made.path, made.after)
-    _save_offsets(found, dry_run=dry_run)
+    _save_offsets(result, dry_run=dry_run)
     tell_problems(log)
-    refused = [*found.refused, *(f"{one.ref}: {one.path}: {why}" for one, why in editing.refused)]
-    _tell("note", found.notes)
+    refused = [*result.refused, *(f"{edit.ref}: {edit.path}: {reason}" for edit, reason in editing.refused)]
+    _tell("note", result.notes)
     if new and session.settings.environments:
         _tell("note", ["a new manifest applies to all environments: see spec.overrides"])
     _tell("not undone", refused)
@@ -91,8 +101,8 @@ def revert(
     return 1 if refused else 0
 
 
-def _chosen(log: AuditRecord, change_id: str) -> list[AuditEntry]:
-    """The change of that id, or all of the apply of that id, the latest first."""
+def _select_changes(log: AuditRecord, change_id: str) -> list[AuditEntry]:
+    """Return the change with an id, or all changes of the apply with that id, latest first."""
     wanted = change_id.lower()
     chosen = [entry for entry in reversed(log.entries) if wanted in {entry.id, entry.run}]
     if not chosen:
@@ -104,51 +114,58 @@ def _chosen(log: AuditRecord, change_id: str) -> list[AuditEntry]:
     return chosen
 
 
-def _there(where: Where, changes: Sequence[AuditEntry]) -> Where:
-    """The same, in the environment in which the changes were made."""
+def _choose_environment(where: ClusterSelector, changes: Sequence[AuditEntry]) -> ClusterSelector:
+    """Return a copy with the environment of the changes."""
+    # All changes of an apply have its environment.
     made_in = changes[0].environment
     if where.environment is not None and made_in is not None and where.environment != made_in:
         raise UsageError(
             f"{changes[0].id} was made in environment {quoted(made_in)}, not {where.environment}",
-            hint=where.without("environment"),
+            hint=where.describe_removal("environment"),
         )
     return replace(where, environment=where.environment or made_in)
 
 
-def _new_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tuple[Observed, Path]]:
-    """A file for each resource that no manifest declares; raises KafkaformError where one is in the way."""
+def _choose_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tuple[Observed, Path]]:
+    """Return a new file for each resource; raises KafkaformError if the file exists."""
     home = paths[0] if paths[0].is_dir() or not paths[0].suffix else paths[0].parent
-    found = []
-    for one in restored:
-        path = home / KINDS[one.ref.kind].folder / file_names([one.ref.name])[one.ref.name]
+    files = []
+    for resource in restored:
+        path = (
+            home
+            / KINDS[resource.ref.kind].words.folder
+            / choose_file_names([resource.ref.name])[resource.ref.name]
+        )
         if path.exists():
             raise KafkaformError(
-                f"{path} exists, and does not declare {one.ref}",
+                f"{path} exists, and does not declare {resource.ref}",
                 hint="move it away: existing files are not overwritten",
             )
-        found.append((one, path))
-    return found
+        files.append((resource, path))
+    return files
 
 
-def _manifest(deleted: Observed, context: Context) -> LiveManifest:
-    """The manifest of a resource that was deleted."""
+def _build_manifest(deleted: Observed, context: Context) -> LiveManifest:
+    """Build the manifest of a deleted resource."""
     under = merge([{"undeclared": context.undeclared.value}, *context.defaults.get(deleted.ref.kind, ())])
-    return live_manifest(deleted, under)
+    return build_live_manifest(deleted, under)
 
 
-def _save_offsets(found: Reversal, *, dry_run: bool) -> None:
-    """Write the earlier offsets of each group into a file, and say which reset takes them from there."""
-    names = file_names([ref.name for ref in found.offsets])
-    for ref, offsets in found.offsets.items():
+def _save_offsets(result: Reversal, *, dry_run: bool) -> None:
+    """Write the earlier offsets of each group into a file, and name the reset that reads it."""
+    names = choose_file_names([ref.name for ref in result.offsets])
+    for ref, offsets in result.offsets.items():
+        # Offsets are no part of a manifest. `kafkaform reset --from-file` reads them, and shows its own plan.
         path = Path(names[ref.name]).with_suffix(".csv")
         if not dry_run:
             _write_new(path, write_offsets(offsets))
-        found.refuse_offsets(ref, len(offsets), "--from-file", str(path))
+        result.refuse_offsets(ref, len(offsets), "--from-file", str(path))
 
 
 def _write_new(path: Path, content: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # "x" fails if the file was created since `_choose_files` looked; "w" would replace it.
         with path.open("x", encoding="utf-8") as stream:
             stream.write(content)
     except OSError as error:
@@ -157,7 +174,7 @@ def _write_new(path: Path, content: str) -> None:
 
 def _tell(lead: str, lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(f"{lead}: {clipped(line, _LONGEST)}", err=True)
+        click.echo(f"{lead}: {clipped(line, _MAX_LENGTH)}", err=True)
 
 
 def _tell_end(count: int, *, dry_run: bool) -> None:

@@ -30,16 +30,16 @@ def rules(code: str | None, config_file: Path | None, output_format: str) -> int
 
     This includes rules of plug-ins and the policies of kafkaform.yaml.
     """
-    listed = _listed(_settings(config_file))
+    listed = _list_rules(_read_settings(config_file))
     if code is not None:
-        show("rule", output_format, _named(code, listed))
+        show("rule", output_format, _find_rule(code, listed))
     else:
         show("rules", output_format, listed.values())
     return 0
 
 
-def _settings(config_file: Path | None) -> Settings:
-    """The configuration; a broken one is said, and left out: this command explains what is wrong in it."""
+def _read_settings(config_file: Path | None) -> Settings:
+    """Return the configuration; an invalid one is ignored with a note, so that rules can be looked up."""
     try:
         return find_settings(config_file)
     except InvalidInput as error:
@@ -48,7 +48,7 @@ def _settings(config_file: Path | None) -> Settings:
         return Settings()
 
 
-def _listed(settings: Settings) -> dict[str, CatalogueEntry]:
+def _list_rules(settings: Settings) -> dict[str, CatalogueEntry]:
     sources = plugins.load()
     policies = {policy.code: policy for policy in settings.policies}
     known: dict[str, Rule | Note] = {**entries(), **policies}
@@ -62,7 +62,7 @@ def _listed(settings: Settings) -> dict[str, CatalogueEntry]:
     }
 
 
-def _named(code: str, listed: Mapping[str, CatalogueEntry]) -> CatalogueEntry:
+def _find_rule(code: str, listed: Mapping[str, CatalogueEntry]) -> CatalogueEntry:
     for spelling in (code, code.upper(), code.lower(), f"policy/{code}"):
         if spelling in listed:
             return listed[spelling]

@@ -1,22 +1,20 @@
-"""What keeps applies apart, and what they write down.
-
-These are the options and the wiring of the lock, the record and earlier applies.
-"""
+"""The options and wiring of the lock, the audit record and earlier applies."""
 
 from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.cli.options import bundled, in_milliseconds
+from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PlanFileError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
 from kafkaform.core.printable import clipped, printable
@@ -30,22 +28,23 @@ if TYPE_CHECKING:
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
     from kafkaform.cluster.kafka.cluster import KafkaCluster
-    from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider, ResourceReader
+    from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Plan, ResourceRef
+    from kafkaform.core.model import Observation, ResourceRef
+    from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
 
 
 @dataclass(frozen=True, slots=True)
 class Safeguards:
-    """What the command line says of the lock and the record; None leaves it to the cluster's settings.
+    """The options of the lock and the audit record; None for the cluster's setting.
 
     Attributes:
         lock: Whether to hold the lock.
-        lock_timeout: How long to wait for it, in milliseconds.
+        lock_timeout: The maximum time to wait for it, in milliseconds.
         audit: Whether to keep a record.
-        audit_file: A file to keep it in as well.
+        audit_file: A file for the record, in addition to the topic.
     """
 
     lock: bool | None = None
@@ -53,78 +52,83 @@ class Safeguards:
     audit: bool | None = None
     audit_file: Path | None = None
 
-    def held(
+    def hold_lock(
         self, cluster: LockProvider, target: ClusterSettings, purpose: str
     ) -> AbstractContextManager[Guard]:
-        """The lock of a cluster, waited for when it is entered; its guard lets everything through without."""
+        """Return the lock of a cluster, to be entered; without a lock, one whose guard permits everything."""
         if not (target.lock if self.lock is None else self.lock):
             return nullcontext(unguarded)
-        from kafkaform.audit.record import author_here
+        from kafkaform.audit.record import detect_author
         from kafkaform.core.lock import Holder
 
-        author = author_here(os.environ)
+        author = detect_author(os.environ)
+        # Others that wait for the lock see these words, and can find the job or person to ask.
         holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
         return cluster.lock(holder, timeout_s=self.lock_timeout / 1000, tell=tell)
 
     def begin(self, cluster: KafkaCluster, target: ClusterSettings) -> None:
-        """Begin to connect what the record of an apply needs, where one is kept in the cluster."""
-        if self.kept(target).topic:
+        """Start the connection of the audit record, if it is kept in the cluster."""
+        if self.get_audit_settings(target).topic:
             cluster.begin_audit()
 
     def journal(
         self, cluster: AuditLog, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
     ) -> AuditJournal:
-        """The record of an apply; nothing is written where none is kept."""
+        """Open the record of an apply; it writes nothing where none is kept."""
         from kafkaform.audit.journal import open_journal
-        from kafkaform.audit.record import author_here
+        from kafkaform.audit.record import detect_author
 
-        author = author_here(os.environ)
-        return open_journal(cluster, self.kept(target), plan, about, digest, author)
+        author = detect_author(os.environ)
+        return open_journal(cluster, self.get_audit_settings(target), plan, about, digest, author)
 
     def earlier(
         self, cluster: AuditReader, target: ClusterSettings, cluster_id: str, *, saved: bool
     ) -> EarlierApplies:
-        """What is recorded of earlier applies; nothing, and a note of it, where that cannot be read.
+        """Read the record of earlier applies; if that fails, returns none and prints a note.
 
         Args:
             cluster: The cluster.
             target: Its settings.
             cluster_id: Its id.
-            saved: Whether a saved plan is applied: for that, the record is also read where none is kept now.
+            saved: Whether a saved plan is applied: then the record is read even if this apply keeps none.
         """
         from kafkaform.apply.earlier import EarlierApplies, read_earlier
 
-        kept = self.kept(target)
-        where = target.audit if saved and not kept.enabled else kept
+        kept = self.get_audit_settings(target)
+        # A saved plan can be applied twice; --no-audit must not hide that it was applied before.
+        source = target.audit if saved and not kept.enabled else kept
         try:
-            return read_earlier(cluster, where, cluster_id, kept)
+            return read_earlier(cluster, source, cluster_id, kept)
         except AuditError as error:
+            # Without the record, a plan is still judged by the live state. An apply that repairs a cluster
+            # must not depend on a topic of that cluster.
             tell(f"the record of earlier applies cannot be read: {error.message}")
             return EarlierApplies()
 
     def throttle_journal(
         self, cluster: AuditLog, target: ClusterSettings, plan: Plan, run: str
     ) -> ThrottleJournal:
-        """The record of the throttles that an apply sets; it remembers nothing where none is kept.
+        """Open the journal of the throttles that an apply sets; it stores nothing where no record is kept.
 
         Args:
             cluster: The cluster.
             target: Its settings.
-            plan: What is applied.
+            plan: The plan.
             run: The id of the apply in its journal.
         """
         from kafkaform.apply.moves.throttle_journal import open_throttle_journal
 
-        return open_throttle_journal(cluster, self.kept(target), run, plan.cluster_id)
+        return open_throttle_journal(cluster, self.get_audit_settings(target), run, plan.cluster_id)
 
-    def kept(self, target: ClusterSettings) -> AuditSettings:
-        """Where the record of a cluster is kept."""
+    def get_audit_settings(self, target: ClusterSettings) -> AuditSettings:
+        """Return the settings of the record of a cluster."""
+        # --no-audit switches off the topic; a file that is given explicitly is still written.
         if self.audit is False:
             return AuditSettings(topic=False, file=self.audit_file)
-        said = target.audit
-        if self.audit and not said.enabled:
-            said = AuditSettings()
-        return said if self.audit_file is None else replace(said, file=self.audit_file)
+        settings = target.audit
+        if self.audit and not settings.enabled:
+            settings = AuditSettings()
+        return settings if self.audit_file is None else replace(settings, file=self.audit_file)
 
 
 _OPTIONS = (
@@ -134,12 +138,12 @@ _OPTIONS = (
         default=None,
         envvar="KAFKAFORM_LOCK",
         show_envvar=True,
-        help="Hold the cluster's lock, so that only one apply runs at a time.  [default: as "
-        "kafkaform.yaml says, or --lock]",
+        help="Hold the cluster's lock, so that only one apply runs at a time.  [default: from "
+        "kafkaform.yaml, or --lock]",
     ),
     click.option(
         "--lock-timeout",
-        callback=in_milliseconds,
+        callback=parse_milliseconds,
         metavar="DURATION",
         default="90s",
         show_default=True,
@@ -151,8 +155,7 @@ _OPTIONS = (
         default=None,
         envvar="KAFKAFORM_AUDIT",
         show_envvar=True,
-        help="Record the changes in the topic __kafkaform_audit.  [default: as "
-        "kafkaform.yaml says, or --audit]",
+        help="Record the changes in the topic __kafkaform_audit.  [default: from kafkaform.yaml, or --audit]",
     ),
     click.option(
         "--audit-file",
@@ -163,75 +166,81 @@ _OPTIONS = (
 )
 
 
-safeguard_options = bundled(Safeguards, "safeguards", _OPTIONS)
-"""Gives a command the options of a `Safeguards`."""
+safeguard_options = option_group(Safeguards, "safeguards", *_OPTIONS)
+"""Adds the options of a `Safeguards` to a command."""
 
 
-_ANEW = "make a new plan and review it, or use --again to apply this one again"
-_WORD = 120
+_NEW_PLAN_HINT = "make a new plan and review it, or use --again to apply this one again"
+_MAX_LENGTH = 120
 
 
-def unspent(
-    plan: Plan, spent: Mapping[ResourceRef, AuditEntry], cluster: ResourceReader
+def refuse_undone(
+    plan: Plan, spent: Mapping[ResourceRef, AuditEntry], observation: Observation
 ) -> tuple[Plan, Collection[ResourceRef]]:
-    """A saved plan, in which changes are refused that an apply of it made before and that are undone.
+    """Refuse the changes of a saved plan that an earlier apply of it made, and that were undone since.
 
     Args:
         plan: The plan.
-        spent: What applies of it made.
-        cluster: The cluster.
+        spent: The changes that applies of it made.
+        observation: The reading that the plan was judged by.
 
     Returns:
-        The plan, and those of its changes that need no word any more, as the cluster has them already.
+        The plan, and its changes that the cluster already has.
 
     Raises:
-        PlanFileError: Nothing else is left of it.
+        PlanFileError: The plan has no other changes.
     """
-    from kafkaform.apply.earlier import already_there
+    from kafkaform.apply.earlier import find_done
 
+    # A change that the plan itself refuses cannot be repeated, so it does not matter whether it was made
+    # before.
     open_refs = {c.ref for c in plan.changes if c.status is not Status.REFUSED}
     spent = {ref: entry for ref, entry in spent.items() if ref in open_refs}
-    waiting = {c.ref for c in plan.with_status(Status.NEEDS_CONSENT)}
-    there = already_there(plan, spent.keys() | waiting, cluster)
-    undone = {ref: entry for ref, entry in spent.items() if ref not in there}
+    # Nobody has to consent to a change that the cluster already has.
+    waiting = {c.ref for c in plan.select_by_status(Status.NEEDS_CONSENT)}
+    done = find_done(plan, spent.keys() | waiting, observation)
+    undone = {ref: entry for ref, entry in spent.items() if ref not in done}
+    # With other changes left, only the undone ones are refused; with none, the whole plan is.
     if undone and spent.keys() == open_refs:
+        # Times of the record are ISO 8601 in UTC, whose order as texts is their order in time.
         latest = max(undone.values(), key=lambda entry: entry.at)
         names = listed([printable(str(ref)) for ref in undone])
         raise PlanFileError(
-            f"the plan {_applied(latest)}, and these changed since: {names}; nothing was applied",
-            hint=_ANEW,
+            f"the plan {_describe_apply(latest)}, and these changed since: {names}; nothing was applied",
+            hint=_NEW_PLAN_HINT,
         )
     if spent and not undone:
-        tell(f"the plan {_applied(max(spent.values(), key=lambda entry: entry.at))}")
+        tell(f"the plan {_describe_apply(max(spent.values(), key=lambda entry: entry.at))}")
     changes = tuple(
         replace(
             c,
             status=Status.REFUSED,
-            reason=f"this {_applied(undone[c.ref])}, and changed since",
-            remedy=_ANEW,
+            reason=f"this {_describe_apply(undone[c.ref])}, and changed since",
+            remedy=_NEW_PLAN_HINT,
         )
         if c.ref in undone
         else c
         for c in plan.changes
     )
-    return replace(plan, changes=changes), there
+    return replace(plan, changes=changes), done
 
 
-def _applied(entry: AuditEntry) -> str:
-    when, who, run = (clipped(text, _WORD) for text in (entry.at[:16], entry.who, entry.run))
+def _describe_apply(entry: AuditEntry) -> str:
+    when, who, run = (clipped(text, _MAX_LENGTH) for text in (entry.at[:16], entry.who, entry.run))
     return f"was applied on {when.replace('T', ' ')} UTC by {who} ({command('history', run)})"
 
 
 def settle(earlier: EarlierApplies, cluster: Cluster, run: str) -> None:
-    """Write the results that earlier applies left open; what stands in the way of that stops no other."""
+    """Record the results that earlier applies left open; errors are printed, and do not stop this apply."""
     try:
         settled = earlier.settle(cluster, run)
     except (AuditError, ClusterError) as error:
         tell(f"results of earlier applies that are not recorded stay unrecorded: {error.message}")
         return
-    for found in dict.fromkeys(entry.run for entry in settled):
-        count = sum(entry.run == found for entry in settled)
+    # One line per apply, in the order of the record: an apply that was killed may leave many results open.
+    for past_run in dict.fromkeys(entry.run for entry in settled):
+        count = sum(entry.run == past_run for entry in settled)
         tell(
-            f"apply {clipped(found, _WORD)} left the result of {counted(count, 'change')} open: found done, "
-            "and recorded"
+            f"apply {clipped(past_run, _MAX_LENGTH)} left the result of {counted(count, 'change')} open: "
+            "applied, and recorded now"
         )

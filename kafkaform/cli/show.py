@@ -1,24 +1,18 @@
-"""`kafkaform show`, and saving plans, signed where there is a key."""
+"""`kafkaform show`, and saving of plans, signed if there is a key."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import click
 
-from kafkaform.cli.output import (
-    plan_format_option,
-    print_text,
-    verbose_option,
-)
-from kafkaform.cli.output import (
-    show as show_report,
-)
+from kafkaform.cli.output import plan_format_option, print_text, verbose_option
+from kafkaform.cli.output import show as show_report
 from kafkaform.core.errors import PlanFileError, UsageError
 from kafkaform.core.files import write_file
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, counted
@@ -28,13 +22,13 @@ from kafkaform.plan.summary import count_held_back
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from kafkaform.cli.options import Where
-    from kafkaform.core.model import Plan
+    from kafkaform.cli.options import ClusterSelector
+    from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
 
 
 PLAN_SUFFIX = ".json"
-"""What the name of a saved plan ends in: by this, apply tells it from manifests."""
+"""The suffix of saved plans, by which apply distinguishes them from manifests."""
 
 plan_file_type = click.Path(path_type=Path, dir_okay=False)
 
@@ -57,7 +51,7 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
 
         require_signed(made.signature, read_public_keys(verify_key), str(file))
     if output_format == "text":
-        from kafkaform.report.text import render_provenance, render_signature
+        from kafkaform.report.plan import render_provenance, render_signature
 
         print_text(render_provenance(made))
         print_text(render_signature(made, verified=verify_key is not None))
@@ -102,7 +96,7 @@ sign_for_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Where a plan is to be saved, and the key that it is signed with; None where it is not; and what for."""
+    """The file of a saved plan, and its key and purpose; None where it is not saved or signed."""
 
     out: Path | None = None
     key: Ed25519PrivateKey | None = None
@@ -110,15 +104,15 @@ class Saving:
 
     @property
     def signed_for(self) -> Purpose | None:
-        """What the plan is signed for; None where it is not signed."""
+        """The purpose of the signature; None without one."""
         return None if self.key is None else self.purpose
 
     @classmethod
-    def prepared(cls, out: Path | None, key_file: Path | None, purpose: Purpose) -> Self:
-        """Check the name and read the key, before anything else is done.
+    def prepare(cls, out: Path | None, key_file: Path | None, purpose: Purpose) -> Self:
+        """Check the file name and read the key, before anything else is done.
 
         Raises:
-            UsageError: It is no name of a saved plan, or there is a key and nothing to sign.
+            UsageError: The name has another suffix, or there is a key but no file.
             KafkaformError: The key cannot be used.
         """
         if out is None:
@@ -132,50 +126,51 @@ class Saving:
         return cls(out, read_private_key(key_file, os.environ), purpose)
 
     def save(self, plan: Plan, about: PlanHeader, file: Path | None = None) -> None:
-        """Write the plan to `out`, or to another file that stands for it; nothing where it is not saved."""
+        """Write the plan to `file`, or else to `out`; does nothing if both are None."""
         file = file or self.out
         if file is None:
             return
         from kafkaform.plan.plan_file import plan_to_json, sign
 
+        # Signed after the conversion: the signature covers the document as it is written into the file.
         text = plan_to_json(plan, about)
         if self.key is not None:
             text = sign(text, self.key, about.signed_for or SignedFor(self.purpose))
         write_file(file, text)
 
-    def tell(self, plan: Plan, where: Where, *consent: str) -> None:
-        """Print on stderr which command applies the plan, with what it takes to reach the same cluster.
+    def tell(self, plan: Plan, where: ClusterSelector, *consent: str) -> None:
+        """Print on stderr the command that applies the plan, with the options for the same cluster.
 
         Args:
-            plan: The plan that was saved.
-            where: What the command line says of the cluster, by options and by variables.
-            consent: Options that give the consent that the changes of the plan need.
+            plan: The saved plan.
+            where: The options and variables that choose the cluster.
+            consent: Options with the consent that the plan needs.
         """
         given: dict[str, object] = {
             "--config": where.config_file,
             "--bootstrap-server": where.bootstrap_server,
             "--command-config": where.command_config,
         }
-        if where.bootstrap_server is not None:  # else the plan says which cluster it is for
+        if where.bootstrap_server is not None:  # otherwise the plan contains the cluster's name
             given["--cluster"] = where.cluster_name
-        there = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         if self.signed_for is Purpose.REVIEW:
-            apply = command("apply", options=["--reviewed", str(self.out), *there, *consent])
-            does = "compares with this plan"
+            apply = command("apply", options=["--reviewed", str(self.out), *options, *consent])
+            effect = "compares with this plan"
         else:
             applied = {Status.PLANNED, Status.NEEDS_CONSENT} if consent else {Status.PLANNED}
             ready = [change for change in plan.changes if change.status in applied]
-            held = ", ".join(count_held_back(plan))
+            reasons = ", ".join(count_held_back(plan))
             if not plan.changes:
                 click.echo(printable(f"saved to {self.out}: it has nothing to apply"), err=True)
                 return
             if not ready:
-                text = f"saved to {self.out}, but an apply of it changes nothing: {held}"
+                text = f"saved to {self.out}, but an apply of it changes nothing: {reasons}"
                 click.echo(printable(text), err=True)
                 return
-            apply = command("apply", str(self.out), options=[*there, *consent])
-            does = "applies exactly this plan"
+            apply = command("apply", str(self.out), options=[*options, *consent])
+            effect = "applies exactly this plan"
             if len(ready) < len(plan.changes):
                 total = counted(len(plan.changes), "change")
-                does = f"applies {len(ready):,} of {total}: {held}"
-        click.echo(f"saved: {printable(apply)} {does}", err=True)
+                effect = f"applies {len(ready):,} of {total}: {reasons}"
+        click.echo(f"saved: {printable(apply)} {effect}", err=True)

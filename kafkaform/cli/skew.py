@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -14,44 +16,46 @@ import click
 
 from kafkaform import __version__
 from kafkaform.cli import completion
-from kafkaform.cli.error_handler import Complaints
-from kafkaform.cli.options import SectionedCommand, Where, where_options
+from kafkaform.cli.error_handler import ErrorHandler
+from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_options
 from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
-from kafkaform.cli.skew_options import URL, SkewOptions, skew_options
-from kafkaform.core.errors import AuditError, KafkaformError
+from kafkaform.cli.skew_options import URL, GivenOptions, SkewOptions, resolve_options, skew_options
+from kafkaform.core.errors import AuditError, ClusterError, KafkaformError
+from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
-from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.inspect.skew import (
+from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
+from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
+from kafkaform.inspect.skew_input import (
     choose,
     choose_by_pattern,
     count_between,
     declared_partitions,
     is_glob,
     limits,
+    list_topics_with_policy,
     new_records,
     read_logs,
     readers,
     recorded_increases,
-    with_policy,
 )
 from kafkaform.plan.planning import check_identity
 from spark_validation.arrivals import Spread
+from spark_validation.metrics import ARRIVALS_RATIO, arrival_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cli.skew_run import AnalysisResults, Progress
     from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.skew import Chosen, PartitionLog, TopicLogs
+    from kafkaform.inspect.skew_input import PartitionLog, TopicLogs, TopicSelection
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
-    from spark_validation.results import SkewReport, TopicResult
-    from spark_validation.sampled_topic import PartitionChange
+    from spark_validation.results import PartitionChange, SkewReport, TopicResult
     from spark_validation.windows import Span
 
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
@@ -61,7 +65,7 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
 @skew_options
-def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
+def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -> int:
     """Measure how evenly written records spread over partitions, why, and what would help.
 
     TOPICs are names or globs; the default is every declared topic with a skew policy. What was written is
@@ -70,6 +74,7 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
     but offsets is read, of all topics unless some are named, and no Spark is needed.
     """
+    options = resolve_options(given, topics)
     if options.class_archive in {"make", "remove"}:
         from kafkaform.cli.skew_run import keep_class_archive
 
@@ -78,21 +83,24 @@ def skew(topics: tuple[str, ...], where: Where, options: SkewOptions) -> int:
     if options.arrivals:
         return _show_arrivals(session, topics, options)
     from kafkaform.cli.skew_run import publish, require_spark
-    from kafkaform.plan.skew_report import is_beyond_policy, judged
+    from kafkaform.plan.skew_report import is_beyond_policy, judge_report
 
     if options.source is None:
         session.require_cluster()
         if options.output_format == "text":
             session.tell()
-    desired = _declared(session, topics)
+    desired = _read_declared(session, topics)
+    # After the manifests, whose errors are found faster, and before the cluster is read for nothing.
     require_spark()
     if options.source is None:
-        outcome = _of_cluster(session, topics, desired, options)
+        outcome = _analyse_cluster(session, topics, desired, options)
     else:
-        outcome = _of_files(session, options.source, topics, desired, options)
+        outcome = _analyse_files(session, options.source, topics, desired, options)
     _tell_failures(outcome)
-    report = judged(outcome.report, desired, session.settings, session.environment)
+    report = judge_report(outcome.report, desired, session.settings, session.environment)
     publish(report, options, outcome.past)
+    # After the report: an analysis may take minutes, and must not be lost because a table cannot be written
+    # to.
     if outcome.metrics_error is not None:
         raise outcome.metrics_error
     if outcome.failed:
@@ -105,26 +113,79 @@ def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions
     session.require_cluster()
     if options.output_format == "text":
         session.tell()
+    tables = {table for table in (options.metrics, options.past) if table is not None}
+    for table in tables:
+        with _skew_errors():
+            # A table that cannot be used is reported before the cluster is read.
+            table.check_files()
+    at = datetime.now(UTC)
     with session.cluster() as cluster:
-        check_identity(cluster.facts(), session.target)
+        facts = cluster.facts()
+        check_identity(facts, session.target)
         asked, ignore = topics or ("*",), session.settings.ignore
         patterns_only = all(map(is_glob, asked))
         chosen = (
             choose_by_pattern(cluster, asked, ignore) if patterns_only else choose(cluster, asked, (), ignore)
         )
         arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
+        judged = [topic.name for topic in arrivals if topic.spread is Spread.UNEVEN or topic.name in topics]
+        # Only topics whose spread is reported as uneven, or that are named: the check takes a request to each
+        # leader.
+        arrivals = mark_transactional(cluster, arrivals, judged)
     for name, error in chosen.failed.items():
         click.echo(printable(f"not read: {name}: {error.message}"), err=True)
     named = not any(map(is_glob, topics or ("*",)))
-    show("arrivals", options.output_format, arrivals, out=options.out, verbose=options.verbose or named)
+    earlier = _earlier_ratios(options, facts.cluster_id, [topic.name for topic in arrivals])
+    show(
+        "arrivals",
+        options.output_format,
+        arrivals,
+        out=options.out,
+        verbose=options.verbose or named,
+        earlier=earlier,
+    )
+    # Stored after the earlier figures were read, so that a run is not compared with itself.
+    rows = arrival_rows(facts.cluster_id, arrivals, at)
+    for table in tables:
+        with _skew_errors():
+            table.append_file(rows)
+    if options.history is not None:
+        keep_rows(options.history, rows, at, write_file)
     return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in arrivals))
 
 
-def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:
-    """What manifests declare; skew can also be measured where there are none.
+def _earlier_ratios(
+    options: SkewOptions, cluster_id: str | None, topics: Collection[str]
+) -> dict[str, float] | None:
+    """Read the newest stored ratio of each topic; None without --history."""
+    if options.past is not None:
+        with _skew_errors():
+            rows = options.past.read_files(cluster_id, ARRIVALS_RATIO)
+        return {row.topic: row.estimate.value for row in rows}
+    if options.history is None:
+        return None
+    earlier, damaged = read_earlier_ratios(options.history, cluster_id, topics)
+    for reason in damaged:
+        click.echo(printable(f"not read: earlier figures: {reason}"), err=True)
+    return earlier
 
-    Outside a repository a folder named topics/ may be anybody's: whatever is in it, a topic that is named can
-    be measured.
+
+@contextmanager
+def _skew_errors() -> Iterator[None]:
+    """Convert errors of `spark_validation` into KafkaformErrors."""
+    from spark_validation.errors import SkewError
+
+    try:
+        yield
+    except SkewError as error:
+        raise KafkaformError(error.message, hint=error.hint) from error
+
+
+def _read_declared(session: Session, topics: Sequence[str]) -> list[Desired]:
+    """Return the declared resources; none where there are no manifests.
+
+    Outside a repository, a folder named topics/ may have another purpose: with topics on the command line,
+    its problems are not errors.
     """
     if session.settings.file is None and topics:
         from kafkaform.cli.status import declared_if_any
@@ -135,56 +196,65 @@ def _declared(session: Session, topics: Sequence[str]) -> list[Desired]:
     return session.manifests(())
 
 
-def _of_cluster(
+def _analyse_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
-    """The analysis of records that are read from the cluster."""
+    """Analyse records from the cluster."""
     from kafkaform.cli.skew_run import AnalysisResults, run
     from spark_validation.analysis import LogFacts
     from spark_validation.job import TopicRequest, run_topics
 
+    # Spark connects on its own, with the resolved properties.
     kafka = session.client()
-    job = _job(options)
+    job = _build_job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
         chosen = choose(cluster, topics, desired, session.settings.ignore)
-        reading = _read_logs(cluster, chosen, options)
-        if any(map(is_glob, topics)) and not options.read_all:
-            reading = _leave_out_even(reading, topics, desired)
-        for note in reading.notes:
-            click.echo(printable(f"not read: {note}"), err=True)
-        failed = {**chosen.failed, **reading.failed}
+        failed = dict(chosen.failed)
         report = partial(_report, session, facts.cluster_id)
-        if not reading.logs:
-            return AnalysisResults(report(()), failed)
 
-        # Most topics have no record that the present partition count does not explain.
-        records = cache(partial(_records, session, cluster, options, facts.cluster_id, reading.logs))
-
-        def partition_changes(name: str) -> Sequence[PartitionChange]:
-            return recorded_increases(*records(), facts.cluster_id, name)
-
-        requests = [
-            TopicRequest(
-                name,
-                _spans(logs),
-                limits(desired, name),
-                _groups(desired, name),
-                partial(partition_changes, name),
-                LogFacts(
-                    reading.arrivals[name],
-                    name in chosen.compacted,
-                    chosen.retention_bytes.get(name),
-                    count_between=partial(count_between, cluster, name, [log.end for log in logs]),
-                ),
-                reading.arrivals[name].since_ms or options.since_ms,
-            )
-            for name, logs in reading.logs.items()
-        ]
-        counts = {name: len(logs) for name, logs in reading.logs.items()}
+        def read() -> TopicLogs:
+            reading = _read_logs(cluster, chosen, options)
+            # Reading records costs far more than reading offsets: even topics are left out by their offsets.
+            if any(map(is_glob, topics)) and not options.read_all:
+                reading = _leave_out_even(reading, topics, desired)
+            for note in reading.notes:
+                click.echo(printable(f"not read: {note}"), err=True)
+            # `failed` is filled in the other thread, and read only after `pending.result()`.
+            failed.update(reading.failed)
+            return reading
 
         def analyse(spark: Any, progress: Progress) -> Mapping[str, TopicResult | SkewError]:
+            reading = pending.result()
+            # Read on demand: most topics have no record outside the partition that its key now maps to.
+            records = cache(
+                partial(_read_partition_history, session, cluster, options, facts.cluster_id, reading.logs)
+            )
+
+            def partition_changes(name: str) -> Sequence[PartitionChange]:
+                return recorded_increases(*records(), facts.cluster_id, name)
+
+            requests = [
+                TopicRequest(
+                    name,
+                    _build_spans(logs),
+                    limits(desired, name),
+                    _groups(desired, name),
+                    partial(partition_changes, name),
+                    LogFacts(
+                        reading.arrivals[name],
+                        None if name in chosen.unread else name in chosen.compacted,
+                        chosen.retention_bytes.get(name),
+                        count_between=None
+                        if reading.arrivals[name].unknown is not None
+                        else partial(_count_between, cluster, name, [log.end for log in logs]),
+                    ),
+                    reading.arrivals[name].since_ms,
+                )
+                for name, logs in reading.logs.items()
+            ]
+            counts = {name: len(logs) for name, logs in reading.logs.items()}
             title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
             with progress(title) as tell:
                 return run_topics(
@@ -193,33 +263,60 @@ def _of_cluster(
                     kafka,
                     job,
                     on_progress=tell,
-                    spans_now=lambda names: _spans_now(cluster, {name: counts[name] for name in names}),
+                    spans_now=lambda names: _read_spans(cluster, {name: counts[name] for name in names}),
                 )
 
-        outcome = run(analyse, _spark(options), report, options)
+        with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(read)
+            # Spark takes seconds to start, and leaders answer meanwhile. Their answers are awaited first only
+            # if there may be nothing to analyse.
+            narrowed = any(map(is_glob, topics)) and not options.read_all
+            first = narrowed or options.watch_ms is not None or not chosen.topics
+            if first and not pending.result().logs:
+                return AnalysisResults(report(()), failed)
+            outcome = run(analyse, _build_spark_settings(options), report, options)
     return replace(outcome, failed={**failed, **outcome.failed})
 
 
-def _read_logs(cluster: PartitionReader, chosen: Chosen, options: SkewOptions) -> TopicLogs:
-    """Read how far logs reach; with --watch, after a wait, and only what was written meanwhile."""
+def _count_between(
+    cluster: PartitionReader, topic: str, ends: Sequence[int], since_ms: int, until_ms: int
+) -> tuple[int, ...] | None:
+    """Count the records of a burst; returns None and prints a line if leaders do not answer."""
+    try:
+        return count_between(cluster, topic, ends, since_ms, until_ms)
+    except ClusterError as error:
+        click.echo(printable(f"not read: the offsets of a burst of {topic}: {error.message}"), err=True)
+        return None
+
+
+def _read_logs(cluster: PartitionReader, chosen: TopicSelection, options: SkewOptions) -> TopicLogs:
+    """Read the ends of logs; with --watch, those of the records written during the wait."""
     now_ms = time.time_ns() // 1_000_000
     reading = read_logs(cluster, chosen.topics, now_ms, options.since_ms)
+    names = {
+        name
+        for name, topic in reading.arrivals.items()
+        if name in chosen.compacted | chosen.unread or topic.is_trimmed or topic.added_from is not None
+    }
+    marked = mark_transactional(cluster, [*reading.arrivals.values()], names)
+    reading = replace(reading, arrivals={topic.name: topic for topic in marked})
     if options.watch_ms is None or not reading.logs:
         return reading
     end = datetime.fromtimestamp((now_ms + options.watch_ms) / 1000, UTC)
     subject = next(iter(reading.logs)) if len(reading.logs) == 1 else counted(len(reading.logs), "topic")
     click.echo(printable(f"watching {subject} until {end:%H:%M:%S} UTC"), err=True)
     time.sleep(options.watch_ms / 1000)
+    # The ends before and after the wait enclose the records that were written meanwhile.
     return new_records(reading, read_logs(cluster, chosen.topics, time.time_ns() // 1_000_000))
 
 
 def _leave_out_even(reading: TopicLogs, topics: Sequence[str], desired: Sequence[Desired]) -> TopicLogs:
-    """Leave out the topics that only a pattern chose, if their records arrive evenly and no policy asks."""
-    policed = {*with_policy(desired), *topics}
+    """Leave out topics that only a pattern selects, without a policy, whose records arrive evenly."""
+    required = {*list_topics_with_policy(desired), *topics}
     even = [
         name
         for name, arrivals in reading.arrivals.items()
-        if name not in policed and arrivals.spread in {Spread.EVEN, Spread.LITTLE}
+        if name not in required and arrivals.spread in {Spread.EVEN, Spread.LITTLE}
     ]
     if not even:
         return reading
@@ -231,15 +328,15 @@ def _leave_out_even(reading: TopicLogs, topics: Sequence[str], desired: Sequence
     return replace(reading, logs={name: logs for name, logs in reading.logs.items() if name not in even})
 
 
-def _records(
+def _read_partition_history(
     session: Session, cluster: AuditReader, options: SkewOptions, cluster_id: str, topics: Collection[str]
 ) -> tuple[Sequence[AuditEntry], Sequence[SkewReport]]:
-    """The audit record, and the reports of --history: where partition counts of the past are recorded.
+    """Read the audit record and the reports of --history, which contain earlier partition counts.
 
-    What cannot be read is said on stderr, and left out: records show an increase too, if not so well.
+    Errors are printed, and the part is left out: the sampled records show an increase too, less exactly.
     """
     from kafkaform.audit.trail import read_record
-    from kafkaform.cli.skew_run import earlier
+    from kafkaform.cli.skew_run import read_reports
 
     entries: Sequence[AuditEntry] = ()
     reports: Sequence[SkewReport] = ()
@@ -249,49 +346,51 @@ def _records(
     except AuditError as error:
         click.echo(printable(f"not read: when partitions were added: {error.message}"), err=True)
     if options.history is not None:
-        reports = earlier(options.history, cluster_id, topics).reports
+        reports = read_reports(options.history, cluster_id, topics).reports
     return entries, reports
 
 
-def _of_files(
+def _analyse_files(
     session: Session, source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
-    """The analysis of records that lie in files."""
+    """Analyse records from files."""
     from kafkaform.cli.skew_run import run
     from spark_validation.errors import SkewError
-    from spark_validation.files import open_files, run_file
+    from spark_validation.files import DeclaredTopic, open_files, run_file
 
-    job, place = _job(options), _place(source, options)
+    job, place = _build_job(options), _resolve_source(source, options)
 
     def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
         files = open_files(spark, place, topics, called=source)
-        found: dict[str, TopicResult | SkewError] = {}
+        results: dict[str, TopicResult | SkewError] = {}
         for name in files.topics:
             with progress(name) as tell:
                 try:
-                    found[name] = run_file(
+                    results[name] = run_file(
                         spark,
                         files,
                         name,
                         job,
-                        partitions=options.partitions,
-                        declared=declared_partitions(desired, name),
-                        limits=limits(desired, name),
-                        groups=_groups(desired, name),
-                        on_progress=tell,
+                        DeclaredTopic(
+                            limits(desired, name),
+                            options.partitions,
+                            declared_partitions(desired, name),
+                            _groups(desired, name),
+                        ),
+                        tell,
                     )
                 except SkewError as error:
-                    found[name] = error
-        return found
+                    results[name] = error
+        return results
 
-    return run(analyse, _spark(options), partial(_report, session, None), options)
+    return run(analyse, _build_spark_settings(options), partial(_report, session, None), options)
 
 
-def _place(source: str, options: SkewOptions) -> str:
-    """Where files are, as Spark is to be told; a cluster knows other folders than this machine.
+def _resolve_source(source: str, options: SkewOptions) -> str:
+    """Return the path of the files for Spark; local paths are made absolute, and escaped.
 
     Raises:
-        KafkaformError: They are to be on this machine, and are not.
+        KafkaformError: A local path does not exist.
     """
     here = options.remote is None and (options.master or "local").startswith("local")
     if not here or URL.match(source):
@@ -299,11 +398,11 @@ def _place(source: str, options: SkewOptions) -> str:
     path = Path(source).absolute()
     if not path.exists():
         raise KafkaformError(f"--from {source}: no such file or folder")
-    # To Spark a path is a pattern.
+    # Spark takes a path as a pattern.
     return _PATTERN.sub(r"\\\g<0>", str(path))
 
 
-def _job(options: SkewOptions) -> JobSettings:
+def _build_job(options: SkewOptions) -> JobSettings:
     from spark_validation.job import JobSettings
 
     return JobSettings(
@@ -316,8 +415,8 @@ def _job(options: SkewOptions) -> JobSettings:
     )
 
 
-def _spark(options: SkewOptions) -> SessionSettings:
-    """How Spark is to run."""
+def _build_spark_settings(options: SkewOptions) -> SessionSettings:
+    """Build the settings of the Spark session."""
     from kafkaform.cli.skew_run import class_archive_folder
     from kafkaform.devcluster.jars.java import find_java
     from spark_validation.class_archive import archive_file, is_usable
@@ -330,7 +429,7 @@ def _spark(options: SkewOptions) -> SessionSettings:
         options.remote,
         options.spark_conf,
         debug=bool(click.get_current_context().find_root().params.get("debug")),
-        # What only passes calls on to a Java elsewhere has no home: Spark finds it as we did.
+        # A wrapper that calls a Java elsewhere has no Java home; Spark then finds Java as we did.
         java_home=home,
     )
     archive = archive_file(class_archive_folder(), home)
@@ -339,7 +438,7 @@ def _spark(options: SkewOptions) -> SessionSettings:
     return replace(settings, class_archive=archive)
 
 
-def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
+def _build_spans(logs: Sequence[PartitionLog]) -> list[Span]:
     from spark_validation.windows import Span
 
     return [
@@ -348,25 +447,25 @@ def _spans(logs: Sequence[PartitionLog]) -> list[Span]:
     ]
 
 
-def _spans_now(cluster: PartitionReader, counts: Mapping[str, int]) -> dict[str, list[Span]]:
-    """How far the logs of topics reach by now; a partition of which nobody tells is left out."""
+def _read_spans(cluster: PartitionReader, counts: Mapping[str, int]) -> dict[str, list[Span]]:
+    """Read the current ends of the logs of topics; partitions that cannot be read are left out."""
     from spark_validation.windows import Span
 
-    places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+    partitions = [(topic, number) for topic, count in counts.items() for number in range(count)]
     spans: dict[str, list[Span]] = {topic: [] for topic in counts}
-    for (topic, number), span in sorted(cluster.log_spans(places).items()):
+    for (topic, number), span in sorted(cluster.log_spans(partitions).items()):
         spans[topic].append(Span(number, span.start, span.end))
     return spans
 
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
-    """The groups whose assignor is known; of others nobody can say what a member gets."""
+    """Return the groups that read a topic with a known assignor; others cannot be simulated."""
     from spark_validation.analysis import ASSIGNORS, ReaderGroup
 
     return tuple(
-        ReaderGroup(one.name, one.assignor, one.members)
-        for one in readers(desired, topic)
-        if one.assignor in ASSIGNORS
+        ReaderGroup(group.name, group.assignor, group.members)
+        for group in readers(desired, topic)
+        if group.assignor in ASSIGNORS
     )
 
 
@@ -379,19 +478,19 @@ def _report(session: Session, cluster_id: str | None, results: Iterable[TopicRes
         cluster_id,
         name if name in session.settings.clusters else None,
         datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        tuple(sorted(results, key=lambda one: one.name)),
+        tuple(sorted(results, key=lambda result: result.name)),
     )
 
 
 def _tell_failures(outcome: AnalysisResults) -> None:
-    """Say why topics have no result; raises where none has one."""
+    """Print why topics have no result; raises KafkaformError if none has one."""
     failures: Mapping[str, KafkaformError] = outcome.failed
     if not outcome.report.topics and len(failures) == 1:
         raise next(iter(failures.values()))
-    complaints = click.get_current_context().find_object(Complaints)
+    error_handler = click.get_current_context().find_object(ErrorHandler)
     for error in failures.values():
         hint = f" ({error.hint})" if error.hint else ""
         text = f"not read: {error.message}{hint}"
-        click.echo(printable(complaints.redacted(text) if complaints else text), err=True)
+        click.echo(printable(error_handler.redact(text) if error_handler else text), err=True)
     if failures and not outcome.report.topics:
         raise KafkaformError(f"none of {counted(len(failures), 'topic')} could be analysed")

@@ -1,27 +1,28 @@
-"""The options of `kafkaform skew`, and what they mean together."""
+"""The options of `kafkaform skew`, their checks and defaults."""
 
 from __future__ import annotations
 
-import functools
 import re
 import secrets
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli.options import option_group
 from kafkaform.cli.output import format_option, verbose_option
 from kafkaform.core.errors import UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import command, quoted
-from kafkaform.inspect.skew import is_glob
+from kafkaform.inspect.skew_input import is_glob
 from spark_validation.metrics import FORMATS, MetricsTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Sequence
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -33,33 +34,33 @@ _MOST_WATCHED_MS = 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class SkewOptions:
-    """What was asked for, checked and with its defaults.
+    """The options, checked and with their defaults.
 
     Attributes:
-        records: How many records of each topic are wanted.
-        precision: The wanted half width of the interval of a share; None if none is asked for.
-        since_ms: Only records from then on, in milliseconds since 1970; None for all.
-        full: Every record is read.
-        seed: Of the places that are read.
+        records: The sample size of each topic, in records.
+        precision: The half width of the interval of a share to aim for; None for no aim.
+        since_ms: Only records since then, in milliseconds since 1970; None for all.
+        full: Whether every record is read.
+        seed: The seed of the sample.
         what_if: Partition counts to predict.
-        source: Files to read records from; None for the cluster.
-        partitions: The partition count of a topic whose records come from files; None if nobody says.
-        show_keys: Keys are reported, and not their hashes alone.
-        output_format: The format of what goes to stdout.
-        out: Where that goes instead; None for stdout.
-        verbose: Text lists what it otherwise only counts.
-        artefacts: More files to write, by format.
-        history: The folder that keeps reports; None for none.
+        source: The files to read records from; None for the cluster.
+        partitions: The partition count of a topic in files; None if not given.
+        show_keys: Whether keys are reported, and not only their hashes.
+        output_format: The format of the report.
+        out: The file of the report; None for stdout.
+        verbose: Whether everything is listed.
+        artefacts: Additional files to write, by format.
+        history: The folder of reports; None for none.
         metrics: The table that metrics are appended to; None for none.
-        past: The table of metrics that trends are drawn from, instead of `history`; None for none.
-        master: A Spark master's URL; None for this machine.
+        past: The table of metrics for trends, instead of `history`; None for none.
+        master: The URL of a Spark master; None for this machine.
         remote: A Spark Connect URL.
-        spark_conf: Spark settings of the user's own.
-        arrivals: Only how many records arrive in each partition, by offsets: no record is read.
-        read_all: Of the topics that a pattern matches, those are read, too, to which records arrive evenly.
-        class_archive: Whether an archive of Spark's classes is used and made (auto) or not (off), or what is
-            to be done with it: make or remove.
-        watch_ms: Only records that are written in so many milliseconds from now; None for those of the log.
+        spark_conf: Spark settings of the user.
+        arrivals: Whether only arrivals are counted, by offsets, without reading records.
+        read_all: Whether topics that a pattern selects are read even if their records arrive evenly.
+        class_archive: `auto` to use and build an archive of Spark's classes, `off` not to; `make` or `remove`
+            to only do that.
+        watch_ms: The milliseconds to watch for new records; None for the records of the log.
     """
 
     records: int = _RECORDS
@@ -88,8 +89,8 @@ class SkewOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """The options as they were written; None where one was not."""
+class GivenOptions:
+    """The options from the command line; None where one was not given."""
 
     records: int | None
     precision: float | None
@@ -146,8 +147,8 @@ _OPTIONS = (
     click.option(
         "--watch",
         metavar="DURATION",
-        help="Wait so long (10m), and read only what is written meanwhile: also where compaction or "
-        "retention removes records soon.",
+        help="Wait this long (10m), and read only the records that are written meanwhile, also where "
+        "compaction or retention removes records soon.",
     ),
     click.option(
         "--all",
@@ -195,7 +196,8 @@ _OPTIONS = (
         "--history",
         metavar="PATH",
         help="Keep the report in this folder, and show the trend in HTML pages. If the path has metrics that "
-        "--metrics wrote, only show their trend.",
+        "--metrics wrote, only show their trend. With --arrivals, keep the figures as metrics, and show the "
+        "ratio before.",
     ),
     click.option(
         "--metrics",
@@ -204,9 +206,7 @@ _OPTIONS = (
         "table of this name.",
     ),
     click.option(
-        "--metrics-format",
-        type=click.Choice(FORMATS),
-        help="The format of that table.  [default: parquet]",
+        "--metrics-format", type=click.Choice(FORMATS), help="The format of that table.  [default: parquet]"
     ),
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
@@ -223,24 +223,15 @@ _OPTIONS = (
 )
 
 
-def skew_options(decorated: Callable[..., int]) -> Callable[..., int]:
-    """Give a command these options, which it takes as its argument `options`, a SkewOptions."""
-
-    @functools.wraps(decorated)
-    def gathered(topics: tuple[str, ...], **rest: Any) -> int:
-        given = _Given(**{one.name: rest.pop(one.name) for one in fields(_Given)})
-        return decorated(topics=topics, options=understood(given, topics), **rest)
-
-    for option in reversed(_OPTIONS):
-        gathered = option(gathered)
-    return gathered
+skew_options = option_group(GivenOptions, "given", *_OPTIONS)
+"""Adds the options of a `GivenOptions` to a command."""
 
 
-def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
-    """The options with their defaults.
+def resolve_options(given: GivenOptions, topics: Sequence[str]) -> SkewOptions:
+    """Return the options with their defaults.
 
     Raises:
-        UsageError: One is wrong, or two contradict each other.
+        UsageError: An option is not valid, or two contradict each other.
     """
     _check_together(given, topics)
     artefacts = {"json": given.json_file, "markdown": given.markdown_file, "html": given.html_file}
@@ -250,14 +241,14 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         raise UsageError(
             "two reports cannot be written to the same file", hint="use a different file for each"
         )
-    past = None if given.history is None else _past(given.history, given)
+    past = None if given.history is None else _find_metrics_table(given.history, given)
     return SkewOptions(
         _RECORDS if given.records is None else given.records,
         given.precision,
-        None if given.since is None else _since(given.since),
+        None if given.since is None else _parse_since(given.since),
         given.full,
         secrets.randbelow(2**31) if given.seed is None else given.seed,
-        () if given.what_if is None else _what_if(given.what_if),
+        () if given.what_if is None else _parse_what_if(given.what_if),
         given.source,
         given.partitions,
         given.show_keys,
@@ -266,19 +257,19 @@ def understood(given: _Given, topics: Sequence[str]) -> SkewOptions:
         given.verbose,
         written,
         None if past is not None or given.history is None else Path(given.history),
-        None if given.metrics is None else _table(given.metrics, given),
+        None if given.metrics is None else _build_table(given.metrics, given),
         past,
         given.master,
         given.remote,
-        dict(map(_setting, given.spark_conf)),
+        dict(map(_parse_spark_setting, given.spark_conf)),
         given.arrivals,
         given.read_all,
-        None if given.watch is None else _watch(given.watch),
+        None if given.watch is None else _parse_watch(given.watch),
         given.class_archive,
     )
 
 
-def _check_together(given: _Given, topics: Sequence[str]) -> None:
+def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
     from_files = given.source is not None
     contradictions = (
         (
@@ -289,10 +280,7 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
             given.full and given.precision is not None,
             "--full is exact and cannot be combined with --precision",
         ),
-        (
-            given.master is not None and given.remote is not None,
-            "--master and --remote cannot be combined",
-        ),
+        (given.master is not None and given.remote is not None, "--master and --remote cannot be combined"),
         (from_files and given.full, "--from reads whole files and cannot be combined with --full"),
         (
             from_files and given.records is not None,
@@ -325,14 +313,14 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
         ),
         (
             given.partitions is not None and not from_files,
-            "--partitions needs --from; a cluster knows its partition counts",
+            "--partitions needs --from; a cluster has its own partition counts",
         ),
     )
     if given.arrivals:
         _check_arrivals(given)
-    if given.class_archive in {"make", "remove"} and topics:
+    if given.class_archive in {"make", "remove"} and (topics or _list_used(given, {"class_archive"})):
         raise UsageError(
-            f"--class-archive {given.class_archive} measures nothing and takes no topic",
+            f"--class-archive {given.class_archive} measures nothing and takes no topic and no other option",
             hint=command("skew", options=("--class-archive", given.class_archive)),
         )
     for wrong, message in contradictions:
@@ -340,30 +328,52 @@ def _check_together(given: _Given, topics: Sequence[str]) -> None:
             raise UsageError(message, hint="use only one of them; see kafkaform skew --help")
 
 
-_WITH_ARRIVALS = frozenset({"arrivals", "since", "output_format", "out", "verbose", "class_archive"})
-
-
-def _check_arrivals(given: _Given) -> None:
-    """Refuse options that only concern records, as `--arrivals` reads none."""
-    values = {
-        each.name: getattr(given, each.name) for each in fields(given) if each.name not in _WITH_ARRIVALS
+_ARRIVALS_OPTIONS = frozenset(
+    {
+        *("arrivals", "since", "output_format", "out", "verbose", "class_archive"),
+        *("history", "metrics", "metrics_format"),
     }
-    unused = [
-        name for name, value in values.items() if value is not None and value is not False and value != ()
-    ]
+)
+
+
+def _check_arrivals(given: GivenOptions) -> None:
+    """Refuse options about records with `--arrivals`, which reads none."""
+    unused = _list_used(given, _ARRIVALS_OPTIONS)
     if given.output_format not in {"text", "json"}:
-        unused.append("format")
+        unused.append("--format")
     if unused:
-        named = {"source": "from", "read_all": "all"}.get(unused[0], unused[0])
-        option = named.removesuffix("_file").replace("_", "-")
         raise UsageError(
-            f"--arrivals reads no record and cannot be combined with --{option}",
-            hint="it takes --since, --format text or json, --out and --verbose",
+            f"--arrivals reads no record and cannot be combined with {unused[0]}",
+            hint="it takes --since, --format text or json, --out, --verbose, --history and --metrics",
+        )
+    places = [place for place in (given.history, given.metrics) if place is not None]
+    if given.metrics_format not in {None, FORMATS[0]} or any(map(URL.match, places)):
+        raise UsageError(
+            "--arrivals starts no Spark, and appends metrics to Parquet folders of this machine alone",
+            hint="leave --arrivals out, or give a folder without --metrics-format",
         )
 
 
-def _table(place: str, given: _Given) -> MetricsTable:
-    """A table of metrics; a path of this machine is made absolute, as Spark runs in a folder of its own."""
+def _list_used(given: GivenOptions, beside: Collection[str]) -> list[str]:
+    """Return the options that were given, except for some fields of `GivenOptions`."""
+    names = [
+        each.name
+        for each in fields(given)
+        if each.name not in beside and _is_given(getattr(given, each.name))
+    ]
+    spelled = (
+        {"source": "from", "read_all": "all", "output_format": "format"}.get(name, name) for name in names
+    )
+    return [f"--{name.removesuffix('_file').replace('_', '-')}" for name in spelled]
+
+
+def _is_given(value: object) -> bool:
+    """Return whether an option differs from its default; `is not False`, as a given 0 equals False."""
+    return value is not None and value is not False and value not in ((), "text")
+
+
+def _build_table(place: str, given: GivenOptions) -> MetricsTable:
+    """Build a table of metrics; a local path is made absolute, as Spark runs in another folder."""
     here = given.remote is None and (given.master or "local").startswith("local")
     kind = given.metrics_format or FORMATS[0]
     if here and kind != "iceberg" and not URL.match(place):
@@ -371,23 +381,24 @@ def _table(place: str, given: _Given) -> MetricsTable:
     return MetricsTable(place, kind)
 
 
-def _past(place: str, given: _Given) -> MetricsTable | None:
-    """The table that trends are drawn from; None if the place is a folder of reports.
+def _find_metrics_table(place: str, given: GivenOptions) -> MetricsTable | None:
+    """Return the table of metrics for trends; None if the place is a folder of reports.
 
     Raises:
-        UsageError: It is a file.
+        UsageError: The place is a file.
     """
     folder = Path(place)
     if folder.is_file():
         raise UsageError(f"--history {quoted(place)} is a file", hint="give a folder")
     if place == given.metrics or URL.match(place) or any(folder.glob("day=*")):
-        return _table(place, given)
+        return _build_table(place, given)
     by_name = given.metrics_format == "iceberg" and "." in place and "/" not in place
-    return _table(place, given) if by_name and not folder.exists() else None
+    return _build_table(place, given) if by_name and not folder.exists() else None
 
 
-def _since(text: str) -> int:
+def _parse_since(text: str) -> int:
     now = time.time_ns() // 1_000_000
+    # A number alone could be an offset elsewhere (`--to`), and here seconds or milliseconds.
     if text.strip().isdecimal():
         raise UsageError(f"--since {quoted(text)} has no unit", hint="write e.g. 24h, 90m or 7d")
     try:
@@ -398,7 +409,7 @@ def _since(text: str) -> int:
         spec = parse_initial(text)
     except ValueError as error:
         hint = "write a duration such as 24h, or a time such as 2026-11-01T00:00:00Z"
-        # A time that cannot be is told as such; anything else may be either.
+        # A text that begins like a date gets the error of a time; others may be a wrong duration.
         reason = str(error) if text[:1].isdecimal() and "-" in text else f"{quoted(text)} is not a time"
         raise UsageError(f"--since: {reason}", hint=hint) from error
     at_ms = time_of(spec, now)
@@ -409,7 +420,7 @@ def _since(text: str) -> int:
     return at_ms
 
 
-def _watch(text: str) -> int:
+def _parse_watch(text: str) -> int:
     try:
         length_ms = parse_duration(text)
     except ValueError as error:
@@ -419,10 +430,10 @@ def _watch(text: str) -> int:
     return length_ms
 
 
-def _what_if(text: str) -> tuple[int, ...]:
+def _parse_what_if(text: str) -> tuple[int, ...]:
     counts = set()
     for part in text.split(","):
-        # No count has more digits; without a bound a long one takes quadratic time.
+        # int() takes quadratic time in the number of digits.
         number = part.strip()
         if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MOST_PARTITIONS)):
             raise UsageError(
@@ -435,10 +446,10 @@ def _what_if(text: str) -> tuple[int, ...]:
     return tuple(sorted(counts))
 
 
-def _setting(text: str) -> tuple[str, str]:
+def _parse_spark_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.startswith("spark."):
-        # The value may be a secret.
+        # The value is not shown, as it may be a secret.
         raise UsageError(
             f"--spark-conf {quoted(name)}: not NAME=VALUE with a Spark setting",
             hint="write e.g. --spark-conf spark.executor.memory=4g",

@@ -1,10 +1,10 @@
-"""Running analyses in one Spark session, and where their reports go."""
+"""Analyses in a Spark session, and the output of their reports."""
 
 from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,19 +15,13 @@ from kafkaform.cli.output import show
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
-from kafkaform.inspect import skew
+from kafkaform.inspect import skew_folder
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -39,9 +33,9 @@ if TYPE_CHECKING:
 
 
 Tell: TypeAlias = "Callable[[int, int, str], None]"
-"""Takes tasks that are done, tasks in all, and the phase; called from another thread."""
+"""A function of the tasks that are done, all tasks, and the phase; called from another thread."""
 
-_NEEDED = ("pyspark", "numpy", "pandas", "pyarrow")
+_PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +43,10 @@ class AnalysisResults:
     """The results of analyses.
 
     Attributes:
-        report: Of the topics whose analyses came to an end.
-        failed: Why a topic has no result.
-        past: The earlier metrics of these topics, where trends are drawn from a table.
-        metrics_error: Why metrics were not read or appended; None if they were, or were not asked for.
+        report: The report on topics with a result.
+        failed: The topics without a result, and why.
+        past: The earlier metrics of these topics, if trends are drawn from a table.
+        metrics_error: The error of reading or appending metrics; None without one.
     """
 
     report: SkewReport
@@ -62,10 +56,12 @@ class AnalysisResults:
 
 
 def require_spark() -> None:
-    """Raise a KafkaformError where Spark, or what it needs here, is not installed."""
+    """Raise a KafkaformError if Spark, or a package that it needs, is not installed."""
     missing = []
-    for name in _NEEDED:
+    for name in _PACKAGES:
         try:
+            # Each is imported, as an installed package may still fail to import, such as numpy for another
+            # Python.
             __import__(name)
         except ImportError:
             missing.append(name)
@@ -77,7 +73,7 @@ def require_spark() -> None:
 
 
 Progress: TypeAlias = "Callable[[str], AbstractContextManager[Tell | None]]"
-"""Takes a title; gives what to tell of the progress under it (None for nobody)."""
+"""A context manager for a title, which yields the function that shows progress; None to show nothing."""
 
 
 def run(
@@ -89,13 +85,13 @@ def run(
     """Start Spark, and analyse topics in it.
 
     Args:
-        analyse: Takes the session, and gives the result of each topic, or why it has none.
-        settings: How Spark runs.
-        report: Makes the report of results.
-        options: Say where metrics are kept.
+        analyse: A function of the session that returns the result or error of each topic.
+        settings: The settings of the session.
+        report: A function that builds the report from results.
+        options: The options, with the tables of metrics.
 
     Raises:
-        KafkaformError: There is no session, or the table of metrics cannot be one.
+        KafkaformError: Spark does not start, or the table of metrics is not valid.
     """
     from spark_validation.errors import SkewError
     from spark_validation.session import start
@@ -106,29 +102,32 @@ def run(
         try:
             with start(settings) as spark:
                 for table in filter(None, {options.metrics, options.past}):
+                    # Before the analysis, which may take minutes: a table that is not valid ends the run
+                    # here.
                     table.check(spark)
                 for topic, result in analyse(spark, progress).items():
                     if isinstance(result, SkewError):
-                        failed[topic] = ours(result)
+                        failed[topic] = convert_error(result)
                     else:
                         results.append(result)
                 made = report(results)
-                past, unkept = _exchanged(spark, made, options)
+                past, unkept = _exchange_metrics(spark, made, options)
         except SkewError as error:
-            raise ours(error) from error
+            raise convert_error(error) from error
+    # After the session has ended, so that the archive is not made at the expense of the analysis.
     _make_class_archive(settings, options)
     return AnalysisResults(made, failed, past, unkept)
 
 
 def class_archive_folder() -> Path:
-    """The folder of the archives of Spark's classes, in the user's cache folder."""
-    from kafkaform.devcluster.jars.cache import cache_directory
+    """Return the folder of the archives of Spark's classes, in the user's cache folder."""
+    from kafkaform.devcluster.jars.cache import get_cache_directory
 
-    return cache_directory() / "spark"
+    return get_cache_directory() / "spark"
 
 
 def keep_class_archive(action: str) -> int:
-    """Make the archive of Spark's classes anew, or remove all of them; returns the exit code.
+    """Rebuild the archive of Spark's classes, or remove all archives; returns the exit code.
 
     Args:
         action: `make` or `remove`.
@@ -153,14 +152,14 @@ def keep_class_archive(action: str) -> int:
             raise KafkaformError("another process is making the archive", hint="wait for it")
         click.echo(printable(f"Made {file} ({rounded_size(file.stat().st_size)})."))
     except SkewError as error:
-        raise ours(error) from error
+        raise convert_error(error) from error
     except OSError as error:
         raise KafkaformError(f"cannot write to {folder}: {error.strerror}") from error
     return 0
 
 
 def _make_class_archive(settings: SessionSettings, options: SkewOptions) -> None:
-    """Make the archive of Spark's classes for the next run, in the background, but not in CI."""
+    """Build the archive of Spark's classes for the next run, in the background; not in CI."""
     from spark_validation.class_archive import archive_file, make_later
 
     if not settings.local or options.class_archive != "auto" or os.environ.get("CI"):
@@ -168,11 +167,11 @@ def _make_class_archive(settings: SessionSettings, options: SkewOptions) -> None
     make_later(archive_file(class_archive_folder(), settings.java_home), settings.java_home)
 
 
-def _exchanged(
+def _exchange_metrics(
     spark: Any, report: SkewReport, options: SkewOptions
 ) -> tuple[Sequence[MetricRow], KafkaformError | None]:
-    """Read the earlier metrics of a report's topics, append its own, and say what kept it from that."""
-    from kafkaform.report.skew_trend import SHOWN
+    """Read the earlier metrics of a report's topics and append its own; returns them and any error."""
+    from kafkaform.report.skew_values import TREND_METRICS
     from spark_validation.errors import SkewError
     from spark_validation.metrics import metric_rows
 
@@ -182,22 +181,22 @@ def _exchanged(
     try:
         if options.past is not None:
             topics = [topic.name for topic in report.topics]
-            past = options.past.read(spark, report.cluster_id, topics, SHOWN)
+            past = options.past.read(spark, report.cluster_id, topics, TREND_METRICS)
         if options.metrics is not None:
             options.metrics.append(spark, metric_rows(report))
     except SkewError as error:
-        return past, ours(error)
+        return past, convert_error(error)
     return past, None
 
 
-def ours(error: SkewError) -> KafkaformError:
-    """An error of `spark_validation` as kafkaform's own."""
+def convert_error(error: SkewError) -> KafkaformError:
+    """Convert an error of `spark_validation` into a KafkaformError."""
     return KafkaformError(error.message, hint=error.hint)
 
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """What shows how far analyses are: a bar on a terminal that moves its cursor, nothing elsewhere."""
+    """Yield the progress of analyses: a bar on an animated terminal, nothing elsewhere."""
     bar = progress_bar()
     if bar is None:
 
@@ -213,7 +212,7 @@ def _progress() -> Iterator[Progress]:
         task = bar.add_task("Starting Spark", total=None)
 
         @contextmanager
-        def shown(title: str) -> Iterator[Tell]:
+        def show_title(title: str) -> Iterator[Tell]:
             bar.update(task, description=escape(title), completed=0, total=None)
 
             def tell(done: int, total: int, phase: str) -> None:
@@ -221,26 +220,26 @@ def _progress() -> Iterator[Progress]:
 
             yield tell
 
-        yield shown
+        yield show_title
 
 
-def earlier(folder: Path, cluster_id: str | None, topics: Collection[str]) -> skew.EarlierReports:
-    """The reports that a folder keeps on one of some topics of a cluster, however old they are."""
+def read_reports(folder: Path, cluster_id: str | None, topics: Collection[str]) -> skew_folder.EarlierReports:
+    """Read the reports in a folder on topics of a cluster, regardless of their age."""
     from kafkaform.plan.skew_report import read_skew_report
 
     read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
-    return skew.earlier(folder, cluster_id, topics, read)
+    return skew_folder.read_reports(folder, cluster_id, topics, read)
 
 
 def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow]) -> None:
-    """Print a report, write it into files, and keep it, as asked for.
+    """Print a report, and write it to files and to the folder of reports, as the options say.
 
-    What was kept before is read first: a page shows the trend.
+    Earlier reports are read first, for the trend.
 
     Args:
         report: The report.
-        options: Say where.
-        past: Earlier metrics of its topics; those of a folder of reports are read here.
+        options: The options.
+        past: The earlier metrics of its topics; with a folder of reports, they are read from there.
 
     Raises:
         KafkaformError: A file cannot be written.
@@ -249,11 +248,12 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
     from spark_validation.results import to_json
 
     if options.history is not None:
-        found = earlier(options.history, report.cluster_id, [topic.name for topic in report.topics])
-        for reason in found.damaged:
+        reports = read_reports(options.history, report.cluster_id, [topic.name for topic in report.topics])
+        for reason in reports.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
-        past = [row for kept in found.reports for row in metric_rows(kept)]
-        skew.keep(options.history, report, to_json(report), write_file)
+        past = [row for kept in reports.reports for row in metric_rows(kept)]
+        # Kept after the earlier reports were read, so that the trend does not contain this report twice.
+        skew_folder.keep_report(options.history, report, to_json(report), write_file)
     for output_format, path in options.artefacts.items():
         show("skew", output_format, report, out=path, history=past)
     show("skew", options.output_format, report, out=options.out, history=past, verbose=options.verbose)

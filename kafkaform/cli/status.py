@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,29 +18,30 @@ from rich.text import Text
 from kafkaform.cli import completion
 from kafkaform.cli.fleet import Answer, Fleet, ask_all
 from kafkaform.cli.options import (
+    ClusterSelector,
     SectionedCommand,
-    Where,
     all_clusters_option,
+    option_group,
     where_options,
 )
 from kafkaform.cli.output import format_option, print_text, show
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
+from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.resource_status import (
-    SHOWN,
     Order,
     Selection,
     add_arrivals,
     check_visible,
+    list_shown_kinds,
     read_status,
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group import ConsumerGroupKind
-from kafkaform.resources.topic import TopicKind
+from kafkaform.resources import KINDS, PLACED, READER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,17 +53,18 @@ if TYPE_CHECKING:
 
 _DEFAULT_PAUSE_S = 2.0
 _LEAST_PAUSE_S = 0.1
-_KINDS = {KINDS[kind].noun: kind for kind in SHOWN} | {kind: kind for kind in SHOWN}
+_KINDS = {KINDS[kind].words.noun: kind for kind in KINDS} | {kind: kind for kind in KINDS}
 
 
-def _seconds(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
-    """The pause between two readings; raises UsageError if it is no number of seconds."""
+def _parse_seconds(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
+    """Parse the seconds between two readings; raises UsageError."""
     if given is None:
         return None
     try:
         seconds = float(given)
     except ValueError:
         seconds = 0.0
+    # float() also accepts inf and nan; every comparison with nan is false, so that it is refused here, too.
     if not _LEAST_PAUSE_S <= seconds < float("inf"):
         raise UsageError(
             f"--watch {given}: not a number of seconds (at least {_LEAST_PAUSE_S})",
@@ -76,24 +78,23 @@ watch_option = click.option(
     "pause_s",
     is_flag=False,
     flag_value=f"{_DEFAULT_PAUSE_S:g}",
-    callback=_seconds,
+    callback=_parse_seconds,
     metavar="[SECONDS]",
     help=f"Refresh at this interval, until Ctrl-C.  [default: {_DEFAULT_PAUSE_S:g}]",
 )
-"""Gives a command the pause that `watch` takes as its argument `pause_s`; None to read once."""
+"""Adds `--watch` to a command, as the argument `pause_s`; None to read once."""
 
 
 def watch(read: Callable[[], Text], pause_s: float, *, redraw: bool = True) -> None:
-    """Show what `read` returns, and read again; returns when somebody presses Ctrl-C.
+    """Show readings until Ctrl-C.
 
-    A terminal is drawn anew each time; elsewhere texts follow each other. A reading that fails is told and
-    tried again, as a cluster that is watched may well be restarting; only the first one must succeed.
+    A terminal is redrawn; elsewhere, texts follow each other. The error of a reading is shown, and the
+    reading repeated, as the cluster may be restarting; only the first reading must succeed.
 
     Args:
-        read: Makes a reading.
-        pause_s: Seconds between two readings.
-        redraw: Draw a terminal anew, and write the time above each text; else texts follow each other as
-            they are, for programs.
+        read: A function that makes a reading.
+        pause_s: The seconds between two readings.
+        redraw: Whether to redraw a terminal, and print the time above each text; False for programs.
 
     Raises:
         KafkaformError: The first reading failed.
@@ -116,11 +117,13 @@ def watch(read: Callable[[], Text], pause_s: float, *, redraw: bool = True) -> N
 
 @contextmanager
 def _screen(*, redraw: bool) -> Iterator[Callable[[Text, KafkaformError | None], None]]:
-    """What shows a reading; with an error, the one before it."""
+    """Yield a function that shows a reading, or the previous one with an error."""
+    # Programs read one document per line, and a file keeps each reading: neither can be redrawn.
     if not redraw or not is_animated(sys.stdout):
         yield partial(_follow, timed=redraw)
         return
     console = Console(markup=False, highlight=False, emoji=False)
+    # Without `auto_refresh`, which would draw the same text four times a second.
     with Live(console=console, auto_refresh=False) as live:
 
         def draw(shown: Text, error: KafkaformError | None) -> None:
@@ -151,55 +154,77 @@ def _clock() -> str:
     return datetime.now().astimezone().strftime("%H:%M:%S")
 
 
+@dataclass(frozen=True, slots=True)
+class StatusOptions:
+    """The resources to show, and their order.
+
+    Attributes:
+        kind: Only resources of this kind.
+        order: The field to sort by.
+        lagging: Only groups with lag.
+        all_clusters: Whether every cluster of the configuration is shown.
+        everything: Whether ignored resources are shown, too.
+        output_format: The format of the report.
+        pause_s: The seconds between two readings; None for one reading.
+    """
+
+    kind: str | None
+    order: str | None
+    lagging: bool
+    all_clusters: bool
+    everything: bool
+    output_format: str
+    pause_s: float | None
+
+
 @click.command(cls=SectionedCommand)
 @click.argument("globs", nargs=-1, metavar="[GLOB]...", shell_complete=completion.names)
 @where_options
-@click.option(
-    "--kind",
-    type=click.Choice(list(_KINDS)),
-    help="Only topics, or only groups.",
+@option_group(
+    StatusOptions,
+    "options",
+    click.option(
+        "--kind",
+        type=click.Choice(list(_KINDS)),
+        help="Only resources of this kind. Without it, quotas are shown where a manifest declares one.",
+    ),
+    click.option(
+        "--sort",
+        "order",
+        type=click.Choice([order.value for order in Order]),
+        help="Sort by name; topics, without groups, by size, or by skew: how unevenly records arrive in "
+        "partitions, which adds MAX/MEAN; or groups, without topics, by lag. The largest come first.  "
+        "[default: name]",
+    ),
+    click.option("--lagging", is_flag=True, help="Only groups with lag."),
+    all_clusters_option("Show every cluster of kafkaform.yaml."),
+    click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides."),
+    format_option("status", "With --watch, json prints one document per line."),
+    watch_option,
 )
-@click.option(
-    "--sort",
-    "order",
-    type=click.Choice([order.value for order in Order]),
-    help="Sort by name; topics, without groups, by size, or by skew: how unevenly records arrive in "
-    "partitions; or groups, without topics, by lag. The largest come first.  [default: name]",
-)
-@click.option("--lagging", is_flag=True, help="Only groups with lag.")
-@all_clusters_option("Show every cluster of kafkaform.yaml.")
-@click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides.")
-@format_option("status", "With --watch, json prints one document per line.")
-@watch_option
-def status(
-    globs: tuple[str, ...],
-    where: Where,
-    kind: str | None,
-    order: str | None,
-    lagging: bool,
-    all_clusters: bool,
-    everything: bool,
-    output_format: str,
-    pause_s: float | None,
-) -> int:
-    """Show topics with their consumer groups, and groups with members and lag.
+def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOptions) -> int:
+    """Show topics with their consumer groups, groups with members and lag, and quotas.
 
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.
     """
-    arrangement = _Arrangement(Order(order or Order.NAME), lagging=lagging)
-    selected = Selection(globs, arrangement.kinds((_KINDS[kind],) if kind else SHOWN))
-    if all_clusters:
-        if pause_s is not None:
+    arrangement = _Arrangement(Order(options.order or Order.NAME), lagging=options.lagging)
+    kind = _KINDS[options.kind] if options.kind else None
+    selected = Selection(globs, arrangement.kinds(kind, None))
+    if options.all_clusters:
+        if options.pause_s is not None:
             raise UsageError("--watch shows one cluster", hint="leave out --all-clusters")
-        ask = partial(_answer, selected=selected, arrangement=arrangement, everything=everything)
-        return ask_all(where, ask, Fleet("status", output_format))
+        ask = partial(
+            _answer, selected=selected, kind=kind, arrangement=arrangement, everything=options.everything
+        )
+        return ask_all(where, ask, Fleet("status", options.output_format))
     session = Session.start(where)
     target = session.require_cluster()
-    if output_format == "text":
+    if options.output_format == "text":
         session.tell()
     desired = declared_if_any(session)
-    selection = selected if everything else replace(selected, ignore=session.settings.ignore)
+    ignore = () if options.everything else session.settings.ignore
+    selection = replace(selected, kinds=arrangement.kinds(kind, desired), ignore=ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
@@ -207,15 +232,15 @@ def status(
         def read() -> StatusReport:
             return arrangement.arrange(cluster, _read(cluster, desired, selection))
 
-        if pause_s is None:
+        if options.pause_s is None:
             report = read()
-            show("status", output_format, report, globs=globs)
-            for line in _remarks(report):
+            show("status", options.output_format, report, globs=globs)
+            for line in _list_notes(report):
                 click.echo(line, err=True)
-        elif output_format == "json":
-            watch(lambda: Text(status_to_json(read(), indent=None)), pause_s, redraw=False)
+        elif options.output_format == "json":
+            watch(lambda: Text(status_to_json(read(), indent=None)), options.pause_s, redraw=False)
         else:
-            watch(lambda: _text(read(), selection), pause_s)
+            watch(lambda: _text(read(), selection), options.pause_s)
     return 0
 
 
@@ -226,53 +251,61 @@ class _Arrangement:
     order: Order
     lagging: bool
 
-    def kinds(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the kinds that can be sorted so, or have lag.
+    def kinds(self, chosen: str | None, desired: Sequence[Desired] | None) -> tuple[str, ...]:
+        """Return the kinds to show: the chosen ones that support the order, and have lag if that is required.
+
+        Args:
+            chosen: The chosen kind; None for all.
+            desired: The declared resources; None if not known.
 
         Raises:
-            UsageError: None of those that were chosen can.
+            UsageError: None of the chosen kinds does.
         """
-        needed = {"--lagging": ConsumerGroupKind.name} if self.lagging else {}
+        kinds = (chosen,) if chosen else list_shown_kinds(desired)
+        needed = {"--lagging": READER.name} if self.lagging else {}
         if self.order is not Order.NAME:
-            kind = ConsumerGroupKind.name if self.order is Order.LAG else TopicKind.name
+            kind = READER.name if self.order is Order.LAG else PLACED.name
             needed[f"--sort {self.order}"] = kind
         for option, kind in needed.items():
-            if kind not in chosen:
-                noun = KINDS[kind].noun
+            if kind not in kinds:
+                noun = KINDS[kind].words.noun
                 raise UsageError(
                     f"{option} shows {noun}s only, which the other options leave out", hint="use one of them"
                 )
-            chosen = (kind,)
-        return chosen
+            kinds = (kind,)
+        return kinds
 
     def arrange(self, cluster: ClusterReader, report: StatusReport) -> StatusReport:
-        """Leave out and sort, by what has yet to be read for it."""
+        """Filter and sort the report, after reading the arrivals that the order needs."""
         if self.order is Order.SKEW:
             report = add_arrivals(cluster, report, time.time_ns() // 1_000_000)
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
 
 
-def _answer(session: Session, *, selected: Selection, arrangement: _Arrangement, everything: bool) -> Answer:
-    """Read one of several clusters; notes about the reading name it."""
+def _answer(
+    session: Session, *, selected: Selection, kind: str | None, arrangement: _Arrangement, everything: bool
+) -> Answer:
+    """Read one of several clusters; its notes begin with its name."""
     target = session.require_cluster()
-    selection = selected if everything else replace(selected, ignore=session.settings.ignore)
     desired = declared_if_any(session)
+    ignore = () if everything else session.settings.ignore
+    selection = replace(selected, kinds=arrangement.kinds(kind, desired), ignore=ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
         report = arrangement.arrange(cluster, _read(cluster, desired, selection))
 
     def print_notes() -> None:
-        for line in _remarks(report):
+        for line in _list_notes(report):
             click.echo(f"cluster {printable(target.name)}: {line}", err=True)
 
     return Answer(report, 0, {"globs": selection.globs}, print_notes)
 
 
 def declared_if_any(session: Session) -> list[Desired] | None:
-    """What the repository declares; None where it has no manifests, or (said on stderr) bad ones.
+    """Return the declared resources; None if there are no manifests, or invalid ones, with a line on stderr.
 
-    Who looks at a live cluster wants to see it, whatever is wrong with a file.
+    A live cluster is shown even if manifests are invalid.
     """
     paths = session.paths(())
     if session.settings.file is None and not any(path.exists() for path in paths):
@@ -281,9 +314,9 @@ def declared_if_any(session: Session) -> list[Desired] | None:
         return session.manifests(())
     except (InvalidInput, UsageError) as error:
         problems = error.problems if isinstance(error, InvalidInput) else ()
-        why = str(problems[0]) if problems else error.message
-        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        click.echo(printable(f"not read: the manifests: {why}{more}"), err=True)
+        reason = str(problems[0]) if problems else error.message
+        suffix = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        click.echo(printable(f"not read: the manifests: {reason}{suffix}"), err=True)
         return None
 
 
@@ -297,21 +330,21 @@ def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: 
         )
         if report.hidden:
             hint = "ignore: of kafkaform.yaml hides some; --all shows them"
-        what = " or ".join(KINDS[kind].noun for kind in selection.kinds)
-        raise KafkaformError(f"no {what} matches {glob!r}", hint=hint)
-    if not (report.topics or report.groups or report.hidden):
+        nouns = join_alternatives([KINDS[kind].words.noun for kind in selection.kinds])
+        raise KafkaformError(f"no {nouns} matches {glob!r}", hint=hint)
+    if not (report.topics or report.groups or report.others or report.hidden):
         check_visible(cluster, selection)
     return report
 
 
 def _text(report: StatusReport, selection: Selection) -> Text:
-    """The text that is watched, with its notes below."""
-    text = render_status(report, selection.globs, width=table_width(sys.stdout))
-    for line in _remarks(report):
+    """Render the text for --watch, with its notes below."""
+    text = render_status(report, selection.globs, width=table_width(sys.stdout)).text
+    for line in _list_notes(report):
         text.append(f"\n{line}", "yellow")
     return text
 
 
-def _remarks(report: StatusReport) -> list[str]:
-    said = [*(f"not read: {line}" for line in report.unread), *(f"note: {line}" for line in report.notes)]
-    return [printable(line) for line in said]
+def _list_notes(report: StatusReport) -> list[str]:
+    lines = [*(f"not read: {line}" for line in report.unread), *(f"note: {line}" for line in report.notes)]
+    return [printable(line) for line in lines]

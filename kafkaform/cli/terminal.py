@@ -1,9 +1,8 @@
-"""What the reader's terminal can do."""
+"""The capabilities of the terminal, and progress bars."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Literal
 
@@ -14,59 +13,68 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-_NARROWEST = 60
+_MIN_WIDTH = 60
 WIDEST = 120
-"""The columns at which prose is wrapped where no terminal is narrower."""
+"""The maximum width of prose, in columns."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody looks at this stream; a closed one is None."""
+    """Return whether a stream is a terminal; a closed stream is None."""
     return stream is not None and stream.isatty()
 
 
 def is_animated(stream: TextIO | None) -> bool:
-    """Whether lines may be drawn anew: on terminals only, and never with NO_COLOR or TERM=dumb."""
+    """Return whether lines may be redrawn: only on terminals, and not with NO_COLOR or TERM=dumb."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def colours(stream: TextIO | None) -> Literal["auto", "standard"] | None:
-    """The colours that text may have, in rich's words; None for no escape codes at all.
+    """Return rich's colour system for a stream; None for no escape codes at all.
 
-    FORCE_COLOR asks for colours where no terminal is, as in the log of a CI job; 0 asks for none. NO_COLOR
-    beats it. Without either, terminals have colours that are not dumb.
+    FORCE_COLOR enables colours without a terminal, as in the log of a CI job; with 0 it disables them.
+    NO_COLOR takes precedence. Without either, terminals have colours unless TERM=dumb.
     """
     forced = os.environ.get("FORCE_COLOR", "").lower()
+    # NO_COLOR counts if it is not empty, whatever its value (no-color.org).
     if os.environ.get("NO_COLOR") or forced in {"0", "false"}:
         return None
+    # `standard` has 16 colours, which logs of CI show.
     if forced:
         return "standard"
     return "auto" if is_animated(stream) else None
 
 
 def prose_width(stream: TextIO | None) -> int | None:
-    """The width to wrap prose at, or None where no terminal reads it."""
+    """Return the width of prose in columns; None if the stream is no terminal."""
     if not is_terminal(stream):
         return None
-    return max(_NARROWEST, min(shutil.get_terminal_size().columns, WIDEST))
+    return max(_MIN_WIDTH, min(_columns(), WIDEST))
 
 
 def table_width(stream: TextIO | None) -> int | None:
-    """The width of a table, all of the terminal's; None where no terminal reads it."""
-    return shutil.get_terminal_size().columns if is_terminal(stream) else None
+    """Return the width of tables, which is the terminal's; None if the stream is no terminal."""
+    return _columns() if is_terminal(stream) else None
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size  # takes 3 ms, with its archive modules
+
+    return get_terminal_size().columns
 
 
 def tolerate_encoding() -> None:
-    """Write what the output's encoding cannot hold, such as an arrow in Latin-1, as an escape."""
+    """Write characters outside the output's encoding, such as an arrow in Latin-1, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            # Without it, such a character would end the command with a UnicodeEncodeError.
             reconfigure(errors="backslashreplace")
 
 
 def progress_bar() -> Progress | None:
-    """A bar with counts and time on stderr; None where that is no terminal that moves its cursor.
+    """Return a progress bar with counts and time on stderr; None if that is no animated terminal.
 
-    A task may have three fields: `amount`, how much of it is done, in words; `idle`, since when nothing of it
-    was done, in words; `note`, a line below all tasks.
+    A task may have three fields with text: `amount`, the amount that is done; `idle`, the time without
+    progress; `note`, a line below all tasks.
     """
     if not is_animated(sys.stderr):
         return None
@@ -85,26 +93,26 @@ def progress_bar() -> Progress | None:
     from rich.text import Text
 
     class Amount(MofNCompleteColumn):
-        """How much of a task is done: as its field `amount` says it, if it has one."""
+        """The amount that is done: the field `amount`, if a task has it."""
 
         def render(self, task: Task) -> Text:
-            said = task.fields.get("amount")
-            return Text(said, style="progress.download") if said is not None else super().render(task)
+            text = task.fields.get("amount")
+            return Text(text, style="progress.download") if text is not None else super().render(task)
 
     class Remaining(ProgressColumn):
-        """The time that is left, of tasks that are measured: the others are over in seconds."""
+        """The remaining time of tasks with an `amount`; others take only seconds."""
 
-        _of_measured = TimeRemainingColumn()
+        _remaining = TimeRemainingColumn()
 
         def render(self, task: Task) -> Text:
             if task.fields.get("amount") is None:
                 return Text("")
             if idle := task.fields.get("idle"):
                 return Text(idle)
-            return Text.assemble(self._of_measured.render(task), " left")
+            return Text.assemble(self._remaining.render(task), " left")
 
     class Noted(Progress):
-        """Tasks, and their notes below them."""
+        """A progress bar with the notes of its tasks below."""
 
         def get_renderables(self) -> Iterable[RenderableType]:
             yield from super().get_renderables()

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform import rules
-from kafkaform.cli.options import (
-    config_option,
-    environment_option,
-    manifests_option,
-    paths_argument,
-)
+from kafkaform.cli.options import config_option, environment_option, manifests_option, paths_argument
 from kafkaform.cli.output import (
     changed_files,
     format_option,
@@ -22,22 +17,22 @@ from kafkaform.cli.output import (
     tell_configuration,
 )
 from kafkaform.cli.session import Session
-from kafkaform.config.manifests.loader import InvalidManifests, file_problems, load_all
+from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, load_all
 from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import counted
-from kafkaform.report.diagnostics import has_errors, tally
-from kafkaform.report.findings import by_environment, from_problems
+from kafkaform.report.diagnostics import count_findings, has_errors
+from kafkaform.report.findings import from_problems, merge_environments
 from kafkaform.rules import plugins
-from kafkaform.rules.notes import idle_waivers
+from kafkaform.rules.waivers import find_idle_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired, Diagnostic
-    from kafkaform.report.findings import ChangedFiles, Reported
+    from kafkaform.report.findings import ChangedFiles, ReportedFinding
     from kafkaform.rules import Note, Rule
 
 _STAGES = (rules.Stage.MANIFESTS,)
@@ -52,7 +47,7 @@ _STAGES = (rules.Stage.MANIFESTS,)
     "--changed-since",
     metavar="REF",
     help="List findings in files that this branch changes first, and only count other warnings and infos. "
-    "REF: what it is to be merged into.",
+    "REF is the branch that it is to be merged into.",
 )
 @format_option(
     "findings",
@@ -73,7 +68,7 @@ def validate(
     """
     with problems_as_annotations(output_format):
         try:
-            settings = _settings(config_file, paths, manifests_from)
+            settings = _read_settings(config_file, paths, manifests_from)
             if output_format == "text":
                 tell_configuration(settings)
             plugins.load()
@@ -81,67 +76,73 @@ def validate(
             subset = Session(settings, None, environment).is_subset(paths, ())
             known = rules.entries() | {policy.code: policy for policy in settings.policies}
             known_environment = environment is not None and unknown is None
+            # An unknown environment is an error, but the manifests are still checked, so that one run shows
+            # all errors.
             chosen = (environment,) if known_environment else settings.environments or (None,)
             try:
                 declared = _load(paths or settings.manifests, settings, chosen)
             except InvalidManifests as error:
-                partly = dict(zip(chosen, error.readable, strict=True))
-                found = _check(partly, settings, known, subset=subset)
-                also = [] if unknown is None else [Problem(unknown.message, None, unknown.hint)]
-                all_of_them = InvalidInput([*also, *error.problems])
+                # Manifests without problems are checked by the rules, although others are invalid.
+                readable = dict(zip(chosen, error.readable, strict=True))
+                findings = _check(readable, settings, known, subset=subset)
+                extra = [] if unknown is None else [Problem(unknown.message, None, unknown.hint)]
+                invalid = InvalidInput([*extra, *error.problems])
                 if output_format == "text":
-                    _show(found, output_format, known, None)
-                    raise all_of_them from error
-                _show([*from_problems(all_of_them.problems), *found], output_format, known, None)
+                    _show(findings, output_format, known, None)
+                    raise invalid from error
+                _show([*from_problems(invalid.problems), *findings], output_format, known, None)
                 if output_format == "github":
-                    click.echo(all_of_them.message)
+                    click.echo(invalid.message)
                 return 1
         except InvalidInput as error:
             if output_format == "json":
                 _show(from_problems(error.problems), "json", {}, None)
                 return 1
             raise
-    found = _check(declared, settings, known, subset=subset)
+    findings = _check(declared, settings, known, subset=subset)
     changed = changed_files(settings, paths, changed_since)
-    listed, inherited = found, found[:0]
+    listed, inherited = findings, findings[:0]
     if changed is not None:
-        found.sort(key=lambda each: not changed.includes(each.diagnostic))
+        # `sort` is stable: within each part, the order of files and lines is kept.
+        findings.sort(key=lambda each: not changed.includes(each.diagnostic))
         if output_format in {"text", "github"}:
-            listed = [each for each in found if _is_listed(each.diagnostic, changed)]
-            inherited = [each for each in found if not _is_listed(each.diagnostic, changed)]
+            listed = [each for each in findings if _is_listed(each.diagnostic, changed)]
+            inherited = [each for each in findings if not _is_listed(each.diagnostic, changed)]
     resources = len(next(iter(declared.values())))
     _show(listed, output_format, known, resources)
     if unknown is not None:
         raise unknown
     if output_format in {"text", "github"}:
         if inherited:
-            counts = ", ".join(tally(inherited))
+            counts = ", ".join(count_findings(inherited))
             click.echo(
                 f"Also {counts} in files that this branch does not change: kafkaform validate lists them."
             )
-        click.echo(_summary(resources, found))
-    return int(has_errors(found))
+        click.echo(_summary(resources, findings))
+    return int(has_errors(findings))
 
 
-def _is_listed(found: Diagnostic, changed: ChangedFiles) -> bool:
+def _is_listed(finding: Diagnostic, changed: ChangedFiles) -> bool:
     """Return whether a finding is in a file of the branch, or an error."""
-    return changed.includes(found) or (found.severity is Severity.ERROR and found.waived is None)
+    return changed.includes(finding) or (finding.severity is Severity.ERROR and finding.waived is None)
 
 
-def _settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path | None) -> Settings:
-    """The configuration; or its problems, and those of manifests beside it."""
+def _read_settings(config_file: Path | None, paths: Sequence[Path], untrusted: Path | None) -> Settings:
+    """Return the configuration, or raise its problems with those of the manifests beside it."""
     try:
         settings = find_settings(config_file, untrusted=untrusted)
         return settings if untrusted is None else settings.read_branch_settings(untrusted)
     except InvalidInput as error:
         files = [problem.location.file for problem in error.problems if problem.location is not None]
         folder = untrusted or Path(*files[:1]).parent
-        usual = [folder / name for name in DEFAULT_MANIFESTS if (folder / name).is_dir()]
-        raise InvalidInput([*error.problems, *file_problems(paths or usual)]) from error
+        # The `manifests:` of a configuration that cannot be read are unknown, so the default folders are
+        # checked.
+        default_folders = [folder / name for name in DEFAULT_MANIFESTS if (folder / name).is_dir()]
+        raise InvalidInput([*error.problems, *find_file_problems(paths or default_folders)]) from error
 
 
 def _unknown_environment(settings: Settings, name: str | None) -> UsageError | None:
-    """The error of an environment that does not exist; the manifests are checked in all others then."""
+    """Return the error of an unknown environment: the manifests are then checked in all environments."""
     try:
         settings.check_environment(name)
     except UsageError as error:
@@ -152,7 +153,7 @@ def _unknown_environment(settings: Settings, name: str | None) -> UsageError | N
 def _load(
     paths: Sequence[Path], settings: Settings, chosen: Sequence[str | None]
 ) -> dict[str | None, list[Desired]]:
-    loaded = load_all(paths, [settings.context(one) for one in chosen])
+    loaded = load_all(paths, [settings.build_context(name) for name in chosen])
     return dict(zip(chosen, loaded, strict=True))
 
 
@@ -162,37 +163,41 @@ def _check(
     known: Mapping[str, Rule | Note],
     *,
     subset: bool,
-) -> list[Reported]:
-    """What rules say of what is declared in each environment."""
+) -> list[ReportedFinding]:
+    """Check the declared resources of each environment by the rules."""
     contexts = {
-        one: settings.rule_context(tuple(desired), one, subset=subset) for one, desired in declared.items()
+        environment: settings.build_rule_context(tuple(desired), environment, subset=subset)
+        for environment, desired in declared.items()
     }
-    return _findings(contexts, settings, known)
+    return _find_diagnostics(contexts, settings, known)
 
 
-def _findings(
+def _find_diagnostics(
     contexts: Mapping[str | None, rules.RuleContext], settings: Settings, known: Mapping[str, Rule | Note]
-) -> list[Reported]:
-    found: dict[str | None, list[Diagnostic]] = {}
+) -> list[ReportedFinding]:
+    findings: dict[str | None, list[Diagnostic]] = {}
     idle: list[dict[Diagnostic, None]] = []
     for environment, context in contexts.items():
-        tripped = list(rules.check(context, settings.rules, _STAGES, more=settings.policies))
-        found[environment] = tripped
-        idle.append(dict.fromkeys(idle_waivers(context, tripped, settings.rules, _STAGES, known)))
-    # A waiver is of use if it is in one environment.
-    useless = [waiver for waiver in idle[0] if all(waiver in others for others in idle)]
-    return by_environment({environment: [*every, *useless] for environment, every in found.items()})
+        diagnostics = list(rules.check(context, settings.rules, _STAGES, more=settings.policies))
+        findings[environment] = diagnostics
+        idle.append(dict.fromkeys(find_idle_waivers(context, diagnostics, settings.rules, _STAGES, known)))
+    # A waiver is used if it is used in one environment.
+    unused = [waiver for waiver in idle[0] if all(waiver in waivers for waivers in idle)]
+    return merge_environments({environment: [*own, *unused] for environment, own in findings.items()})
 
 
 def _show(
-    found: Sequence[Reported], output_format: str, known: Mapping[str, Rule | Note], resources: int | None
+    found: Sequence[ReportedFinding],
+    output_format: str,
+    known: Mapping[str, Rule | Note],
+    resources: int | None,
 ) -> None:
     """Print the findings; `resources` is None where the files could not be read as manifests."""
     show("findings", output_format, found, known=known, about={"resources": resources})
 
 
-def _summary(resources: int, found: Sequence[Reported]) -> str:
-    parts = tally(found)
+def _summary(resources: int, found: Sequence[ReportedFinding]) -> str:
+    parts = count_findings(found)
     if not has_errors(found):
         parts.insert(0, "valid")
     return f"{counted(resources, 'resource')}: {', '.join(parts)}."

@@ -1,1 +1,1 @@
-"""`kafkaform.yaml`, manifests, client properties, and settings for applications."""
+"""The configuration file, manifests, client properties, and client settings for applications."""

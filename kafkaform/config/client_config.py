@@ -1,33 +1,23 @@
-"""The client settings of a declared group, for its application.
+"""The client settings of a declared group, rendered in the formats that its application reads.
 
-They are named as Java's clients or librdkafka name them, and rendered in the formats that applications read.
-
-The same settings for librdkafka, which Python, Go, .NET and C clients are built on.
-
-It has names, values and ranges of its own for some, and none at all for others. What it would refuse, or take
-and then do something else with, is refused here, with what to do instead.
+They have the names of Java's clients or of librdkafka, which Python, Go, .NET and C clients are built on.
+librdkafka has other names, values and ranges for some settings, and lacks others. Settings that it would
+reject or silently interpret differently are rejected here, with an alternative.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
+from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS, DEFAULT_PROTOCOL
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import quoted
-from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS
-from kafkaform.resources.consumer_group.spec import DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kafkaform.core.model import Desired
 
@@ -36,63 +26,64 @@ _CLASSES = {short: java for java, short in ASSIGNORS.items()}
 GROUP_ID, GROUP_PROTOCOL, APPLICATION_ID = "group.id", "group.protocol", "application.id"
 
 
-def protocol_of(group: Desired) -> str:
-    """The group's protocol."""
+def get_protocol(group: Desired) -> str:
+    """Return the protocol of a group: `classic`, `consumer`, `share` or `streams`."""
     return cast("str", group.intent.spec.get("protocol", DEFAULT_PROTOCOL))
 
 
-def java_settings(group: Desired, without: Collection[str] = ()) -> dict[str, str]:
-    """The settings of a Java client that is to be a member of the group.
+def build_java_settings(group: Desired, without: Collection[str] = ()) -> dict[str, str]:
+    """Build the settings of a Java client that joins the group.
 
-    First what makes it a member, then what the manifest has below `client`, by name. A share consumer is of
-    another class and refuses group.protocol; Kafka Streams takes the group's name as its application's.
+    The settings that make it a member come first, then those below `client` in the manifest, by name. A share
+    consumer is a class of its own that rejects group.protocol; Kafka Streams uses the application id as the
+    name of the group.
 
     Args:
         group: A declared group.
         without: Settings to leave out.
 
     Raises:
-        InvalidInput: A client would not start with what is declared.
+        InvalidInput: A client would not start with the declared settings.
     """
-    protocol = protocol_of(group)
+    protocol = get_protocol(group)
     settings = {APPLICATION_ID if protocol == "streams" else GROUP_ID: group.ref.name}
     refused = kafka_configs.refused_by_client(protocol)
     if GROUP_PROTOCOL not in refused:
         settings[GROUP_PROTOCOL] = protocol
-    declared = declared_settings(group, without)
-    reject(
+    declared = read_declared_settings(group, without)
+    raise_rejections(
         group,
         (
             (
                 name,
                 f"clients of a {protocol} group do not start with {name}",
-                "kafkaform rules KF211 says why",
+                "run `kafkaform rules KF211` for the reason",
             )
             for name in declared
             if name in refused
         ),
     )
     return settings | {
-        name: with_classes(value) if name == ASSIGNMENT else value for name, value in declared.items()
+        name: expand_assignors(value) if name == ASSIGNMENT else value for name, value in declared.items()
     }
 
 
-def declared_settings(group: Desired, without: Collection[str] = ()) -> dict[str, str]:
-    """What the manifest has below `client`, in the order of names."""
+def read_declared_settings(group: Desired, without: Collection[str] = ()) -> dict[str, str]:
+    """Return the settings below `client` in the manifest, sorted by name."""
     client = cast("Mapping[str, str | None]", group.intent.spec.get("client", {}))
     return {
         name: value for name, value in sorted(client.items()) if value is not None and name not in without
     }
 
 
-def with_classes(strategy: str) -> str:
-    """The assignors by Java class; those that are not Kafka's own have no other name."""
+def expand_assignors(strategy: str) -> str:
+    """Replace the short names of Kafka's own assignors by their Java classes."""
     return ",".join(_CLASSES.get(name, name) for name in strategy.split(","))
 
 
-def reject(group: Desired, found: Iterable[tuple[str, str, str]]) -> None:
-    """Raise InvalidInput if there is any: the client setting, what is wrong with it, and what to do."""
-    problems = [Problem(message, group.place(f"client.{name}"), hint) for name, message, hint in found]
+def raise_rejections(group: Desired, rejections: Iterable[tuple[str, str, str]]) -> None:
+    """Raise InvalidInput if there are rejections: the setting, the problem, and a hint each."""
+    problems = [Problem(message, group.place(f"client.{name}"), hint) for name, message, hint in rejections]
     if problems:
         raise InvalidInput(problems)
 
@@ -101,14 +92,14 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
-    """A setting as librdkafka has it.
+class LibrdkafkaSetting:
+    """The counterpart of a setting in librdkafka.
 
     Attributes:
-        name: Its name there; empty if it is the same.
-        least: The least number that it takes, if it is a number.
-        greatest: The greatest one.
-        values: Other words for the same values.
+        name: Its name; empty if it is the same.
+        least: The minimum of a number; None for other types.
+        greatest: The maximum of a number.
+        values: Pairs of a Java value and the equivalent value of librdkafka.
     """
 
     name: str = ""
@@ -117,55 +108,56 @@ class Native:
     values: tuple[tuple[str, str], ...] = ()
 
 
-NATIVE: Mapping[str, Native] = {
-    "allow.auto.create.topics": Native(),
-    # 0 commits with every poll() in Java, and never in librdkafka.
-    "auto.commit.interval.ms": Native(least=1, greatest=86_400_000),
-    "auto.offset.reset": Native(values=(("none", "error"),)),
-    "check.crcs": Native(),
-    "client.dns.lookup": Native(),
-    "client.id": Native(),
-    "client.rack": Native(),
-    "connections.max.idle.ms": Native(least=0),
-    "enable.auto.commit": Native(),
-    "enable.metrics.push": Native(),
-    # Not below message.max.bytes, which is 1,000,000 unless the application says otherwise.
-    "fetch.max.bytes": Native(least=1_000_000, greatest=2_147_483_135),
-    "fetch.max.wait.ms": Native("fetch.wait.max.ms", 0, 300_000),
-    "fetch.min.bytes": Native(least=1, greatest=100_000_000),
-    "group.instance.id": Native(),
-    "group.remote.assignor": Native(),
-    "heartbeat.interval.ms": Native(least=1, greatest=3_600_000),
-    "isolation.level": Native(),
-    "max.partition.fetch.bytes": Native(least=1, greatest=1_000_000_000),
-    "max.poll.interval.ms": Native(least=1, greatest=86_400_000),
-    "metadata.max.age.ms": Native(least=1, greatest=86_400_000),
-    "metadata.recovery.rebootstrap.trigger.ms": Native(least=0),
-    "metadata.recovery.strategy": Native(),
-    ASSIGNMENT: Native(),
-    # Left to the operating system: -1 in Java, 0 in librdkafka.
-    "receive.buffer.bytes": Native("socket.receive.buffer.bytes", 0, 100_000_000, (("-1", "0"),)),
-    "reconnect.backoff.max.ms": Native(least=0, greatest=3_600_000),
-    "reconnect.backoff.ms": Native(least=0, greatest=3_600_000),
-    # Its own request.timeout.ms is the producer's.
-    "request.timeout.ms": Native("socket.timeout.ms", 10, 300_000),
-    "retry.backoff.max.ms": Native(least=1, greatest=300_000),
-    "retry.backoff.ms": Native(least=1, greatest=300_000),
-    "send.buffer.bytes": Native("socket.send.buffer.bytes", 0, 100_000_000, (("-1", "0"),)),
-    "session.timeout.ms": Native(least=1, greatest=3_600_000),
-    "socket.connection.setup.timeout.ms": Native(least=1000),
+LIBRDKAFKA_SETTINGS: Mapping[str, LibrdkafkaSetting] = {
+    "allow.auto.create.topics": LibrdkafkaSetting(),
+    # 0 commits at every poll() in Java, but never in librdkafka.
+    "auto.commit.interval.ms": LibrdkafkaSetting(least=1, greatest=86_400_000),
+    "auto.offset.reset": LibrdkafkaSetting(values=(("none", "error"),)),
+    "check.crcs": LibrdkafkaSetting(),
+    "client.dns.lookup": LibrdkafkaSetting(),
+    "client.id": LibrdkafkaSetting(),
+    "client.rack": LibrdkafkaSetting(),
+    "connections.max.idle.ms": LibrdkafkaSetting(least=0),
+    "enable.auto.commit": LibrdkafkaSetting(),
+    "enable.metrics.push": LibrdkafkaSetting(),
+    # At least message.max.bytes, which is 1,000,000 by default.
+    "fetch.max.bytes": LibrdkafkaSetting(least=1_000_000, greatest=2_147_483_135),
+    "fetch.max.wait.ms": LibrdkafkaSetting("fetch.wait.max.ms", 0, 300_000),
+    "fetch.min.bytes": LibrdkafkaSetting(least=1, greatest=100_000_000),
+    "group.instance.id": LibrdkafkaSetting(),
+    "group.remote.assignor": LibrdkafkaSetting(),
+    "heartbeat.interval.ms": LibrdkafkaSetting(least=1, greatest=3_600_000),
+    "isolation.level": LibrdkafkaSetting(),
+    "max.partition.fetch.bytes": LibrdkafkaSetting(least=1, greatest=1_000_000_000),
+    "max.poll.interval.ms": LibrdkafkaSetting(least=1, greatest=86_400_000),
+    "metadata.max.age.ms": LibrdkafkaSetting(least=1, greatest=86_400_000),
+    "metadata.recovery.rebootstrap.trigger.ms": LibrdkafkaSetting(least=0),
+    "metadata.recovery.strategy": LibrdkafkaSetting(),
+    ASSIGNMENT: LibrdkafkaSetting(),
+    # The operating system's default is -1 in Java and 0 in librdkafka.
+    "receive.buffer.bytes": LibrdkafkaSetting("socket.receive.buffer.bytes", 0, 100_000_000, (("-1", "0"),)),
+    "reconnect.backoff.max.ms": LibrdkafkaSetting(least=0, greatest=3_600_000),
+    "reconnect.backoff.ms": LibrdkafkaSetting(least=0, greatest=3_600_000),
+    # librdkafka's request.timeout.ms is a setting of producers.
+    "request.timeout.ms": LibrdkafkaSetting("socket.timeout.ms", 10, 300_000),
+    "retry.backoff.max.ms": LibrdkafkaSetting(least=1, greatest=300_000),
+    "retry.backoff.ms": LibrdkafkaSetting(least=1, greatest=300_000),
+    "send.buffer.bytes": LibrdkafkaSetting("socket.send.buffer.bytes", 0, 100_000_000, (("-1", "0"),)),
+    "session.timeout.ms": LibrdkafkaSetting(least=1, greatest=3_600_000),
+    "socket.connection.setup.timeout.ms": LibrdkafkaSetting(least=1000),
 }
-"""What librdkafka has of the settings that a manifest may hold, by the Java client's names."""
+"""librdkafka's counterparts of the settings that a manifest may have, by the name of the Java client."""
 
-INSTEAD: Mapping[str, str] = {
+ALTERNATIVES: Mapping[str, str] = {
     "default.api.timeout.ms": "give each call its own timeout in the application",
     "exclude.internal.topics": "subscribe to topics by name",
     "max.poll.records": "give consume() the number of messages in the application; poll() returns one",
     "socket.connection.setup.timeout.max.ms": "declare socket.connection.setup.timeout.ms; it does not grow",
 }
-"""What to do about settings that librdkafka does not have, or has for another purpose."""
+"""Hints for settings that librdkafka does not have, or has for another purpose."""
 
-# One that must not be above another, with the values that librdkafka gives them.
+# Pairs of which the first must not exceed the second, with librdkafka's defaults.
+# librdkafka compares them when a client is made, and does not start.
 _ORDERED = (
     ("session.timeout.ms", 45_000, "max.poll.interval.ms", 300_000),
     ("reconnect.backoff.ms", 100, "reconnect.backoff.max.ms", 10_000),
@@ -173,73 +165,82 @@ _ORDERED = (
 _EAGER, _COOPERATIVE = frozenset({"range", "roundrobin"}), frozenset({"cooperative-sticky"})
 
 Rejection: TypeAlias = tuple[str, str, str]
-"""The setting, what is wrong with it, and what to do."""
+"""The setting, the problem, and a hint."""
 
 
-def librdkafka_settings(group: Desired, without: Collection[str] = ()) -> dict[str, str]:
-    """The settings of a client built on librdkafka that is to be a member of the group.
+def build_librdkafka_settings(group: Desired, without: Collection[str] = ()) -> dict[str, str]:
+    """Build the settings of a client based on librdkafka that joins the group.
 
     Raises:
-        InvalidInput: librdkafka cannot do what is declared; every such setting is named.
+        InvalidInput: librdkafka does not support some of the settings; lists all of them.
     """
-    protocol = protocol_of(group)
+    protocol = get_protocol(group)
     if protocol not in {"classic", "consumer"}:
         message = f"a client of librdkafka cannot be a member of a {protocol} group"
         raise InvalidInput(
             [Problem(message, group.place("protocol"), "export it for Java: --format properties")]
         )
-    java_settings(group, without)  # which refuses what no client of this protocol takes
-    declared = declared_settings(group, without)
-    reject(group, (*_rejections(declared), *_disorder(declared, protocol)))
+    # librdkafka accepts some settings that the protocol has no use for. They are rejected as for Java, so
+    # that a manifest is right for every client.
+    build_java_settings(group, without)  # rejects settings that no client of this protocol accepts
+    declared = read_declared_settings(group, without)
+    raise_rejections(group, (*_find_rejections(declared), *_find_order_violations(declared, protocol)))
     settings = {GROUP_ID: group.ref.name, GROUP_PROTOCOL: protocol}
-    return settings | {NATIVE[name].name or name: _translated(name, text) for name, text in declared.items()}
+    return settings | {
+        LIBRDKAFKA_SETTINGS[name].name or name: _translate_value(name, text)
+        for name, text in declared.items()
+    }
 
 
-def _translated(name: str, text: str) -> str:
-    return dict(NATIVE[name].values).get(text, text)
+def _translate_value(name: str, text: str) -> str:
+    return dict(LIBRDKAFKA_SETTINGS[name].values).get(text, text)
 
 
-def _rejections(declared: Mapping[str, str]) -> Iterator[Rejection]:
+def _find_rejections(declared: Mapping[str, str]) -> Iterator[Rejection]:
     for name, text in declared.items():
-        native = NATIVE.get(name)
+        native = LIBRDKAFKA_SETTINGS.get(name)
         if native is None:
-            hint = INSTEAD.get(name, "remove it from the manifest if no Java client uses it")
+            hint = ALTERNATIVES.get(name, "remove it from the manifest if no Java client uses it")
             yield name, f"librdkafka has no {name}", f"{hint}; --without {name} leaves it out here"
-        elif native.least is not None and not native.least <= int(_translated(name, text)) <= native.greatest:
+        elif (
+            native.least is not None
+            and not native.least <= int(_translate_value(name, text)) <= native.greatest
+        ):
             own = native.name or name
             message = f"{name}: librdkafka takes {own} from {native.least} to {native.greatest}, not {text}"
             yield name, message, "choose a value in this range"
         elif name == "auto.offset.reset" and text.startswith("by_duration:"):
             hint = "declare earliest or latest, and offsets.initial for where the group starts"
-            yield name, f"{name}: librdkafka does not know {text}", hint
+            yield name, f"{name}: librdkafka does not support {text}", hint
         elif name == ASSIGNMENT:
-            yield from _assignors(text)
+            yield from _check_assignors(text)
 
 
-def _disorder(declared: Mapping[str, str], protocol: str) -> Iterator[Rejection]:
-    """Settings that do not go together."""
+def _find_order_violations(declared: Mapping[str, str], protocol: str) -> Iterator[Rejection]:
+    """Find settings of which one must not exceed the other, but does."""
     for lower, usual_lower, upper, usual_upper in _ORDERED:
+        # Members of the consumer protocol have the brokers' session timeout (KIP-848).
         if lower in kafka_configs.refused_by_client(protocol):
             continue
         low, high = int(declared.get(lower, usual_lower)), int(declared.get(upper, usual_upper))
         if low > high:
             name = upper if upper in declared else lower
-            yield name, f"librdkafka wants {upper} ({high}) not to be below {lower} ({low})", "declare both"
+            yield name, f"librdkafka needs {upper} ({high}) to be at least {lower} ({low})", "declare both"
 
 
-def _assignors(text: str) -> Iterator[Rejection]:
+def _check_assignors(text: str) -> Iterator[Rejection]:
     names = text.split(",")
     unknown = [name for name in names if name not in _EAGER | _COOPERATIVE]
     if unknown:
         known = ", ".join(sorted(_EAGER | _COOPERATIVE))
         yield ASSIGNMENT, f"librdkafka has no assignor {', '.join(unknown)}", f"it has {known}"
     elif not (_EAGER.issuperset(names) or _COOPERATIVE.issuperset(names)):
-        message = f"{ASSIGNMENT}: librdkafka cannot have cooperative-sticky beside another"
+        message = f"{ASSIGNMENT}: librdkafka cannot combine cooperative-sticky with other assignors"
         yield ASSIGNMENT, message, "declare one; to change over, stop all members first"
 
 
-def render(group: Desired, output_format: str, without: Collection[str] = ()) -> str:
-    """The client settings of a declared group as text; it ends with a newline.
+def render_settings(group: Desired, output_format: str, without: Collection[str] = ()) -> str:
+    """Render the client settings of a declared group, with a newline at the end.
 
     Args:
         group: A declared group.
@@ -247,58 +248,61 @@ def render(group: Desired, output_format: str, without: Collection[str] = ()) ->
         without: Settings to leave out, by the Java client's names.
 
     Raises:
-        InvalidInput: The client would refuse what is declared.
-        KafkaformError: The format has no way to write a value.
+        InvalidInput: The client would reject the declared settings.
+        KafkaformError: The format cannot represent a value.
     """
-    of_client = librdkafka_settings if output_format == "librdkafka" else java_settings
-    return FORMATS[output_format](of_client(group, without))
+    build = build_librdkafka_settings if output_format == "librdkafka" else build_java_settings
+    return FORMATS[output_format](build(group, without))
 
 
-def _properties(settings: Mapping[str, str]) -> str:
-    """A Java properties file: escaped, and without the time of writing."""
+def _render_properties(settings: Mapping[str, str]) -> str:
+    """Render a Java properties file without a timestamp."""
     import javaproperties
 
+    # A timestamp would change the file with each run.
     return str(javaproperties.dumps(settings, timestamp=None))
 
 
-def _json(settings: Mapping[str, str]) -> str:
-    """One object; all values are texts, which Kafka's clients parse themselves."""
+def _render_json(settings: Mapping[str, str]) -> str:
+    """Render one JSON object; all values are strings, which Kafka's clients parse."""
     return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
 
 
-def _yaml(settings: Mapping[str, str]) -> str:
-    """One mapping; all values are texts."""
+def _render_yaml(settings: Mapping[str, str]) -> str:
+    """Render one YAML mapping; all values are strings."""
     import yaml
 
+    # No line is folded: one setting is one line in a diff.
     return yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=2**31)
 
 
-def _env(settings: Mapping[str, str]) -> str:
-    """Variables as container images take them: KAFKA_CONSUMER_, and the name in capitals with underscores.
+def _render_env(settings: Mapping[str, str]) -> str:
+    """Render environment variables for containers: KAFKA_CONSUMER_ and the name in upper case.
 
-    KAFKA_STREAMS_ for an application of Kafka Streams. The lines are those of `docker run --env-file` and
-    `kubectl create configmap --from-env-file`, which take everything after the first = as it stands: no
-    quotes, and no shell.
+    For an application of Kafka Streams the prefix is KAFKA_STREAMS_. The format is that of
+    `docker run --env-file` and `kubectl create configmap --from-env-file`, which take everything after the
+    first = literally: no quotes, no shell.
     """
     prefix = "KAFKA_STREAMS_" if APPLICATION_ID in settings else "KAFKA_CONSUMER_"
-    return _lines({prefix + name.upper().replace(".", "_"): value for name, value in settings.items()})
+    # Shells and Kubernetes accept no dots in the names of variables.
+    return _render_lines({prefix + name.upper().replace(".", "_"): value for name, value in settings.items()})
 
 
-def _lines(settings: Mapping[str, str]) -> str:
-    """`name=value` lines, which know no escapes."""
+def _render_lines(settings: Mapping[str, str]) -> str:
+    """Render `name=value` lines, a format without escapes."""
     for name, value in settings.items():
         if value.splitlines() not in ([value], []):
             raise KafkaformError(
-                f"{name}: {quoted(value)} does not fit into one line", hint="use --format json or yaml"
+                f"{name}: {quoted(value)} contains a line break", hint="use --format json or yaml"
             )
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
 FORMATS: Mapping[str, Callable[[Mapping[str, str]], str]] = {
-    "properties": _properties,
-    "json": _json,
-    "yaml": _yaml,
-    "env": _env,
-    "librdkafka": _lines,
+    "properties": _render_properties,
+    "json": _render_json,
+    "yaml": _render_yaml,
+    "env": _render_env,
+    "librdkafka": _render_lines,
 }
-"""The formats by name."""
+"""The renderers by the name of their format."""

@@ -1,13 +1,9 @@
-"""A live resource as a manifest that kafkaform would read back without finding a difference.
-
-The name of its file is chosen here, too.
-"""
+"""Manifests of live resources, whose plan has no change, and the names of their files."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +12,8 @@ import yaml
 
 from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import API_VERSION
-from kafkaform.config.manifests.scalars import is_plainly_text, written
+from kafkaform.config.manifests.scalars import format_value, is_plainly_text
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import is_plain, printable
 from kafkaform.resources import KINDS
@@ -27,71 +24,75 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Observed
 
 
-_ODD = re.compile(r"[^\n\x20-\x7e]")
+_NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 
 NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
-"""That nothing lies under a manifest."""
+"""No defaults under a manifest."""
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class LiveManifest:
-    """A manifest made of a live resource.
+    """The manifest of a live resource.
 
     Attributes:
         data: The manifest.
-        left_out: What no manifest can say, and why; a line each.
+        left_out: Values that no manifest can declare, with the reason, one line each.
     """
 
     data: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
 
     def to_yaml(self) -> str:
-        """As a YAML document that means the same to readers of YAML 1.1 and 1.2, in plain characters."""
-        # Characters that a terminal acts on, or hides, are legal in quotes: then all but ASCII is escaped.
-        unicode = all(text == printable(text) for text in _texts(self.data))
+        """Render a YAML document with the same meaning in YAML 1.1 and 1.2."""
+        # Quoted YAML may contain control and invisible characters; if so, escape everything but ASCII.
+        unicode = all(text == printable(text) for text in _walk_texts(self.data))
         text = yaml.dump(
             self.data,
             Dumper=_Dumper,
             sort_keys=False,
             allow_unicode=unicode,
             default_flow_style=False,
+            # No line is folded, so that a diff shows whole values.
             width=float("inf"),
         )
-        # Manifests refuse ${…} as a slip; a text that has it is in quotes, where this is an escape.
+        # Manifests reject ${…} as a mistake; a text that has it is quoted, where this escape is valid.
         return str(text).replace("${", r"\x24{")
 
     def to_json(self) -> str:
-        """The same as JSON, which is YAML too as long as no odd character beyond U+FFFF is in it."""
+        """Render JSON, which is also YAML if it has no escaped character beyond U+FFFF."""
         text = json.dumps(self.data, indent=2, ensure_ascii=False).replace("${", r"\u0024{")
-        return _ODD.sub(lambda found: found[0] if is_plain(found[0]) else json.dumps(found[0])[1:-1], text)
+        return _NOT_ASCII.sub(
+            lambda match: match[0] if is_plain(match[0]) else json.dumps(match[0])[1:-1], text
+        )
 
 
-def live_manifest(
+def build_live_manifest(
     observed: Observed, under: Mapping[str, object] = NO_DEFAULTS, labels: Mapping[str, str] = NO_LABELS
 ) -> LiveManifest:
-    """Write a live resource as a manifest: own values only, in human units where they are exact.
+    """Build the manifest of a live resource, with explicitly set values only, in human units if exact.
 
-    What is not to be seen on the cluster (members expected, where to start, whether keys matter) is not
-    made up.
+    Fields that the cluster does not store (expected members, initial offsets, whether keys matter) are
+    omitted.
 
     Args:
         observed: The resource.
-        under: The defaults that will lie under the manifest, as one layer in normal form: what they say
-            is not said again, and what they say and the resource does not have is taken away by a null.
+        under: The defaults under the manifest, as one layer in normal form. Values equal to them are omitted;
+            defaults that the resource does not have are set to null.
         labels: The labels of the manifest.
     """
     left_out: list[str] = []
-    config = _config(observed, under, left_out)
-    spec = KINDS[observed.ref.kind].written(observed, config, under, left_out)
+    config = _build_config(observed, under, left_out)
+    spec = KINDS[observed.ref.kind].format.write(observed, config, under, left_out)
     spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
     if config:
         spec["config"] = config
+    # Defaults may declare tombstones: a live resource must then say that it is present.
     if under.get("state") == "absent":
         spec["state"] = "present"
     if left_out and under.get("undeclared") == Undeclared.RESET:
-        spec["undeclared"] = Undeclared.REPORT.value  # or a plan would take away what is not written here
+        spec["undeclared"] = Undeclared.REPORT.value  # else a plan would reset the omitted values
     data = {
         "apiVersion": API_VERSION,
         "kind": observed.ref.kind,
@@ -101,10 +102,10 @@ def live_manifest(
     return LiveManifest(data, tuple(left_out))
 
 
-def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
-    """The resource's own configs, as far as a manifest can declare them and no default says the same."""
+def _build_config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
+    """Return the configs that a manifest can declare and that differ from the defaults under it."""
     kind = KINDS[observed.ref.kind]
-    keys = kind.configs()
+    keys = kind.configs.keys()
     defaults = cast("Mapping[str, str | None]", under.get("config", {}))
     config: dict[str, Any] = {
         name: None
@@ -112,65 +113,70 @@ def _config(observed: Observed, under: Mapping[str, object], left_out: list[str]
         if value is not None and CONFIG_PREFIX + name not in observed.state
     }
     for path, value in observed.state.items():
-        if not path.startswith(CONFIG_PREFIX) or kind.ignores(path):
+        if not path.startswith(CONFIG_PREFIX) or kind.field(path).ignored:
             continue
         name = path.removeprefix(CONFIG_PREFIX)
         if value is None:
-            left_out.append(f"{name}: Kafka never shows its value")
+            # Brokers return sensitive configs without a value.
+            left_out.append(f"{name}: Kafka does not return its value")
             continue
-        if name in defaults and kind.equal(path, defaults[name], value):
+        # Inherited: the same value in every manifest would hide what is special about one.
+        if name in defaults and kind.field(path).equal(defaults[name], value):
             continue
-        said = written(keys.get(name), str(value))
-        problem = _problem(observed.ref, name, str(said), str(value))
+        formatted = format_value(keys.get(name), str(value))
+        # Written only if it reads back as the live value: the plan of an import must be empty.
+        problem = _find_problem(observed.ref, name, str(formatted), str(value))
         if problem is None:
-            config[name] = said
+            config[name] = formatted
         else:
             left_out.append(f"{name} = {value}: {problem}")
     left_out.sort()
     return dict(sorted(config.items()))
 
 
-def _problem(ref: ResourceRef, name: str, written: str, value: str) -> str | None:
-    """Why a manifest cannot say that a config has a value; None if it can."""
+def _find_problem(ref: ResourceRef, name: str, written: str, value: str) -> str | None:
+    """Return the reason why a manifest cannot declare a config's value; None if it can."""
     kind = KINDS[ref.kind]
     problems: list[str] = []
 
     def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
         problems.append(message)
 
-    normal = kind.normalise({"config": {name: written}}, report).get("config", {})
+    # By the code that reads manifests, so that both have one notion of a valid value.
+    normal = kind.format.normalise({"config": {name: written}}, report).get("config", {})
     if problems:
         return problems[0]
-    said = normal.get(name) if isinstance(normal, dict) else None
-    same = kind.equal(CONFIG_PREFIX + name, said, value)
-    return None if same else f"a manifest would say {said!r}"
+    declared = normal.get(name) if isinstance(normal, dict) else None
+    same = kind.field(CONFIG_PREFIX + name).equal(declared, value)
+    return None if same else f"a manifest would declare {declared!r}"
 
 
-def _texts(data: object) -> Iterator[str]:
+def _walk_texts(data: object) -> Iterator[str]:
     if isinstance(data, str):
         yield data
     elif isinstance(data, dict):
         for key, value in data.items():
             yield key
-            yield from _texts(value)
+            yield from _walk_texts(value)
     elif isinstance(data, list):
         for value in data:
-            yield from _texts(value)
+            yield from _walk_texts(value)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that is not plainly one, and indents lists."""
+    """A dumper that quotes texts that could be read as another type, and indents lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
-        """Indent the items of a list too."""
+        """Indent the items of lists too."""
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
-        """Write everything out."""
+        """Write repeated values in full."""
         return True
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # Readers of YAML 1.1 take an unquoted `no` for false and `1:30` for 90.
     style = None if is_plainly_text(text) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -180,44 +186,46 @@ _Dumper.add_representer(str, _represent_text)
 
 SUFFIX = ".yaml"
 
-_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}", re.ASCII)  # with the suffix no more than 255 bytes
-_STRANGE = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}", re.ASCII)  # at most 255 bytes with the suffix
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
 )
-"""What Windows takes for a device, whatever follows the first dot."""
-_KEPT = 200
-"""Characters that are kept of a name that cannot stay as it is."""
+"""The names of devices on Windows, whatever follows the first dot."""
+_KEPT_LENGTH = 200
+"""In characters; the part of a name that is kept before a hash."""
 
 
-def prefix(name: str) -> str:
-    """What comes before the first dot of a name, or, in one without a dot, before the first `-` or `_`."""
+def get_prefix(name: str) -> str:
+    """Return the part of a name before the first dot, or, without a dot, before the first `-` or `_`."""
     head = name.partition(".")[0] if "." in name else re.split("[-_]", name, maxsplit=1)[0]
     return head or name
 
 
-def file_names(names: Iterable[str]) -> Mapping[str, str]:
-    """A name of a file for each name, no two the same where upper and lower case are.
+def choose_file_names(names: Iterable[str]) -> Mapping[str, str]:
+    """Choose a file name for each name, unique on file systems that ignore case.
 
-    A hash of the name follows a `~` where the name alone will not do: it is hidden, reserved or too long,
-    has other characters than names of topics, or differs from an earlier one by case only.
+    `~` and a hash are appended to a name that is hidden, reserved or too long, has characters that names of
+    topics cannot have, or differs from an earlier one only by case.
     """
     taken: set[str] = set()
-    made: dict[str, str] = {}
+    chosen: dict[str, str] = {}
+    # Sorted, so that each name gets the same file in every import.
     for name in sorted(names):
-        stem = name if _is_safe(name) and name.casefold() not in taken else _marked(name)
+        stem = name if _is_safe(name) and name.casefold() not in taken else _append_hash(name)
         taken.add(stem.casefold())
-        made[name] = stem + SUFFIX
-    return made
+        chosen[name] = stem + SUFFIX
+    return chosen
 
 
 def _is_safe(name: str) -> bool:
+    # A file named kafkaform.yaml would be taken for the configuration.
     if not _SAFE.fullmatch(name) or f"{name}{SUFFIX}".casefold() == CONFIG_FILE:
         return False
     return name.partition(".")[0].casefold() not in _DEVICES
 
 
-def _marked(name: str) -> str:
-    plain = _STRANGE.sub("_", name)[:_KEPT]
+def _append_hash(name: str) -> str:
+    plain = _UNSAFE.sub("_", name)[:_KEPT_LENGTH]
     lead = "" if _is_safe(plain) else "_"
     return f"{lead}{plain}~{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

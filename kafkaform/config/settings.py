@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
 from kafkaform.config.manifests.files import CONFIG_FILE, read_bytes
-from kafkaform.config.manifests.loader import Context, hint_for, located_below, merge, unknown_environment
+from kafkaform.config.manifests.loader import Context, check_environment, make_relative, merge, suggest_names
 from kafkaform.config.manifests.places import FieldPlaces
-from kafkaform.config.manifests.structure import sound_part, structure_problems
+from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location, Undeclared
-from kafkaform.core.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, misspelt_hazard
+from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
 from kafkaform.rules.policies import check_severities, read_policies
 
@@ -40,16 +42,16 @@ _GIT = ".git"  # a folder; in a worktree or a submodule, a file
 VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
 DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
-"""Topics that Kafka, a schema registry and Kafka Streams make for themselves."""
+"""The topics that Kafka, schema registries and Kafka Streams create for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """Where the applies to one cluster write down what they do.
+    """The places of the audit record of one cluster.
 
     Attributes:
-        topic: Whether to the topic `__kafkaform_audit` of that cluster.
-        file: To which file of JSON lines; None: to none.
+        topic: Whether it is written to the topic `__kafkaform_audit` of that cluster.
+        file: The file of JSON lines that it is written to; None for no file.
     """
 
     topic: bool = True
@@ -57,7 +59,7 @@ class AuditSettings:
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is written down at all."""
+        """True if a record is kept."""
         return self.topic or self.file is not None
 
 
@@ -66,17 +68,18 @@ class ClusterSettings:
     """One cluster of the configuration file.
 
     Attributes:
-        name: Its name there.
-        client: Its client properties.
-        environment: Whose overrides hold on it.
-        cluster_id: The id that it must have.
-        forbid: Hazards (globs) that are refused on it whatever the consent.
-        brokers: How many brokers it is meant to have, at the least.
-        lock: Whether an apply holds the cluster's lock while it is at work.
-        audit: Where applies write down what they do.
-        verify_key: The public key (PEM) of whoever may sign saved plans; None: plans need no signature.
-        max_plan_age: How old a saved plan may be, in milliseconds; None: any age.
-        moves: How replicas are moved on it.
+        name: The name of the cluster in the file.
+        client: The client properties.
+        environment: The environment whose overrides apply to it.
+        cluster_id: The required id of the cluster.
+        forbid: Hazards (globs) that are refused even with consent.
+        brokers: The minimum number of brokers that it should have.
+        lock: Whether an apply takes the lock of the cluster.
+        audit: The places of the audit record.
+        verify_key: The public key (PEM) that verifies saved plans; None if plans need no signature.
+        max_plan_age: The maximum age of a saved plan in milliseconds; None for any age.
+        moves: The options for moving replicas.
+        authorizer: The settings of the authorizer that brokers do not show.
     """
 
     name: str
@@ -90,15 +93,16 @@ class ClusterSettings:
     verify_key: Path | None = None
     max_plan_age: int | None = None
     moves: MoveOptions = field(default_factory=MoveOptions)
+    authorizer: AuthorizerSettings = AuthorizerSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class BranchConfiguration:
-    """The difference between the configuration file of a branch that is not trusted and the trusted one.
+    """The difference between the configuration file of an untrusted branch and the trusted one.
 
     Attributes:
-        sections: The sections that differ, and take effect: all but `clusters`.
-        clusters: The clusters that differ; the trusted ones are in use.
+        sections: The sections that differ and take effect: all but `clusters`.
+        clusters: The clusters that differ; the trusted settings are used.
     """
 
     sections: frozenset[str]
@@ -107,24 +111,24 @@ class BranchConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a repository says; without a configuration file, the defaults of this class.
+    """The settings of a repository; without a configuration file, the defaults of this class.
 
     Attributes:
         file: The configuration file, or None.
-        manifests: Where manifests are.
-        environments: The closed list of environments; None without a configuration file.
-        clusters: By name.
+        manifests: The files and folders of manifests.
+        environments: The allowed environments; None without a configuration file.
+        clusters: The clusters by name.
         defaults: For each kind, its layer in normal form and those of environments.
-        default_places: For each kind with defaults, what finds them in the file.
+        default_places: For each kind with defaults, their places in the file.
         undeclared: The default of `spec.undeclared`.
         owns: Globs of the topics that pruning may delete.
         protected: Globs of the resources that are never deleted.
-        ignore: Globs of live resources that nobody declares and nobody is told of.
-        rules: Severities by rule code; `off` switches a rule off.
-        limits: What rules take for normal.
+        ignore: Globs of undeclared live resources that are not reported.
+        rules: Severities by rule code; `off` disables a rule.
+        limits: The thresholds of rules.
         policies: The project's own rules.
-        root: The folder that the paths of manifests are told from; None: as they were given.
-        branch: How the configuration of a branch that is not trusted differs; None if it does not.
+        root: The folder that paths of manifests are relative to; None leaves them as given.
+        branch: The difference to the configuration of an untrusted branch; None if there is none.
     """
 
     file: str | None = None
@@ -144,30 +148,33 @@ class Settings:
     branch: BranchConfiguration | None = None
 
     def read_branch_settings(self, folder: Path) -> Settings:
-        """Return the settings for the manifests of a branch that is not trusted.
+        """Return the settings for the manifests of an untrusted branch.
 
         If the branch has a configuration file, all of it takes effect except `clusters`: a branch must not
-        choose addresses, credentials or what is forbidden on a cluster.
+        choose addresses, credentials or the forbidden hazards of a cluster.
 
         Args:
-            folder: Where the branch is checked out, as this file's folder would be.
+            folder: The checkout of the branch, at the folder of this configuration file.
 
         Raises:
-            InvalidInput: The configuration file of the branch is not valid, or leads out of the folder.
+            InvalidInput: The configuration file of the branch is invalid, or outside the folder.
         """
         file = Path(self.file) if self.file is not None else None
         home = file.parent if file is not None else Path()
         trusted = replace(
             self, manifests=tuple(folder / p.relative_to(home) for p in self.manifests), root=folder
         )
+        # lexists: a link is read, and checked below, even if it leads nowhere.
         if file is None or not os.path.lexists(proposed := folder / file.name):
             return trusted
         if not proposed.resolve().is_relative_to(folder.resolve()):
-            raise InvalidInput([Problem(f"leads out of {folder}: not read", Location(file.name))])
+            raise InvalidInput([Problem(f"is outside {folder}: not read", Location(file.name))])
         try:
             settings = read_settings(proposed)
         except InvalidInput as error:
-            raise InvalidInput([located_below(folder, problem) for problem in error.problems]) from error
+            # The checkout is a temporary folder, whose path means nothing to a reader.
+            raise InvalidInput([make_relative(folder, problem) for problem in error.problems]) from error
+        # By their data: comments and layout have no effect.
         difference = _compare_configurations(file, proposed)
         places = {
             kind: replace(each, document=replace(each.document, file=file.name))
@@ -176,6 +183,7 @@ class Settings:
         return replace(
             settings,
             file=self.file,
+            # Addresses, credentials and forbidden hazards are those of the trusted file.
             clusters=self.clusters,
             root=folder,
             branch=difference,
@@ -184,15 +192,16 @@ class Settings:
 
     @property
     def forbidden(self) -> tuple[str, ...]:
-        """The hazards that any of the clusters forbids: for a cluster that may be any of them."""
-        return tuple(dict.fromkeys(one for cluster in self.clusters.values() for one in cluster.forbid))
+        """The hazards that at least one cluster forbids, for a check without a cluster."""
+        return tuple(dict.fromkeys(hazard for cluster in self.clusters.values() for hazard in cluster.forbid))
 
-    def context(self, environment: str | None) -> Context:
-        """What manifests are read with, in one environment.
+    def build_context(self, environment: str | None) -> Context:
+        """Build the context for loading manifests in one environment.
 
         Raises:
             UsageError: The defaults differ by environment, and none was chosen.
         """
+        # Without the overrides, the defaults would be those of no environment.
         if environment is None and any(overrides for _, overrides in self.defaults.values()):
             raise UsageError(
                 f"the defaults in {self.file} have overrides, but no environment is chosen",
@@ -205,58 +214,60 @@ class Settings:
         places = {kind: replace(each, environment=environment) for kind, each in self.default_places.items()}
         return Context(self.environments, environment, layers, self.undeclared, self.root, places)
 
-    def cluster(self, name: str | None) -> ClusterSettings | None:
-        """The cluster of that name; the only one if no name is given; None if there are none.
+    def select_cluster(self, name: str | None) -> ClusterSettings | None:
+        """Return the cluster of this name, or the only one without a name; None if there are none.
 
         Raises:
             UsageError: There is no such cluster, or there are several and none was chosen.
         """
         if name is not None:
             if name not in self.clusters:
-                hint = hint_for(name, self.clusters, "clusters")
+                hint = suggest_names(name, self.clusters, "clusters")
                 raise UsageError(f"there is no cluster {name!r} in {self.file or CONFIG_FILE}", hint=hint)
             return self.clusters[name]
         if len(self.clusters) > 1:
             hint = f"choose one with --cluster ({', '.join(self.clusters)})"
-            raise UsageError(f"{self.file} names several clusters", hint=hint)
+            raise UsageError(f"{self.file} has several clusters, and none is chosen", hint=hint)
         return next(iter(self.clusters.values()), None)
 
-    def brokers(self, environment: str | None) -> int | None:
-        """How many brokers the only cluster of an environment is meant to have; None if nobody says."""
-        there = [cluster for cluster in self.clusters.values() if cluster.environment == environment]
-        return there[0].brokers if len(there) == 1 else None
+    def count_brokers(self, environment: str | None) -> int | None:
+        """Return the expected number of brokers of an environment with one cluster; None if it is not set."""
+        clusters = [cluster for cluster in self.clusters.values() if cluster.environment == environment]
+        # Clusters of one environment may differ in size: a manifest for both is checked against neither.
+        return clusters[0].brokers if len(clusters) == 1 else None
 
-    def rule_context(
+    def build_rule_context(
         self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool
     ) -> RuleContext:
-        """What rules look at offline."""
+        """Build the context of rules that need no cluster."""
+        # Imported here: the package imports the modules of all rules.
         from kafkaform.rules import RuleContext
 
-        context = self.context(environment)
+        context = self.build_context(environment)
         return RuleContext(
             desired,
             limits=self.limits,
             environment=environment,
-            brokers=self.brokers(environment),
+            brokers=self.count_brokers(environment),
             subset=subset,
             defaults={
                 (kind, path): place
                 for kind, places in context.default_places.items()
-                for path in _fields(merge(context.defaults.get(kind, ())))
+                for path in _list_fields(merge(context.defaults.get(kind, ())))
                 if (place := places.find(path)) is not None
             },
         )
 
     def check_environment(self, name: str | None) -> None:
-        """Raise a UsageError for an environment that is not in the closed list."""
+        """Raise a UsageError for an environment that is not allowed."""
         if name is None or self.environments is None or name in self.environments:
             return
-        hint = hint_for(name, self.environments, "environments")
+        hint = suggest_names(name, self.environments, "environments")
         raise UsageError(f"there is no environment {name!r} in {self.file}", hint=hint)
 
 
-def _fields(layer: Layer) -> Iterator[str]:
-    """The paths of the fields that a layer in normal form sets."""
+def _list_fields(layer: Layer) -> Iterator[str]:
+    """Yield the paths of the fields that a layer in normal form sets."""
     for name, value in layer.items():
         if isinstance(value, Mapping):
             yield from (f"{name}.{key}" for key in value)
@@ -265,76 +276,77 @@ def _fields(layer: Layer) -> Iterator[str]:
 
 
 def find_settings(given: Path | None, *, untrusted: Path | None = None) -> Settings:
-    """Read the configuration file: the given one, or the nearest `kafkaform.yaml`, or none at all.
+    """Read the given configuration file, or the nearest `kafkaform.yaml`; without one, return the defaults.
 
-    The nearest one is that of the working directory, or else of a folder above it, up to the root of the Git
-    repository; outside of a repository, only the working directory is searched.
+    The working directory is searched first, then the folders above it up to the root of the Git repository;
+    outside a repository, only the working directory.
 
     Args:
-        given: The file that was asked for by name.
-        untrusted: A folder whose own configuration is not to be read.
+        given: The path of the configuration file, if the user gave one.
+        untrusted: A folder whose configuration must not be read.
 
     Raises:
-        InvalidInput: With every problem of the file.
-        KafkaformError: The given file does not exist, one has the wrong name, or it is not to be read.
+        InvalidInput: The file is invalid; has all problems.
+        KafkaformError: The given file does not exist, a file has the wrong name, or must not be read.
     """
     if given is not None:
         if given.exists():
             return read_settings(given)
         raise KafkaformError(f"{given}: no such file", hint="run kafkaform init for an example")
     here = Path.cwd()
-    for folder in _searched(here):
+    for folder in _list_searched_folders(here):
         _refuse_misnamed(folder, here)
-        if (found := folder / CONFIG_FILE).exists():
+        if (file := folder / CONFIG_FILE).exists():
+            # A pull request could otherwise choose the cluster and the options of this run.
             if untrusted is not None and _belongs_to(folder, untrusted.resolve()):
                 raise KafkaformError(
-                    f"{_from(here, found)} is the configuration of {untrusted}, which is not read with "
-                    "--manifests-from",
+                    f"{_make_relative(here, file)} is the configuration of {untrusted}, which "
+                    "--manifests-from does not read",
                     hint=f"run in the folder of a trusted {CONFIG_FILE}, or name one with --config",
                 )
-            return read_settings(_from(here, found))
+            return read_settings(_make_relative(here, file))
     return Settings()
 
 
-def _searched(here: Path) -> Iterator[Path]:
-    """The folders in which the configuration file may lie, the nearest first."""
+def _list_searched_folders(here: Path) -> Iterator[Path]:
+    """Yield the folders that may contain the configuration file, the nearest first."""
     folders = (here, *here.parents)
     root = next((number for number, folder in enumerate(folders) if (folder / _GIT).exists()), 0)
-    # As Git does, no repository of somebody else's is trusted for being above this folder, such as in /tmp.
+    # Like Git, do not trust a repository above this folder that belongs to another user, such as in /tmp.
     if root and (folders[root] / _GIT).stat().st_uid not in {os.geteuid(), here.stat().st_uid}:
         root = 0
     yield from folders[: root + 1]
 
 
 def _belongs_to(folder: Path, tree: Path) -> bool:
-    """Whether a folder is in a tree, and in no repository of its own there."""
+    """Return whether a folder is in a tree, and not in a nested repository."""
     if not folder.is_relative_to(tree):
         return False
     between = [folder, *folder.parents][: len(folder.parts) - len(tree.parts)]
-    return not any((one / _GIT).exists() for one in between)
+    return not any((parent / _GIT).exists() for parent in between)
 
 
-def _from(here: Path, path: Path) -> Path:
+def _make_relative(here: Path, path: Path) -> Path:
     return Path(os.path.relpath(path, here))
 
 
 def _refuse_misnamed(folder: Path, here: Path) -> None:
-    """Raise a KafkaformError for a file that somebody takes for the configuration, and that is not read."""
+    """Raise a KafkaformError for a configuration file with the wrong name, which would be ignored."""
     misnamed = folder / MISNAMED
     if not misnamed.exists():
         return
-    shown = _from(here, misnamed)
-    beside = (folder / CONFIG_FILE).exists()
+    shown = _make_relative(here, misnamed)
+    exists = (folder / CONFIG_FILE).exists()
     raise KafkaformError(
         f"{shown} is not read: the configuration file must be named {CONFIG_FILE}",
-        hint=f"remove it: {CONFIG_FILE} also exists" if beside else f"rename it to {CONFIG_FILE}",
+        hint=f"remove it: {CONFIG_FILE} also exists" if exists else f"rename it to {CONFIG_FILE}",
     )
 
 
 def read_settings(path: Path) -> Settings:
-    """Read a configuration file; raises InvalidInput with every problem in it."""
+    """Read a configuration file; raises InvalidInput with all its problems."""
     problems: list[Problem] = []
-    settings = _settings(path, _read_document(path), problems)
+    settings = _parse_settings(path, _read_document(path), problems)
     if problems:
         raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
     return settings
@@ -353,40 +365,42 @@ def _read_document(path: Path) -> Document:
 
 
 def _compare_configurations(trusted: Path, proposed: Path) -> BranchConfiguration | None:
-    """Return what differs between two valid files as data, not as text; None if nothing does."""
+    """Compare the data of two valid files; None if they are equal."""
     before, after = (cast("dict[str, Any]", _read_document(file).data) for file in (trusted, proposed))
-    sections = _differing_keys(before, after)
-    clusters = _differing_keys(before.get("clusters", {}), after.get("clusters", {}))
+    sections = _find_differing_keys(before, after)
+    clusters = _find_differing_keys(before.get("clusters", {}), after.get("clusters", {}))
     return BranchConfiguration(sections - {"clusters"}, clusters) if sections else None
 
 
-def _differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(key for key in {**one, **other} if one.get(key) != other.get(key))
+def _find_differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(key for key in {**first, **second} if first.get(key) != second.get(key))
 
 
-def _settings(path: Path, document: Document, problems: list[Problem]) -> Settings:
-    found = structure_problems(document, "config")
-    problems.extend(found)
-    data: Any = (sound_part(document, "config") or {}) if found else document.data
-    said = cast("dict[str, Any]", document.data)
+def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> Settings:
+    flaws = find_structure_problems(document, "config")
+    problems.extend(flaws)
+    data: Any = (extract_sound_part(document, "config") or {}) if flaws else document.data
+    written = cast("dict[str, Any]", document.data)
     environments = tuple(data.get("environments", ()))
-    # A list that is itself wrong says nothing about the names in it.
-    known = None if "environments" in (said or {}) and "environments" not in data else environments
-    policies = _policies(document, data.get("policies", []), known, problems)
+    # If the list itself is invalid, environments are not checked against it.
+    known = None if "environments" in (written or {}) and "environments" not in data else environments
+    policies = _parse_policies(document, data.get("policies", []), known, problems)
     severities = data.get("rules", {})
-    limits = read_limits(data.get("limits") or {}, document.reporter(("limits",), problems))
-    clusters = _clusters(path.parent, document, data.get("clusters", {}), known, problems)
-    check_severities(severities, policies, document.reporter(("rules",), problems))
+    limits = read_limits(data.get("limits") or {}, document.create_reporter(("limits",), problems))
+    clusters = _parse_clusters(path.parent, document, data.get("clusters", {}), known, problems)
+    check_severities(severities, policies, document.create_reporter(("rules",), problems))
     return Settings(
         file=str(path),
         manifests=tuple(path.parent / folder for folder in data.get("manifests", DEFAULT_MANIFESTS)),
         environments=environments,
         clusters={
-            c.name: replace(c, moves=replace(c.moves, disk_reserve=limits.disk_reserve)) for c in clusters
+            # `limits.diskReserve` is written once, for all clusters.
+            c.name: replace(c, moves=replace(c.moves, disk_reserve=limits.disk_reserve))
+            for c in clusters
         },
-        defaults=_defaults(document, data.get("defaults", {}), known, problems),
+        defaults=_parse_defaults(document, data.get("defaults", {}), known, problems),
         default_places={
-            kind: FieldPlaces(document, KINDS[kind].shorthands, None, ("defaults", kind))
+            kind: FieldPlaces(document, KINDS[kind].format.shorthands, None, ("defaults", kind))
             for kind in data.get("defaults", {})
         },
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
@@ -399,7 +413,7 @@ def _settings(path: Path, document: Document, problems: list[Problem]) -> Settin
     )
 
 
-def _clusters(
+def _parse_clusters(
     folder: Path,
     document: Document,
     clusters: Mapping[str, Mapping[str, Any]],
@@ -411,70 +425,84 @@ def _clusters(
         environment = cluster.get("environment")
         if environment is not None and environments is not None:
             place = (*path, "environment")
-            problems.extend(unknown_environment(document, place, environment, environments, key=False))
+            problems.extend(check_environment(document, place, environment, environments, key=False))
         if "client" not in cluster:
-            continue  # which the schema has reported
-        client, found = client_properties.parse(cluster["client"], partial(_property, document, name))
-        problems.extend(found)
+            continue  # reported by the check of the schema
+        client, flaws = client_properties.parse(cluster["client"], partial(_locate_property, document, name))
+        problems.extend(flaws)
         forbid = tuple(cluster.get("forbid", ()))
         for index, hazard in enumerate(forbid):
-            meant = misspelt_hazard(hazard)
-            if meant is not None:
+            hint = misspelt_hazard(hazard)
+            if hint is not None:
                 at = document.locate([*path, "forbid", index])
-                problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, meant))
+                problems.append(Problem(f"there is no hazard {quoted(hazard)}", at, hint))
         yield ClusterSettings(
             name,
-            client.located(folder),
+            client.resolve_paths(folder),
             environment,
             cluster.get("clusterId"),
             forbid,
             cluster.get("brokers"),
             cluster.get("lock", True),
-            _audit(folder, cluster.get("audit", {})),
+            _parse_audit(folder, cluster.get("audit", {})),
             folder / cluster["verifyKey"] if "verifyKey" in cluster else None,
-            _read(document, (*path, "maxPlanAge"), cluster.get("maxPlanAge"), parse_age, None, problems),
-            _moves(document, (*path, "moves"), cluster.get("moves", {}), problems),
+            _parse_quantity(
+                document, (*path, "maxPlanAge"), cluster.get("maxPlanAge"), parse_age, None, problems
+            ),
+            _parse_moves(document, (*path, "moves"), cluster.get("moves", {}), problems),
+            _parse_authorizer(cluster.get("authorizer", {})),
         )
 
 
-def _audit(folder: Path, said: Mapping[str, Any]) -> AuditSettings:
-    file = said.get("file")
-    return AuditSettings(said.get("topic", True), None if file is None else folder / file)
+def _parse_authorizer(section: Mapping[str, Any]) -> AuthorizerSettings:
+    super_users = frozenset(section["superUsers"]) if "superUsers" in section else None
+    return AuthorizerSettings(super_users, section.get("allowEveryoneIfNoAclFound"), section.get("principal"))
 
 
-def _moves(
-    document: Document, path: tuple[str, ...], said: Mapping[str, Any], problems: list[Problem]
+def _parse_audit(folder: Path, section: Mapping[str, Any]) -> AuditSettings:
+    file = section.get("file")
+    return AuditSettings(section.get("topic", True), None if file is None else folder / file)
+
+
+def _parse_moves(
+    document: Document, path: tuple[str, ...], section: Mapping[str, Any], problems: list[Problem]
 ) -> MoveOptions:
-    usual = MoveOptions()
+    default = MoveOptions()
     return MoveOptions(
-        _read(document, (*path, "throttle"), said.get("throttle"), parse_rate, usual.throttle, problems),
-        said.get("batchPartitions", usual.batch_partitions),
-        _read(
-            document, (*path, "batchBytes"), said.get("batchBytes"), parse_size, usual.batch_bytes, problems
+        _parse_quantity(
+            document, (*path, "throttle"), section.get("throttle"), parse_rate, default.throttle, problems
         ),
-        when_busy=WhenBusy(said.get("whenBusy", usual.when_busy.value)),
+        section.get("batchPartitions", default.batch_partitions),
+        _parse_quantity(
+            document,
+            (*path, "batchBytes"),
+            section.get("batchBytes"),
+            parse_size,
+            default.batch_bytes,
+            problems,
+        ),
+        when_busy=WhenBusy(section.get("whenBusy", default.when_busy.value)),
     )
 
 
-def _read(
+def _parse_quantity(
     document: Document,
     path: tuple[str, ...],
-    said: str | int | None,
+    value: str | int | None,
     parse: Callable[[str], T],
-    unsaid: T,
+    default: T,
     problems: list[Problem],
 ) -> T:
-    """A value with a unit."""
-    if said is None:
-        return unsaid
+    if value is None:
+        return default
     try:
-        return parse(str(said))
+        return parse(str(value))
     except ValueError as error:
         problems.append(Problem(f"{path[-1]}: {error}", document.locate(path)))
-        return unsaid
+        return default
 
 
-def _policies(
+def _parse_policies(
     document: Document,
     policies: list[Mapping[str, Any]],
     environments: Collection[str] | None,
@@ -484,15 +512,15 @@ def _policies(
         for index, name in enumerate((policy or {}).get("environments") or ()):
             if environments is not None:
                 place = ("policies", number, "environments", index)
-                problems.extend(unknown_environment(document, place, name, environments, key=False))
-    return read_policies(policies, document.reporter(("policies",), problems))
+                problems.extend(check_environment(document, place, name, environments, key=False))
+    return read_policies(policies, document.create_reporter(("policies",), problems))
 
 
-def _property(document: Document, cluster: str, name: str) -> Location:
+def _locate_property(document: Document, cluster: str, name: str) -> Location:
     return document.locate(["clusters", cluster, "client", name], key=True)
 
 
-def _defaults(
+def _parse_defaults(
     document: Document,
     defaults: Mapping[str, Mapping[str, Any]],
     environments: Collection[str] | None,
@@ -501,12 +529,12 @@ def _defaults(
     layers: dict[str, tuple[Layer, Mapping[str, Layer]]] = {}
     for name, spec in defaults.items():
         kind, path = KINDS[name], ("defaults", name)
-        base = kind.normalise(spec, document.reporter(path, problems))
+        base = kind.format.normalise(spec, document.create_reporter(path, problems))
         overrides: dict[str, Layer] = {}
         for environment, layer in spec.get("overrides", {}).items():
             place = (*path, "overrides", environment)
             if environments is not None:
-                problems.extend(unknown_environment(document, place, environment, environments, key=True))
-            overrides[environment] = kind.normalise(layer, document.reporter(place, problems))
+                problems.extend(check_environment(document, place, environment, environments, key=True))
+            overrides[environment] = kind.format.normalise(layer, document.create_reporter(place, problems))
         layers[name] = base, overrides
     return layers

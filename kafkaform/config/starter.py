@@ -1,15 +1,15 @@
-"""A starter repository: a configuration file, two topics and a group, and the schemas that editors read."""
+"""A starter repository: a configuration file, examples of a topic and a group, and schemas for editors."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TEMPLATES = ("kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml")
-# Copied into the repository and committed with it, so that every editor finds them without a network.
-_SCHEMAS = ("config", *(kind.schema for kind in KINDS.values()))
+# Copied into the repository, so that editors need no network.
+_SCHEMAS = ("config", *(kind.format.schema for kind in KINDS.values()))
 GITIGNORE = ".gitignore"
-"""The one file that a repository may have already: then it stays as it is."""
+"""The one file that may exist already; it is not changed then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """What was written.
+    """A written starter repository.
 
     Attributes:
-        files: The files, relative to the folder, in the order in which to read them.
-        ignore: Lines that the repository's own .gitignore should have; empty if one was written.
+        files: The files, relative to the folder, in a good order for reading.
+        ignore: Lines to add to the existing .gitignore; empty if one was written.
     """
 
     files: tuple[str, ...]
@@ -37,12 +37,12 @@ class Starter:
 
 
 def write_starter(directory: Path) -> Starter:
-    """Write a starter repository into a folder, which is made if it is not there.
+    """Write a starter repository into a folder, which is created if it is missing.
 
     Raises:
-        KafkaformError: A file exists already or cannot be written; then nothing was written.
+        KafkaformError: A file exists already or cannot be written; nothing is left written.
     """
-    contents = _contents()
+    contents = _read_contents()
     present = [name for name in contents if os.path.lexists(directory / name)]
     ignore: tuple[str, ...] = ()
     if GITIGNORE in present:
@@ -51,38 +51,39 @@ def write_starter(directory: Path) -> Starter:
     if present:
         where = "this folder" if directory == Path() else directory
         raise KafkaformError(
-            f"{where} has {', '.join(present)} already; nothing was written",
-            hint="give another folder, or move what is there out of the way",
+            f"{where} already has {', '.join(present)}; nothing was written",
+            hint="give another folder, or move these files away",
         )
-    _write(directory, contents)
+    _write_files(directory, contents)
     return Starter(tuple(contents), ignore)
 
 
-def _contents() -> dict[str, str]:
-    """The text of every file by its name."""
+def _read_contents() -> dict[str, str]:
+    """Return the text of every file by its name."""
     templates = files("kafkaform").joinpath("templates")
     contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
     for name in _SCHEMAS:
         contents[f"schemas/{name}.schema.json"] = (
             json.dumps(load_schema(name), indent=2, ensure_ascii=False) + "\n"
         )
-    # Without its dot in the package: tools that build and copy packages heed files of that name.
+    # In the package it has no dot, as packaging tools would interpret it.
     contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
     return contents
 
 
-def _write(directory: Path, contents: Mapping[str, str]) -> None:
+def _write_files(directory: Path, contents: Mapping[str, str]) -> None:
     written: list[Path] = []
     path = directory
     try:
         for name, text in contents.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Exclusive: whatever came into being since the check is not overwritten.
+            # Exclusive: a file that was created since the check is not overwritten.
             with path.open("x", encoding="utf-8", newline="\n") as stream:
                 written.append(path)
                 stream.write(text)
     except OSError as error:
+        # Half a starter would make the next run fail with "already has".
         for file in written:
             file.unlink()
         raise KafkaformError(

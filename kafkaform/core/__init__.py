@@ -1,1 +1,1 @@
-"""What all rooms speak of: states, changes, plans, errors, units, and what Kafka knows of its configs."""
+"""The data of all rooms: states, changes, plans, errors, units, and the catalogue of Kafka's configs."""

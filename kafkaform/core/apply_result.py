@@ -1,25 +1,28 @@
-"""What became of a plan that was applied: partial failure is data, not an accident."""
+"""The results of an apply, as plain data; partial failure is data, not an exception."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lazy_dataclass import dataclass
+
 if TYPE_CHECKING:
-    from kafkaform.core.model import Diagnostic, FieldChange, PlannedChange, ResourceRef
+    from kafkaform.core.model import Diagnostic, FieldChange, ResourceRef
     from kafkaform.core.operations import Operation
+    from kafkaform.core.plans import PlannedChange
 
 
-AGAIN = "run the same apply again: it skips what is already done"
-"""What to do about work that was left half done."""
+RETRY_HINT = "run the same apply again: it skips what is already done"
+"""The hint after an incomplete apply."""
 
 
 class Result(StrEnum):
-    """What became of a change."""
+    """The outcome of applying a change."""
 
     APPLIED = "applied"
     ALREADY = "already_done"
+    # The resource was changed or replaced by others after the plan was made; see `Superseded`.
     MOVED = "moved_since_plan"
     FAILED = "failed"
     REFUSED = "refused"
@@ -29,17 +32,17 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceResult:
-    """What became of one change.
+    """The result of one change.
 
     Attributes:
         planned: The change.
-        result: What became of it.
-        message: Why, where it did not go through.
+        result: Its outcome.
+        message: The reason where it was not applied.
         hint: What to do about it.
-        done: The operations that were carried out, also where others of the change were not.
-        not_done: Those that were due and were not, or of which it could not be told.
-        unsure: Those of the latter that were sent: they may have been carried out, as a whole or in part.
-        deferred: Fields that differ still, and that this version leaves as they are.
+        done: The operations that were carried out, even if others of the change were not.
+        not_done: The operations that were not carried out, or whose outcome is unknown.
+        unsure: The operations of `not_done` that were sent: they may have taken effect, in full or in part.
+        deferred: Fields that still differ, and that this version does not change.
     """
 
     planned: PlannedChange
@@ -54,12 +57,12 @@ class ResourceResult:
 
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
-    """What became of a plan.
+    """The results of applying a plan.
 
     Attributes:
-        results: For each change of the plan, in its order.
-        interrupted: Whether somebody stopped it half-way.
-        unknown: Declared resources of which the account cannot tell whether they exist.
+        results: The result of each change, in the order of the plan.
+        interrupted: Whether the user stopped it half-way.
+        unknown: Declared resources whose existence this account cannot determine.
         errors: Errors of rules about resources without a change; those about a change refuse it.
     """
 
@@ -70,7 +73,9 @@ class ApplyReport:
 
     @property
     def complete(self) -> bool:
-        """Whether the cluster is as the manifests say, proven by reading it back."""
+        """True if the cluster, read back, matches the manifests."""
+        # An unknown resource or an error of a rule has no result of its own: without this check, an apply
+        # that skipped it would count as complete.
         if self.interrupted or self.unknown or self.errors:
             return False
         fine = {Result.APPLIED, Result.ALREADY}

@@ -5,21 +5,22 @@
     ├── InvalidInput               manifests or configuration are wrong: all problems of one run
     ├── PlanFileError              a saved plan cannot be trusted or does not fit
     ├── SkewReportError            a skew report cannot be read, is of another cluster, or is too old
-    ├── DevClusterError            the local development cluster cannot do what was asked
+    ├── DevClusterError            the local development cluster cannot be started, found or stopped
     ├── UnusableCertificate        a certificate or key of client properties cannot be used
-    ├── JavaError                  Java, or the jars that it is to run, cannot be had
+    ├── JavaError                  Java, or the jars that it runs, cannot be found or downloaded
     ├── LockHeld                   another apply holds the cluster's lock
     ├── AuditError                 the record of applies cannot be written or read
-    ├── RepositoryError            Git cannot tell what is asked of it
-    ├── ForgeError                 GitHub did not do what was asked
-    └── ClusterError               the Kafka cluster said no, or nothing
+    ├── RepositoryError            Git failed
+    ├── ForgeError                 GitHub rejected a request
+    └── ClusterError               the Kafka cluster rejected a request, or did not answer
         ├── Unreachable            no broker answered within the time allowed
         ├── AuthenticationFailed   credentials or TLS were not accepted
-        ├── PermissionDenied       the account may not do this
-        ├── OutcomeUnknown         a request was sent and its answer never came
-        ├── NotOffered             no broker was asked: this cluster does not have the request
-        ├── MalformedAnswer        an answer is not what Kafka's protocol says
-        ├── LockLost               the lock went to another apply: nothing more is sent
+        ├── PermissionDenied       the account lacks a right
+        ├── OutcomeUnknown         a request was sent, but not answered
+        ├── NotOffered             this cluster does not support the request: nothing was sent
+        ├── MalformedAnswer        a response violates Kafka's protocol
+        ├── LockLost               this apply lost the lock: nothing more is sent
+        ├── MovesUnfinished        replicas were not moved, or not all of them
         └── RequestRejected        a broker answered with an error code
 
 Client errors are translated into these at the edge (`kafkaform.cluster`), so nothing else matches on
@@ -28,8 +29,9 @@ the error types of a Kafka client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class KafkaformError(Exception):
-    """The root: a message of one line, and what to do about it.
+    """The root of all errors: a one-line message and a hint.
 
     Args:
         message: What is wrong, in one line.
@@ -55,23 +57,24 @@ class KafkaformError(Exception):
 
 
 class UsageError(KafkaformError):
-    """The command was called in a way that cannot be meant; exit code 64 (EX_USAGE of sysexits.h)."""
+    """The command line is invalid."""
 
+    # EX_USAGE of sysexits.h: different from a failed apply (1) and from a plan with changes (2).
     exit_code = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a file: where, what, and what was probably meant."""
+    """A problem in a file: message, location, and hint."""
 
     message: str
     location: Location | None = None
     hint: str | None = None
 
     def __str__(self) -> str:
-        where = f"{self.location}: " if self.location else ""
+        location = f"{self.location}: " if self.location else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        return f"{location}{self.message}{hint}"
 
 
 class InvalidInput(KafkaformError):  # noqa: N818 - a state of the input, not an accident
@@ -88,7 +91,7 @@ class PlanFileError(KafkaformError):
 
 
 class SkewReportError(KafkaformError):
-    """A skew report is damaged, of another format or cluster, or too old to go by."""
+    """A skew report is damaged, of another format or cluster, or too old."""
 
 
 class DevClusterError(KafkaformError):
@@ -96,36 +99,37 @@ class DevClusterError(KafkaformError):
 
 
 class UnusableCertificate(KafkaformError):  # noqa: N818 - a state of a file, not an accident
-    """A certificate, a key or its password, as client properties name them, cannot be used by any client."""
+    """A certificate, key or password in the client properties cannot be used by any client."""
 
 
 class JavaError(KafkaformError):
-    """Java, or the jars that it is to run, are not there and cannot be had."""
+    """Java, or the jars that it runs, are missing and cannot be downloaded."""
 
 
 class LockHeld(KafkaformError):  # noqa: N818 - a state of the cluster, not an accident
-    """Another apply holds the cluster's lock, and did not let go of it in time."""
+    """Another apply holds the cluster's lock, and did not release it in time."""
 
 
 class AuditError(KafkaformError):
-    """The record of applies cannot be written, or not be read."""
+    """The record of applies cannot be written or read."""
 
 
 class RepositoryError(KafkaformError):
-    """Git cannot tell what is asked of it: no repository here, no such commit, or no git at all."""
+    """Git failed: there is no repository, no such commit, or git is not installed."""
 
 
 class ForgeError(KafkaformError):
-    """GitHub did not do what was asked, or cannot be reached."""
+    """GitHub rejected a request, or cannot be reached."""
 
 
 class ClusterError(KafkaformError):
-    """The Kafka cluster refused, or did not answer.
+    """The Kafka cluster rejected a request, or did not answer.
 
     Attributes:
-        in_part: Whether some of what was asked for was carried out all the same, or may have been.
+        in_part: Whether a part of the request was carried out, or may have been.
     """
 
+    # An apply reports a change that may have taken effect in part differently from one that was not sent.
     in_part = False
 
 
@@ -141,9 +145,9 @@ class PermissionDenied(ClusterError):  # noqa: N818
     """The account has no right to do this.
 
     Args:
-        message: What it may not do, in one line.
+        message: What the account may not do, in one line.
         hint: What the user can do, in one line.
-        resource: The type of the resource, as in `Right`; empty if the broker did not say.
+        resource: The type of the resource, as in `Right`; empty if unknown.
         right: The right that is missing; None where it is not known.
     """
 
@@ -156,24 +160,24 @@ class PermissionDenied(ClusterError):  # noqa: N818
 
 
 class OutcomeUnknown(ClusterError):  # noqa: N818
-    """A request was sent, but its answer never came: it may or may not have been carried out."""
+    """A request was sent, but not answered: it may or may not have been carried out."""
 
 
 class NotOffered(ClusterError):  # noqa: N818
-    """This cluster does not offer a request, or not with what is asked; nothing was sent.
+    """This cluster does not support a request, or an option of it; nothing was sent.
 
     Args:
         request: Kafka's name of the request.
-        how: In which version, or with what, if it is offered otherwise.
+        how: The version or option that is not supported, if others are.
     """
 
     def __init__(self, request: str, how: str = "") -> None:
-        super().__init__(f"this cluster does not offer {request}{f' {how}' if how else ''}")
+        super().__init__(f"this cluster does not support {request}{f' {how}' if how else ''}")
         self.request = request
 
 
 class MalformedAnswer(ClusterError):  # noqa: N818
-    """An answer is not what Kafka's protocol says: damaged on its way, or of somebody who is no broker."""
+    """A response violates Kafka's protocol: it was damaged in transit, or the sender is not a broker."""
 
 
 class LockLost(ClusterError):  # noqa: N818
@@ -181,14 +185,14 @@ class LockLost(ClusterError):  # noqa: N818
 
 
 class MovesUnfinished(ClusterError):  # noqa: N818 - replicas that are moved stay where they are
-    """Replicas were not moved, or not all of them; what was known of them is in the message."""
+    """Replicas were not moved, or not all of them; the message has the details."""
 
 
 class RequestRejected(ClusterError):  # noqa: N818
     """A broker answered with an error.
 
     Args:
-        message: The broker's own words, in one line.
+        message: The broker's message, in one line.
         code: Kafka's name of the error code, such as `INVALID_CONFIG`.
         hint: What the user can do, in one line.
     """

@@ -1,4 +1,4 @@
-"""Writing files: each whole or not at all, and several as one; one process at a time in a directory."""
+"""Atomic writing of one or several files, and lock files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all; links are followed, and the mode and owner of one that exists stay.
+    """Write a file atomically; follow links, and keep the mode and owner of an existing file.
 
-    What is no regular file, such as `/dev/stdout` or a pipe, is written to, and never replaced.
+    Anything but a regular file, such as `/dev/stdout` or a pipe, is written to, not replaced.
 
     Raises:
         KafkaformError: It cannot be written.
@@ -35,14 +35,14 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_files(files: Mapping[Path, str], *, overwrite: bool = False) -> None:
-    """Write files, and make the folders that they need.
+    """Write all files or none, and create the folders that they need.
 
     Args:
-        files: The text of each, by its path.
-        overwrite: Whether a file that exists is replaced; else it stands in the way of all.
+        files: The text of each file, by path.
+        overwrite: Whether to replace existing files; otherwise one makes the whole call fail.
 
     Raises:
-        KafkaformError: One cannot be written; then everything is as it was.
+        KafkaformError: A file cannot be written; all changes have been undone.
     """
     undo: list[Callable[[], object]] = []
     path = Path()
@@ -54,10 +54,12 @@ def write_files(files: Mapping[Path, str], *, overwrite: bool = False) -> None:
                 replace(path, text.encode())
                 undo.append(partial(path.write_bytes, before))
             else:
-                # Exclusive: whatever came into being since anybody looked is not overwritten.
+                # Exclusive: a file that was created since the caller looked is not overwritten.
                 with path.open("xb") as stream:
                     undo.append(path.unlink)
                     stream.write(text.encode())
+    # Ctrl-C between two files must not leave half of them: everything is undone first, and then raised
+    # again.
     except BaseException as error:
         for step in reversed(undo):
             step()
@@ -70,34 +72,41 @@ def write_files(files: Mapping[Path, str], *, overwrite: bool = False) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Give a file its content in one step; links are followed.
+    """Replace the content of a file atomically; links are followed.
 
     Raises:
-        OSError: It cannot be written; then it is as it was.
+        OSError: The file cannot be written; it is unchanged.
     """
     target = path.resolve()
-    new = beside(target, content)
+    new = write_beside(target, content)
     try:
+        # rename() is atomic only within one file system, so the new file is written beside the old one. A
+        # reader sees the whole old content or the whole new one.
         new.replace(target)
     except BaseException:
         new.unlink(missing_ok=True)
         raise
 
 
-def beside(target: Path, content: bytes) -> Path:
-    """A new file beside another, on the disk, of its owner and mode; hidden: nobody takes it for a manifest.
+def write_beside(target: Path, content: bytes) -> Path:
+    """Write a new file beside another, with its owner and mode, and sync it to disk.
+
+    Its name starts with a dot, so that it is not read as a manifest.
 
     Raises:
-        OSError: It cannot be written; then it is not there.
+        OSError: The file cannot be written; it has been removed.
     """
     path = target.with_name(f".kafkaform-{os.urandom(6).hex()}.new")
     try:
         with path.open("xb") as stream:
             stream.write(content)
             stream.flush()
+            # Otherwise, after a power failure, the renamed file may be empty.
             os.fsync(stream.fileno())
         if target.exists():
             old = target.stat()
+            # Only root may give a file to another user. Anybody else already owns the new file, and may not
+            # own the old one.
             if os.geteuid() == 0:
                 os.chown(path, old.st_uid, old.st_gid)
             path.chmod(S_IMODE(old.st_mode))
@@ -108,6 +117,8 @@ def beside(target: Path, content: bytes) -> Path:
 
 
 def _make_folder(folder: Path, undo: list[Callable[[], object]]) -> None:
+    # mkdir(parents=True) would not return which folders it has created, and only those may be removed
+    # again.
     if not folder.is_dir():
         _make_folder(folder.parent, undo)
         folder.mkdir()
@@ -115,8 +126,8 @@ def _make_folder(folder: Path, undo: list[Callable[[], object]]) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, progress: Progress = silent) -> Iterator[None]:
-    """Hold the lock file at `path`; the system lets go of it when the process ends, however it ends."""
+def hold_lock(path: Path, *, progress: Progress = silent) -> Iterator[None]:
+    """Hold the lock file at `path`; the operating system releases it when the process ends."""
     descriptor = _acquire(path, progress)
     try:
         yield
@@ -129,11 +140,13 @@ def _acquire(path: Path, progress: Progress) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
+                # The first attempt does not block, so that only a process that has to wait prints a
+                # message.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                progress(f"waiting for another process that is at work in {path.parent}")
+                progress(f"waiting for another process that uses {path.parent}")
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_still(path, descriptor):
+            if _is_same_file(path, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -141,8 +154,8 @@ def _acquire(path: Path, progress: Progress) -> int:
         os.close(descriptor)
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the locked file is the one at `path`: whoever held it before may have removed it."""
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    """Return whether the locked file is still at `path`: an earlier holder may have removed it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

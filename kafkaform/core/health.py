@@ -1,15 +1,17 @@
-"""The health of a cluster, as plain data: what brokers and controllers say by admin calls alone."""
+"""The health of a cluster, as plain data that is read with admin requests only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.layout import Broker, PartitionState
+    from kafkaform.core.partitions import Broker, PartitionState
     from kafkaform.core.transactions import OpenTransaction
 
 
@@ -30,8 +32,8 @@ class Voter:
 
     Attributes:
         id: The controller's node id.
-        lag: Records of the metadata log that it is behind the leader; None if it was not told.
-        silent_ms: Milliseconds since it last fetched from the leader; None for the leader, or if not told.
+        lag: Records of the metadata log that it is behind the leader; None if unknown.
+        silent_ms: Milliseconds since it last fetched from the leader; None for the leader, or if unknown.
     """
 
     id: int
@@ -41,7 +43,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The controllers.
+    """The controller quorum.
 
     Attributes:
         leader: The active controller; None if there is none.
@@ -54,13 +56,13 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One log directory of a broker, and the volume that it lies on.
+    """A log directory of a broker, and the volume that it is on.
 
     Attributes:
         broker: The broker's id.
         path: The directory, as in `log.dirs`.
-        total: Bytes that the volume has; None if the directory is offline, as its volume failed.
-        usable: Bytes that are free on it.
+        total: The size of the volume in bytes; None if the directory is offline, as its volume failed.
+        usable: The free bytes of the volume.
     """
 
     broker: int
@@ -77,17 +79,17 @@ class Health:
         controller: The broker or controller that answers for the cluster; None if there is none.
         brokers: The live brokers.
         partitions: Every partition that this account can see, in order.
-        min_insync_replicas: The value in force by topic, where it could be read.
+        min_insync_replicas: The effective value by topic, where it could be read.
         quorum: The controller quorum (without voters where ZooKeeper elects the controller); None where
             this account may not see it (see `unread`).
         reassigning: The partitions that a running reassignment moves, with the brokers being added;
             None where this account may not see it.
-        unread: What could not be read, in full or in part, and why.
-        not_offered: What of it this cluster does not tell anybody.
-        cluster_id: The id that the cluster gave itself; empty if it was not told.
+        unread: The parts that could not be read, in full or in part, and why.
+        not_offered: The parts that this cluster does not report to any account.
+        cluster_id: The cluster's id; empty if unknown.
         log_dirs: The log directories of the live brokers, by broker and path; none of brokers before
-            Kafka 3.3, which do not tell how full their volumes are (KIP-827).
-        transactions: The open transactions; empty unless `Cluster.open_transactions` was asked for them.
+            Kafka 3.3, which do not report the size of their volumes (KIP-827).
+        transactions: The open transactions; empty unless `Cluster.open_transactions` read them.
     """
 
     controller: int | None
@@ -95,6 +97,8 @@ class Health:
     partitions: tuple[PartitionState, ...] = ()
     min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
     quorum: Quorum | None = None
+    # None and empty differ: without the list, a replica that is out of sync may be one that a reassignment
+    # is copying.
     reassigning: Mapping[tuple[str, int], tuple[int, ...]] | None = field(default_factory=dict)
     unread: Mapping[Part, str] = field(default_factory=dict)
     cluster_id: str = ""
@@ -104,5 +108,5 @@ class Health:
 
     @property
     def topics(self) -> list[str]:
-        """The names of the topics that partitions are of, in order."""
+        """The names of the topics of the partitions, in order."""
         return list(dict.fromkeys(partition.topic for partition in self.partitions))

@@ -1,13 +1,14 @@
-"""What Kafka knows of topic, group and consumer configs, and what a cluster makes of them.
+"""The catalogue of Kafka's topic, group and consumer configs, and a cluster's defaults of them.
 
-The knowledge is read out of Kafka's own classes into `data/kafka_configs.json` (by
-`scripts/generate_kafka_configs.py`) and loaded when it is first asked for. What can be done with one key
-and its values is in `kafkaform.core.config_values`, and can be had from here too.
+`scripts/generate_kafka_configs.py` reads it out of Kafka's own classes into `data/kafka_configs.json`, which
+is loaded on first use. The functions for one key and its values are in `kafkaform.core.config_values`, and
+are exported here too.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from kafkaform.core.config_values import (
     canonical,
     equal,
     human,
-    observed,
+    normalise_observed,
     readable,
 )
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "ASSIGNMENT",
+    "ASSIGNORS",
+    "DEFAULT_PROTOCOL",
+    "PROTOCOL_PREFIXES",
     "REASSIGNMENT_KEYS",
     "RETIRED_KEYS",
     "VENDOR_PREFIXES",
@@ -44,21 +49,40 @@ __all__ = [
     "human",
     "is_vendor",
     "kafka_version",
-    "observed",
+    "normalise_observed",
     "readable",
     "refused_by_client",
     "topic_configs",
 ]
 
+ASSIGNMENT = "partition.assignment.strategy"
+ASSIGNORS = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""Kafka's own assignors: the name in a group by Java class."""
+
+# `consumer` is the protocol of KIP-848, but clients have to ask for it, in Kafka 4.x as well.
+DEFAULT_PROTOCOL = "classic"
+"""The protocol of a group whose members do not set `group.protocol`."""
+
+PROTOCOL_PREFIXES = {"consumer": "consumer.", "share": "share.", "streams": "streams."}
+"""The prefix of the GROUP configs of a protocol; a classic group has none."""
+
+# The throttle of KIP-73: a manifest that set one of these could end the throttle of a running reassignment.
 REASSIGNMENT_KEYS = frozenset(
     {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 )
-"""Topic configs that belong to a running reassignment, whoever started it, and never to a manifest."""
+"""Topic configs that belong to a running reassignment, and never to a manifest."""
 
+# The message format is always v2 since Kafka 4.0 (KIP-724), so nothing is converted. KIP-937 replaced the
+# difference by message.timestamp.before.max.ms and message.timestamp.after.max.ms.
 RETIRED_KEYS = frozenset(
     {"message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"}
 )
-"""Topic configs that brokers of Kafka 3.x know and those of 4.x refuse."""
+"""Topic configs that brokers of Kafka 3.x accept and those of 4.x refuse."""
 
 VENDOR_PREFIXES = (
     "automq.",
@@ -69,7 +93,7 @@ VENDOR_PREFIXES = (
     "remote.log.msk.",
     "warpstream.",
 )
-"""What the topic configs of brokers other than Apache Kafka start with."""
+"""The prefixes of topic configs of brokers other than Apache Kafka."""
 
 # Aiven's `diskless.enable`; the others are Redpanda's own keys without its prefix.
 _VENDOR_KEYS = frozenset(
@@ -87,68 +111,69 @@ _VENDOR_KEYS = frozenset(
 
 
 def is_vendor(name: str) -> bool:
-    """Whether only a broker other than Apache Kafka can judge this topic config."""
+    """Return whether a topic config belongs to a broker other than Apache Kafka."""
     return name.startswith(VENDOR_PREFIXES) or name in _VENDOR_KEYS
 
 
 def topic_configs() -> Mapping[str, ConfigKey]:
-    """Every topic config of Apache Kafka by name, internal ones included."""
-    return _keys("topics")
+    """Return every topic config of Apache Kafka by name, internal ones included."""
+    return _load_keys("topics")
 
 
 def group_configs() -> Mapping[str, ConfigKey]:
-    """Every dynamic group config of Apache Kafka by name."""
-    return _keys("groups")
+    """Return every dynamic group config of Apache Kafka by name."""
+    return _load_keys("groups")
 
 
 def consumer_configs() -> Mapping[str, ConfigKey]:
-    """Every config of Kafka's Java consumer by name, those of share consumers and internal ones included."""
-    return _keys("consumers")
+    """Return every config of Kafka's Java consumer by name, including share consumers' and internal ones."""
+    return _load_keys("consumers")
 
 
 def refused_by_client(protocol: str) -> frozenset[str]:
-    """The consumer configs with which a Java client does not start in a group of this protocol.
+    """Return the consumer configs that keep a Java client of this protocol from starting.
 
-    Nothing is known of `streams`: Kafka Streams makes its own consumers.
+    There are none for `streams`: Kafka Streams creates its own consumers.
     """
-    return frozenset(_data()["refused_consumers"].get(protocol, ()))
+    return frozenset(_load_data()["refused_consumers"].get(protocol, ()))
 
 
 def kafka_version() -> str:
-    """The version of Apache Kafka that this knowledge is of."""
-    return str(_data()["kafka_version"])
+    """Return the version of Apache Kafka that the catalogue was read from."""
+    return str(_load_data()["kafka_version"])
 
 
 def cluster_defaults(broker_configs: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The value that a topic without one of its own has, for every topic config, in the topic config's unit.
+    """Return the cluster's default of every topic config, in the topic config's unit.
 
     Args:
-        broker_configs: The effective values of one broker's configs, by name, as DescribeConfigs gives them.
+        broker_configs: The effective configs of one broker, by name, as DescribeConfigs returns them.
     """
     return {
-        name: _inherited(key, broker_configs) for name, key in topic_configs().items() if not key.internal
+        name: _find_default(key, broker_configs) for name, key in topic_configs().items() if not key.internal
     }
 
 
-def _inherited(key: ConfigKey, broker_configs: Mapping[str, str | None]) -> str | None:
+def _find_default(key: ConfigKey, broker_configs: Mapping[str, str | None]) -> str | None:
+    # Kafka's own order: log.retention.ms before log.retention.minutes before log.retention.hours.
     for synonym in key.synonyms:
         value = broker_configs.get(synonym.name)
         if value is not None:
-            return observed(key, value if synonym.factor == 1 else _converted(value, synonym.factor))
-    return None if key.default is None else observed(key, key.default)
+            return normalise_observed(key, value if synonym.factor == 1 else _convert(value, synonym.factor))
+    return None if key.default is None else normalise_observed(key, key.default)
 
 
-def _converted(value: str, factor: int) -> str:
-    # Any negative time means no limit to a broker, which then reports -1, whatever the unit was.
+def _convert(value: str, factor: int) -> str:
+    # Brokers treat any negative time as no limit, and report it as -1 in any unit.
     return str(max(-1, int(value) * factor))
 
 
 @cache
-def _keys(kind: str) -> Mapping[str, ConfigKey]:
-    return MappingProxyType({name: _key(name, facts) for name, facts in _data()[kind].items()})
+def _load_keys(kind: str) -> Mapping[str, ConfigKey]:
+    return MappingProxyType({name: _build_key(name, facts) for name, facts in _load_data()[kind].items()})
 
 
-def _key(name: str, facts: Mapping[str, Any]) -> ConfigKey:
+def _build_key(name: str, facts: Mapping[str, Any]) -> ConfigKey:
     return ConfigKey(
         name=name,
         type=ConfigType(facts["type"]),
@@ -168,10 +193,10 @@ def _key(name: str, facts: Mapping[str, Any]) -> ConfigKey:
 
 
 @cache
-def _data() -> Mapping[str, Any]:
+def _load_data() -> Mapping[str, Any]:
     import json
-    from importlib.resources import files  # 16 ms to import
 
-    text = files("kafkaform.core").joinpath("data", "kafka_configs.json").read_text(encoding="utf-8")
+    # importlib.resources, which finds a file in an archive too, takes 7 ms to import.
+    text = (Path(__file__).parent / "data" / "kafka_configs.json").read_text(encoding="utf-8")
     data: Mapping[str, Any] = json.loads(text)
     return data

@@ -1,6 +1,6 @@
-"""One apply at a time on a cluster: who holds its lock, waiting for it, and proof that it is still held.
+"""The lock that prevents two applies on a cluster at the same time: its holder, and waiting for it.
 
-The lock itself is on the cluster (`Cluster.lock`); here is what the real one and the one in memory share.
+The lock itself is on the cluster (`Cluster.lock`); a real cluster and the one in memory share this module.
 """
 
 from __future__ import annotations
@@ -8,54 +8,58 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from kafkaform.core.apply_result import AGAIN
+from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import LockHeld, LockLost
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_duration
 
 if TYPE_CHECKING:
     from kafkaform.core.progress import Progress
 
+# The holder proves that it holds the lock by an offset commit of the group, which needs a topic.
 NAME = "__kafkaform_lock"
 """The topic and the group that are the lock of a cluster."""
+# The least session of the consumer protocol by default (group.consumer.min.session.timeout.ms), which earlier
+# versions of kafkaform use for the lock. The classic protocol allows 6 s to 30 minutes.
 SESSION_S = 45
-"""How long a holder may be silent before the lock is free: where that is a broker's setting, its default."""
+"""The seconds without a heartbeat after which a holder loses the lock."""
 
-WITHOUT = "or go without: --no-lock, or `lock: false` of the cluster in kafkaform.yaml"
-"""What to do where a cluster or an account cannot have the lock."""
+NO_LOCK_HINT = "or go without: --no-lock, or `lock: false` of the cluster in kafkaform.yaml"
+"""The hint where a cluster or an account cannot use the lock."""
 
 RETRY_S = 0.5
-"""How long to wait before trying again to get a lock that somebody else holds."""
+"""The seconds between attempts to get a lock that another process holds."""
 REMIND_S = 15.0
-"""How often to say that it is still being waited for."""
+"""The seconds between messages to the waiting user."""
+# A new holder publishes its details with its first proof. Until then a waiting process has nothing to report.
 _INTRODUCTION_S = 1.0
-"""How long a new holder may take to say who it is."""
 
+# In bytes, of `who` and of `purpose`. Brokers accept 4,096 bytes of metadata with an offset
+# (offset.metadata.max.bytes).
 _LONGEST = 300
-"""How many bytes of who a holder is, and of what for, are kept: a broker takes 4,096 of all of it."""
 
 T = TypeVar("T")
 
 Guard: TypeAlias = Callable[[], None]
-"""Called right before every request that changes a cluster; raises `LockLost` to keep it from being sent."""
+"""A function called right before each request that changes a cluster; it raises `LockLost` to prevent it."""
 
 
 def unguarded() -> None:
-    """Let every request through: nobody else is known to change the cluster at the same time."""
+    """Allow every request: the guard of an apply without a lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """An apply that holds the lock, or wants it.
+    """An apply that holds the lock, or waits for it.
 
     Attributes:
-        who: Who is at work, and where: `alice@ci-3`.
-        purpose: What for: `apply plan sha256:12ab…`.
-        process: The number of its process; None if it did not say.
-        since: Since when it has held the lock; None until it does.
+        who: The user and the machine: `alice@ci-3`.
+        purpose: The purpose: `apply plan sha256:12ab…`.
+        process: The id of its process; None if unknown.
+        since: The time when it got the lock; None before that, or if unknown.
     """
 
     who: str
@@ -63,8 +67,8 @@ class Holder:
     process: int | None = None
     since: datetime | None = None
 
-    def told(self, now: datetime) -> str:
-        """In a few words who this is, what for, and since when."""
+    def describe(self, now: datetime) -> str:
+        """Return the holder, its purpose and the time since when it has the lock, in a few words."""
         details = [self.purpose] if self.purpose else []
         if self.process is not None:
             details.append(f"process {self.process}")
@@ -72,24 +76,25 @@ class Holder:
         if self.since is None:
             return text
         since = self.since.astimezone(UTC)
-        written = "%H:%M:%S UTC" if since.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%S UTC"
+        is_today = since.date() == now.astimezone(UTC).date()
+        time_format = "%H:%M:%S UTC" if is_today else "%Y-%m-%d %H:%M:%S UTC"
         seconds = max(0, int((now - since).total_seconds()))
-        return f"{text} since {since.strftime(written)}, {_seconds(seconds)}"
+        return f"{text} since {since.strftime(time_format)}, {_format_seconds(seconds)}"
 
 
-def introduction(holder: Holder, mark: str) -> str:
-    """What a holder leaves on the cluster for whoever waits for it.
+def format_holder(holder: Holder, mark: str) -> str:
+    """Return the JSON that a holder publishes on the cluster for those who wait.
 
     Args:
         holder: The holder.
-        mark: What tells this hold of the lock from every other.
+        mark: The unique id of this hold of the lock.
     """
     since = holder.since.isoformat(timespec="seconds") if holder.since else None
     return json.dumps(
         {
             "mark": mark,
-            "who": _clipped(holder.who),
-            "purpose": _clipped(holder.purpose),
+            "who": _clip_bytes(holder.who),
+            "purpose": _clip_bytes(holder.purpose),
             "process": holder.process,
             "since": since,
         },
@@ -97,33 +102,36 @@ def introduction(holder: Holder, mark: str) -> str:
     )
 
 
-def introduced(text: str, mark: str) -> Holder | None:
-    """The holder that left this; None if it is of another hold of the lock, or nothing that can be read."""
+def parse_holder(text: str, mark: str) -> Holder | None:
+    """Parse what a holder published; None if it cannot be read, or is of another hold of the lock."""
     try:
-        told: Any = json.loads(text)
-        if not isinstance(told, dict) or told.get("mark") != mark:
+        data: Any = json.loads(text)
+        # The members and the offset are read by two requests, and the lock may change hands in between: the
+        # mark links both answers to one hold.
+        if not isinstance(data, dict) or data.get("mark") != mark:
             return None
-        since = datetime.fromisoformat(told["since"]) if told.get("since") else None
-        process = told.get("process")
+        since = datetime.fromisoformat(data["since"]) if data.get("since") else None
+        process = data.get("process")
         return Holder(
-            _clipped(str(told["who"])),
-            _clipped(str(told.get("purpose") or "")),
+            _clip_bytes(str(data["who"])),
+            _clip_bytes(str(data.get("purpose") or "")),
             process if isinstance(process, int) else None,
             since.astimezone(UTC) if since else None,
         )
+    # Anybody who may commit offsets of the group can write this text: an unreadable one counts as no details.
     except (ValueError, TypeError, KeyError, OverflowError):
         return None
 
 
-def lost(why: str) -> LockLost:
-    """What a guard raises."""
+def lock_lost_error(why: str) -> LockLost:
+    """Return the error that a guard raises."""
     return LockLost(
         f"this apply lost the lock of the cluster: {why}",
-        hint=f"once no other is at work, {AGAIN}",
+        hint=f"once no other apply is running, {RETRY_HINT}",
     )
 
 
-def acquired(
+def acquire_lock(
     attempt: Callable[[], T | None],
     occupant: Callable[[], Holder],
     *,
@@ -132,46 +140,48 @@ def acquired(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Try to get the lock until it is there; says who holds it, and again every REMIND_S.
+    """Wait for the lock, and report its holder every REMIND_S seconds.
 
     Args:
-        attempt: Tries once; None if somebody else holds it.
-        occupant: Tells who that is; one without `since` has not said yet.
-        timeout_s: How long to go on; with 0 it is tried once.
-        tell: Takes a line for whoever waits.
-        now: For tests.
+        attempt: Tries once; returns None if another process holds the lock.
+        occupant: Returns the holder; without `since`, its details are not known yet.
+        timeout_s: The seconds to wait; 0 tries once.
+        tell: Prints a line for the waiting user.
+        now: The clock, for tests.
         sleep: For tests.
 
     Raises:
-        LockHeld: Somebody else holds it all the time.
+        LockHeld: The lock was not released in time.
     """
     start = now()
     reminded: float | None = None
     while (held := attempt()) is None:
         holder, waited = occupant(), now() - start
+        # The limit is checked after an attempt, so that even a timeout of 0 tries once.
         if waited >= timeout_s:
-            raise _held(holder, waited)
+            raise _lock_held_error(holder, waited)
         known = holder.since is not None or waited >= _INTRODUCTION_S
         if known and (reminded is None or waited - reminded >= REMIND_S):
             reminded = waited
-            told = holder.told(datetime.now(UTC))
-            tell(f"the lock of the cluster is held by {told}; waiting up to {_seconds(int(timeout_s))}")
+            text, limit = holder.describe(datetime.now(UTC)), _format_seconds(int(timeout_s))
+            tell(f"the lock of the cluster is held by {text}; waiting up to {limit}")
+        # Not beyond the limit, so that the last attempt is at its end.
         sleep(min(RETRY_S, timeout_s - waited))
     return held
 
 
-def _held(holder: Holder, waited: float) -> LockHeld:
-    after = f"; waited {_seconds(int(waited))}" if waited >= 1 else ""
+def _lock_held_error(holder: Holder, waited: float) -> LockHeld:
+    after = f"; waited {_format_seconds(int(waited))}" if waited >= 1 else ""
     return LockHeld(
-        f"the lock of the cluster is held by {holder.told(datetime.now(UTC))}{after}",
-        hint="let it finish, or wait longer with --lock-timeout; if it is dead, the lock is free "
-        f"{SESSION_S} s after its death; --no-lock goes ahead without, where nothing else can be at work",
+        f"the lock of the cluster is held by {holder.describe(datetime.now(UTC))}{after}",
+        hint="let it finish, or wait longer with --lock-timeout; the lock of a killed apply is free after "
+        f"{SESSION_S} s; --no-lock applies without the lock, if no other apply can be running",
     )
 
 
-def _clipped(text: str) -> str:
+def _clip_bytes(text: str) -> str:
     return text.encode(errors="replace")[:_LONGEST].decode(errors="ignore")
 
 
-def _seconds(seconds: int) -> str:
+def _format_seconds(seconds: int) -> str:
     return format_duration(seconds * 1000) if seconds else "0s"

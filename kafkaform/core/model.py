@@ -1,20 +1,23 @@
-"""The vocabulary of kafkaform: states, changes, risks, operations and plans, as immutable data.
+"""The vocabulary of kafkaform: states, changes and risks, as immutable data.
 
-Nothing here does I/O or knows a Kafka client. Desired and observed resources hold the same `State`,
-so a plan, drift detection and the verification after an apply are one and the same diff.
+Nothing here does I/O or imports a Kafka client. Desired and observed resources have the same `State`, so a
+plan, drift detection and the verification after an apply are the same diff.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
-    from kafkaform.core.layout import Broker
+    from kafkaform.core.partitions import Broker
+
+_Part = TypeVar("_Part")
 
 FieldValue: TypeAlias = int | str | None
 """The value of one managed field: counts are ints, Kafka configs are canonical strings, None is unset."""
@@ -23,13 +26,21 @@ State: TypeAlias = Mapping[str, FieldValue]
 """The managed fields of one resource by path, such as `partitions` or `config.retention.ms`."""
 
 CONFIG_PREFIX = "config."
-"""What the path of a field that is a Kafka config starts with."""
+"""The prefix of the paths of fields that are Kafka configs."""
 
 _TEAM_LABELS = ("team", "owner")
 
 
+def to_integer(value: FieldValue) -> int | None:
+    """Return a value as a whole number; None if it is not one."""
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        return None
+
+
 class Risk(IntEnum):
-    """How bad a change can be, in order; `max()` over the fields gates a resource."""
+    """The risk of a change, in order; `max()` over the fields gates a resource."""
 
     SAFE = 0
     DISRUPTIVE = 1
@@ -43,7 +54,7 @@ class Risk(IntEnum):
 
 
 class Status(StrEnum):
-    """What an apply will do with a change."""
+    """The status of a change in a plan."""
 
     PLANNED = "planned"
     NEEDS_CONSENT = "needs_consent"
@@ -51,7 +62,7 @@ class Status(StrEnum):
 
 
 class Severity(StrEnum):
-    """How loud a diagnostic is."""
+    """The severity of a diagnostic."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -59,7 +70,7 @@ class Severity(StrEnum):
 
 
 class Undeclared(StrEnum):
-    """What happens to a live config that the manifest does not mention."""
+    """The treatment of live configs that the manifest does not mention."""
 
     REPORT = "report"
     RESET = "reset"
@@ -77,7 +88,7 @@ class ResourceRef(NamedTuple):
 
 
 class Location(NamedTuple):
-    """A place in a file; lines and columns start at 1."""
+    """A location in a file; lines and columns start at 1."""
 
     file: str
     line: int = 1
@@ -89,17 +100,17 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A finding that is not a change: a rule that tripped, or a fact the reader must know.
+    """A finding that is not a change: of a rule, or a note.
 
     Attributes:
-        code: Its rule or note, which `kafkaform rules CODE` explains.
-        severity: How loud it is.
-        message: What is so, in one line.
-        location: Where in a manifest.
+        code: The code of the rule or note, which `kafkaform rules CODE` explains.
+        severity: Its severity.
+        message: One line.
+        location: The location in a manifest.
         suggestion: What to do about it.
-        waived: The reason why the manifest has this rule overlook it; None if it has not. A waived finding
-            is shown, and counts for nothing.
-        ref: The resource that it is about; None if it is about several of them, or the cluster.
+        waived: The reason why the manifest waives the rule; None if it does not. A waived finding is shown,
+            but has no effect.
+        ref: The resource; None if it is about several of them, or the cluster.
     """
 
     code: str
@@ -111,20 +122,20 @@ class Diagnostic:
     ref: ResourceRef | None = None
 
 
-# --- what is wanted, and what is -------------------------------------------------------------------
+# --- desired and observed resources ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a manifest says about the use of a resource: read by rules and risk, never by the cluster.
+    """The intended use of a resource, for rules and risk; it is not sent to the cluster.
 
     Attributes:
-        keyed: Whether the order of records per key matters. None means unsaid, and is taken for "yes,
+        keyed: Whether the order of records per key matters. None means not set, and is treated as "yes,
             if records have keys".
         labels: The manifest's labels.
-        allow: What the manifest consents to, such as `retention-cut from 7d`, with the written reasons.
-        waivers: Rules that are to overlook this resource, by code, with the written reason of each.
-        deletion_protection: The resource is never deleted by this tool.
+        allow: The reasons by consent, such as `retention-cut from 7d`.
+        waivers: The reasons by code of the rules that are waived for this resource.
+        deletion_protection: Whether the resource is never deleted by this tool.
         undeclared: What to do with live configs that the manifest does not mention.
         spec: The normalised manifest spec, for what only rules read.
     """
@@ -139,65 +150,66 @@ class Intent:
 
     @property
     def team(self) -> str:
-        """The team that owns the resource, by its labels `team` or `owner`; empty if they do not say."""
+        """The team that owns the resource, from the label `team` or `owner`; empty without one."""
         return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
 
 
 class Places(Protocol):
-    """Where a manifest sets its fields; a path is such as `config.retention.ms` or `metadata.name`."""
+    """The locations of a manifest's fields, by paths such as `config.retention.ms` or `metadata.name`."""
 
     def __call__(self, path: str) -> Location:
-        """The place of a field, or of the nearest thing around it."""
+        """Return the location of a field, or of its nearest parent that the manifest has."""
 
     def keys(self, path: str) -> tuple[str, ...] | None:
-        """The keys that lead to a field; None where the manifest does not set it."""
+        """Return the keys that lead to a field; None if the manifest does not set it."""
 
-    def nearest(self, keys: Sequence[str]) -> Location:
-        """Where these keys lead to, or where the nearest that is there does."""
+    def nearest(self, keys: Sequence[str | int]) -> Location:
+        """Return the location of the value below these keys, or of its nearest parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """A resource as its manifest wants it.
+    """A resource as its manifest declares it.
 
     Attributes:
         ref: Kind and name.
         state: The managed fields; None for a tombstone (`state: absent`).
-        intent: What the manifest says besides.
-        location: Where the manifest begins.
-        places: Finds fields in the manifest.
+        intent: The intended use of the resource.
+        location: The start of the manifest.
+        places: The locations of fields in the manifest.
     """
 
     ref: ResourceRef
     state: State | None
     intent: Intent = Intent()
     location: Location | None = None
+    # Two manifests that declare the same are equal wherever they are written.
     places: Places | None = field(default=None, compare=False, repr=False)
 
     def place(self, path: str) -> Location | None:
-        """Where the manifest sets a field (`config.retention.ms`, `members.expected`, `metadata.name`).
+        """Return the location of a field (`config.retention.ms`, `members.expected`, `metadata.name`).
 
-        The nearest thing around it where it does not set it, as with a default of kafkaform.yaml.
+        If the manifest does not set it, as with a default of kafkaform.yaml, it is the nearest parent's.
         """
         return self.places(path) if self.places is not None else self.location
 
     def keys(self, path: str) -> tuple[str, ...] | None:
-        """The keys that lead to a field in the manifest; None where the manifest does not set it."""
+        """Return the keys that lead to a field; None if the manifest does not set it."""
         return self.places.keys(path) if self.places is not None else None
 
-    def nearest(self, keys: Sequence[str]) -> Location | None:
-        """Where these keys lead to in the manifest, or where the nearest that is there does."""
+    def nearest(self, keys: Sequence[str | int]) -> Location | None:
+        """Return the location of the value below these keys, or of its nearest parent."""
         return self.places.nearest(keys) if self.places is not None else self.location
 
 
 class Live:
-    """The base of what a kind alone knows of a live resource: its package defines and reads it."""
+    """The base class of live data that is specific to a kind; the kind's package defines and reads it."""
 
     __slots__ = ()
 
     @property
     def unread(self) -> str:
-        """Why a part of it could not be read; empty if all was."""
+        """The reason why a part could not be read; empty if all was."""
         return ""
 
 
@@ -207,11 +219,12 @@ class Observed:
 
     Attributes:
         ref: Kind and name.
-        uid: The identity that a re-created resource of the same name does not share (a topic's id).
-        state: The resource's own values; a config that only has a default is not in it.
-        effective: The values in force for every config, own or inherited.
-        internal: Whether Kafka itself owns the resource.
-        live: What only its kind knows of it; None where there is nothing.
+        uid: The topic's id, which differs from that of an earlier topic of the same name; None for other
+            kinds, and on brokers without topic ids (before KIP-516).
+        state: The resource's own values, without configs that only have a default.
+        effective: The effective values of every config, own or inherited.
+        internal: Whether it is internal to Kafka.
+        live: The data that is specific to its kind; None if there is none.
     """
 
     ref: ResourceRef
@@ -227,31 +240,34 @@ class Observation:
     """One reading of the cluster.
 
     Attributes:
-        resources: The resources that were asked for and exist, in detail.
-        inventory: Every resource that this account can see, by name.
-        invisible: Resources that were asked for and may or may not exist: why the account cannot tell.
-        diagnostics: What could not be read, and what that means.
+        resources: The requested resources that exist, in detail.
+        inventory: Every resource that this account can see.
+        invisible: The requested resources whose existence this account cannot determine, and why.
+        diagnostics: Notes about what could not be read.
+        parts: Facts about the whole cluster that changes of one kind are assessed by; see `Facts.parts`.
     """
 
     resources: Mapping[ResourceRef, Observed]
     inventory: frozenset[ResourceRef] = frozenset()
     invisible: Mapping[ResourceRef, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    parts: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an apply set a field to.
+    """A value that an apply set a field to.
 
     Attributes:
-        value: The value; None: none of its own.
-        at: When (RFC 3339 in UTC).
-        who: Whoever applied.
-        commit: The Git commit of the manifests, where known.
+        value: The value; None if it was removed.
+        at: The time (RFC 3339 in UTC).
+        who: The user who applied.
+        commit: The Git commit of the manifests, if known.
         run: The id of the apply.
-        certain: Whether it did; otherwise it was about to, and no answer came or no result was written.
-        before: The value that it found.
-        unended: Whether the apply wrote no result at all: it died, or is still at work.
+        certain: Whether the apply is known to have set it; otherwise there was no response, or no result
+            was recorded.
+        before: The previous value.
+        unended: Whether the apply recorded no result at all: it died, or is still running.
     """
 
     value: FieldValue
@@ -264,20 +280,14 @@ class Setting:
     unended: bool = False
 
 
-class KindFacts:
-    """The base of what is known of a cluster for one kind alone: its package defines and reads it."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """The amount of data that a resource holds, as far as brokers could be asked.
+    """The amount of data that a resource holds.
 
     Attributes:
-        bytes: The bytes that were read, one replica of each partition counted.
-        partitions: How many partitions the resource has.
-        unread: How many of them could not be read, so that `bytes` is the least that it may be.
+        bytes: The size in bytes, counting one replica of each partition.
+        partitions: The number of partitions.
+        unread: The number of partitions that could not be read, so that `bytes` is a lower limit.
         silent: The brokers that have the unread partitions and do not answer.
     """
 
@@ -288,7 +298,7 @@ class DataSize:
 
     @property
     def gap(self) -> str:
-        """The partitions that could not be read, in words; empty if all were."""
+        """The description of the partitions that could not be read; empty if all were."""
         if not self.unread:
             return ""
         brokers = ", ".join(map(str, self.silent))
@@ -299,21 +309,32 @@ class DataSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the planner knows about a cluster besides its resources.
+class ManifestScope:
+    """The scope of a plan.
 
     Attributes:
-        cluster_id: The id that the cluster gave itself.
+        is_part: Whether it covers a part of the manifests only.
+    """
+
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The data about a cluster that planning needs besides its resources.
+
+    Attributes:
+        cluster_id: The cluster's id.
         brokers: All registered brokers.
-        config_defaults: By kind, the cluster's default of every config; a kind is missing where the account
+        config_defaults: The cluster's default of every config, by kind; a kind is missing if the account
             may not read them.
-        diagnostics: What is odd, such as brokers whose defaults differ.
-        sizes: How much data the resources hold that were asked for.
-        of_kinds: What only one kind needs to know, by kind.
-        group_protocols: Those that brokers offer; None where that is not known.
-        offset_retention_ms: How long the offsets of a group without members are kept at the least
-            (`offsets.retention.minutes`); None where that is not known.
-        restricted: Whether this account may not describe the cluster, and so may not see all that it has.
+        diagnostics: Notes, such as about brokers whose defaults differ.
+        sizes: The amount of data of the requested resources.
+        parts: Data that only some kinds need, by its type.
+        group_protocols: The protocols that brokers support; None if unknown.
+        offset_retention_ms: The least time for which brokers keep the offsets of a group without members
+            (`offsets.retention.minutes`); None if unknown.
+        restricted: Whether this account may not describe the cluster, and so may not see all resources.
     """
 
     cluster_id: str
@@ -321,36 +342,47 @@ class Facts:
     config_defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     sizes: Mapping[ResourceRef, DataSize] = field(default_factory=dict)
-    of_kinds: Mapping[str, KindFacts] = field(default_factory=dict)
+    # By type, as this room is below the kinds and cannot import what only some of them need.
+    parts: Mapping[type, object] = field(default_factory=dict)
     group_protocols: frozenset[str] | None = None
     offset_retention_ms: int | None = None
     restricted: bool = False
 
+    def get(self, part: type[_Part]) -> _Part:
+        """Return data that only some kinds need, such as `ReplicaFacts`; empty if it was not read."""
+        value = self.parts.get(part)
+        # The part's defaults stand for "not read", so that callers need no case for it.
+        return value if isinstance(value, part) else part()
+
+    def having(self, part: object) -> Facts:
+        """Return the facts with this part, in place of one of the same type."""
+        return replace(self, parts={**self.parts, type(part): part})
+
     def config_default(self, kind: str, name: str) -> str | None:
-        """The cluster's default of a config; None if it has none, or is not known."""
+        """Return the cluster's default of a config; None if there is none, or it is unknown."""
         return self.config_defaults.get(kind, {}).get(name)
 
 
 # --- changes ---------------------------------------------------------------------------------------
 
 
+# A hazard of its own: a consent to lose 1 GiB does not cover data whose size is unknown.
 UNREAD_DATA = "unread-data"
-"""The hazard of a loss of data of which a part could not be read."""
+"""The hazard of losing data whose size could not be read in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class RiskAssessment:
-    """How risky a change is, and why.
+    """The risk of a change, and the reason.
 
     Attributes:
         risk: The level.
-        hazard: The name that consent uses, such as `retention-cut`; empty for a safe change.
-        reason: What will happen, computed from the values at hand; empty for a safe change of which nobody
-            measured anything.
+        hazard: The name to consent to, such as `retention-cut`; empty for a safe change.
+        reason: What will happen, computed from the actual values; often empty for a safe change.
         remedy: What to do instead, or to make it safe.
-        data_unread: Whether a part of the data at risk could not be read, so that its amount is not known.
-        figure: The part of the reason that is an amount of this resource alone, such as `1.2 GiB`; reports
-            write it beside the name where several resources have the same reason otherwise.
+        data_unread: Whether the amount of data at risk is unknown, as a part could not be read.
+        figure: The part of the reason that is an amount of this resource alone, such as `1.2 GiB`. Reports
+            write it after the name, if several resources have the same reason except for it.
     """
 
     risk: Risk = Risk.SAFE
@@ -366,7 +398,17 @@ SAFE = RiskAssessment()
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field of an update; `deferred` says why it is shown but not carried out by an apply."""
+    """One field of an update.
+
+    Attributes:
+        path: The field.
+        before: Its own value before; None if it is unset.
+        after: Its own value after; None if it is to be unset.
+        effective_before: The value in force before, own or inherited; None if unknown.
+        effective_after: The value in force after; None if unknown.
+        assessment: The risk of the change.
+        deferred: The reason why an apply does not carry it out; None if it does.
+    """
 
     path: str
     before: FieldValue
@@ -379,7 +421,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A resource that is to exist; it has no before."""
+    """The creation of a resource; it has no before."""
 
     ref: ResourceRef
     state: State
@@ -388,7 +430,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A resource that exists and differs in at least one field."""
+    """The update of a resource that differs in at least one field."""
 
     ref: ResourceRef
     uid: str | None
@@ -397,7 +439,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A resource that is to be gone; it has no after."""
+    """The deletion of a resource; it has no after."""
 
     ref: ResourceRef
     uid: str | None
@@ -410,7 +452,7 @@ Change: TypeAlias = Create | Update | Delete
 
 
 def assessments(change: Change) -> tuple[RiskAssessment, ...]:
-    """Every judgement in a change, fields in order."""
+    """Return all risk assessments of a change, in the order of its fields."""
     match change:
         case Create() | Delete():
             return (change.assessment,)
@@ -419,129 +461,5 @@ def assessments(change: Change) -> tuple[RiskAssessment, ...]:
 
 
 def risk_of(change: Change) -> Risk:
-    """The worst risk in a change."""
-    return max(j.risk for j in assessments(change))
-
-
-# --- the plan --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Consent:
-    """Somebody's word that a hazard of a resource is meant; `reason` as written, or the flag it came by."""
-
-    resource: str
-    hazard: str
-    reason: str
-
-
-class ChangeOrigin(StrEnum):
-    """Where a change comes from, as seen from a branch."""
-
-    BRANCH = "branch"
-    DRIFT = "drift"
-    MIXED = "mixed"
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """A change, and what an apply will do with it; a refused one says why, and what to do instead.
-
-    Attributes:
-        change: The change.
-        status: What an apply will do with it.
-        location: Where its manifest begins, or where kafkaform.yaml has the defaults that it comes from.
-        reason: Why it has its status.
-        remedy: What to do instead of a refused change.
-        origin: Whether the branch's edits ask for it (`BRANCH`), or it would be there without them
-            (`DRIFT`); None where nobody asked.
-        earlier: The fields of a `MIXED` change that would change without the branch's edits too.
-        keyed: What the manifest says of the order of records per key, which an update is judged by.
-        team: The team that owns the resource, by its manifest's labels; empty if they do not say.
-    """
-
-    change: Change
-    status: Status
-    location: Location | None = None
-    reason: str | None = None
-    remedy: str | None = None
-    origin: ChangeOrigin | None = None
-    earlier: tuple[str, ...] = ()
-    keyed: bool | None = None
-    team: str = ""
-
-    @property
-    def ref(self) -> ResourceRef:
-        """The resource that changes."""
-        return self.change.ref
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class UndeclaredConfig:
-    """A live config that no manifest mentions and that this plan leaves as it is."""
-
-    ref: ResourceRef
-    path: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """A declared group that reads topics which change.
-
-    Attributes:
-        ref: The group.
-        topics: The topics.
-        team: The team that owns the group, by its manifest's labels; empty if they do not say.
-    """
-
-    ref: ResourceRef
-    topics: tuple[str, ...]
-    team: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What stands between the desired and the observed state, in a stable order.
-
-    Attributes:
-        cluster_id: The cluster it was made for.
-        changes: By kind and name.
-        unchanged: How many declared resources are as they should be.
-        unmanaged: Resources on the cluster that no manifest declares.
-        undeclared: Configs of declared resources that no manifest declares.
-        consents: Every consent that a change needed and got.
-        diagnostics: Findings of rules and of the reading.
-        broker_validated: Whether the brokers checked every change that an apply would carry out.
-        unknown: Declared resources of which this account cannot tell whether they exist.
-        subset: Whether it covers only a part of what is managed, as somebody asked for.
-        readers: Declared groups that read topics which change.
-    """
-
-    cluster_id: str
-    changes: tuple[PlannedChange, ...] = ()
-    unchanged: int = 0
-    unmanaged: tuple[ResourceRef, ...] = ()
-    undeclared: tuple[UndeclaredConfig, ...] = ()
-    consents: tuple[Consent, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
-    broker_validated: bool = False
-    unknown: tuple[ResourceRef, ...] = ()
-    subset: bool = False
-    readers: tuple[Reader, ...] = ()
-
-    def with_status(self, status: Status) -> tuple[PlannedChange, ...]:
-        """The changes of one status, in order."""
-        return tuple(c for c in self.changes if c.status is status)
-
-    @property
-    def errors(self) -> tuple[Diagnostic, ...]:
-        """The errors of rules; one that the manifest waives counts for nothing."""
-        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR and d.waived is None)
-
-    @property
-    def open_errors(self) -> tuple[Diagnostic, ...]:
-        """The errors that refuse no change, as those of a resource that is otherwise as declared."""
-        changing = {*self.unknown, *(change.ref for change in self.changes)}
-        refuses = bool(self.with_status(Status.REFUSED))
-        return tuple(d for d in self.errors if (not refuses if d.ref is None else d.ref not in changing))
+    """Return the highest risk of a change."""
+    return max(assessment.risk for assessment in assessments(change))

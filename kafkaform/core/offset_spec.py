@@ -1,12 +1,12 @@
-"""Places in a log as people write them: `earliest`, `latest`, a time, `6h ago`, an offset, `shift-by -10`."""
+"""Offset specifications: `earliest`, `latest`, a time, `6h ago`, an offset, `shift-by -10`."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_duration, parse_duration
 from kafkaform.core.wording import quoted
 
@@ -39,7 +39,7 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """Where the group stands."""
+    """The group's committed offset."""
 
     def __str__(self) -> str:
         return "current"
@@ -58,7 +58,7 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class Ago:
-    """The first record that is not older than so many milliseconds."""
+    """The first record that is not older than a number of milliseconds."""
 
     ms: int
 
@@ -78,7 +78,7 @@ class AtOffset:
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """So many records after (before, if negative) where the group stands."""
+    """The committed offset plus a number of records, which may be negative."""
 
     records: int
 
@@ -87,74 +87,76 @@ class ShiftBy:
 
 
 InitialSpec: TypeAlias = Earliest | Latest | AtTime | Ago
-"""Where a group can be told to start."""
+"""The offsets at which a new group can start."""
 OffsetSpec: TypeAlias = InitialSpec | Current | AtOffset | ShiftBy
-"""Where a group can be moved to."""
+"""The offsets to which a group can be reset."""
 
 
 def parse_initial(text: str) -> InitialSpec:
-    """Read a place to start from; `str()` of the result is its canonical form.
+    """Parse an initial offset; `str()` of the result is its canonical form.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a valid initial offset.
     """
     spec = _parse(text.strip())
     if isinstance(spec, Earliest | Latest | AtTime | Ago):
         return spec
-    raise ValueError(f"{quoted(text)} is no place to start; write earliest, latest, {_TIMES}")
+    raise ValueError(f"{quoted(text)} is not a valid initial offset; write earliest, latest, {_TIMES}")
 
 
 def parse_offset(text: str) -> OffsetSpec:
-    """Read a place in the log; `str()` of the result is its canonical form.
+    """Parse an offset; `str()` of the result is its canonical form.
 
-    A time needs its zone: without one it would mean another moment on another machine.
+    A time needs a zone: without one it would mean another moment on another machine.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a valid offset.
     """
     spec = _parse(text.strip())
     if spec is not None:
         return spec
     raise ValueError(
-        f"{quoted(text)} is no place in a log; write earliest, latest, current, an offset, shift-by -10, "
+        f"{quoted(text)} is not a valid offset; write earliest, latest, current, an offset, shift-by -10, "
         f"{_TIMES}"
     )
 
 
 def _parse(text: str) -> OffsetSpec | None:
-    """Read any place; None where it looks like none, ValueError where it looks like one that cannot be."""
+    """Parse any offset; return None for other text, raise ValueError for a recognised but impossible one."""
     for plain in (Earliest(), Latest(), Current()):
         if text == str(plain):
             return plain
+    # Before times: `20261101` is also a date of ISO 8601.
     if _OFFSET.fullmatch(text):
-        return AtOffset(_long(int(text), text))
+        return AtOffset(_require_long(int(text), text))
     if match := _SHIFT.fullmatch(text):
-        return ShiftBy(_long(int(match[1]), text))
+        return ShiftBy(_require_long(int(match[1]), text))
     if match := _AGO.fullmatch(text):
-        return Ago(_long(parse_duration(match[1]), text))
+        return Ago(_require_long(parse_duration(match[1]), text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
+    # A day alone also lacks the time of day, so its message has the whole text to write.
     if moment.tzinfo is None and _DAY.fullmatch(text):
         raise ValueError(f"{quoted(text)} has no time of day and no time zone; write {text}T00:00:00Z (UTC)")
     if moment.tzinfo is None:
         raise ValueError(f"{quoted(text)} has no time zone; end it with Z (UTC) or e.g. +02:00")
     ms = (moment - _EPOCH) // _MS
-    # To Kafka -1 and -2 are no times but the end and the start of the log.
+    # Kafka reads the times -1 and -2 as the end and the start of the log.
     if not 0 <= ms <= _LAST:
         raise ValueError(f"{quoted(text)} is not between the years 1970 and 9999 (UTC)")
     return AtTime(ms)
 
 
-def _long(number: int, text: str) -> int:
+def _require_long(number: int, text: str) -> int:
     if abs(number) > _MAX_LONG:
         raise ValueError(f"{quoted(text)} is more than Kafka can count ({_MAX_LONG})")
     return number
 
 
 def time_of(spec: OffsetSpec, now_ms: int) -> int | None:
-    """The time that a spec asks for, in milliseconds since 1970; None where it asks for none."""
+    """Return the time of a spec, in milliseconds since 1970; None if it has none."""
     match spec:
         case AtTime(ms):
             return ms

@@ -1,6 +1,6 @@
-"""The one gate between foreign text (names, values, reasons, broker messages) and whoever reads a report.
+"""The escaping of foreign text (names, values, reasons, broker messages) in reports.
 
-What a terminal or a browser would act on, or hide, is shown as an escape instead: control characters, ANSI
+Characters that a terminal or a browser would act on, or hide, are escaped: control characters, ANSI
 sequences, line breaks, bidirectional overrides, zero-width characters and look-alikes of the space.
 """
 
@@ -12,19 +12,19 @@ import textwrap
 from kafkaform.core.wording import PASTED, QUOTED
 
 # str.isprintable() covers Unicode's "other" and "separator" categories; these are printable by category
-# and yet draw nothing: fillers, variation selectors, the combining grapheme joiner, the blank braille cell.
+# but invisible: fillers, variation selectors, the combining grapheme joiner, the blank braille cell.
 _BLANK = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 )
 _BLANK_PATTERN = re.compile(f"[{_BLANK}]")
 _CODE = re.compile(rf"{QUOTED.pattern}|(?<![^\s(\[])`([^`]+)`(?=[\s,.;:?!)\]]|$)")
 _UNBROKEN = "\0"
-"""Stands for a space where a line must not end; printable text has none."""
+"""Replaces a space at which a line must not be broken; printable text does not contain it."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def is_plain(char: str) -> bool:
-    """Whether a character shows as itself and does nothing else."""
+    """Return whether a character is printed as itself and has no other effect."""
     return char.isprintable() and not _BLANK_PATTERN.match(char)
 
 
@@ -38,22 +38,23 @@ def _escape(char: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text in one line, with everything unsafe or invisible as an escape such as `\x1b` or `\u202e`.
+    r"""Return the text in one line, with anything unsafe or invisible escaped, such as `\x1b` or `\u202e`.
 
-    Escapes are themselves plain, so applying this twice changes nothing. A backslash stays as it is: the
-    result is for reading, never for parsing.
+    It is idempotent. A backslash stays as it is: the result is for reading, never for parsing.
     """
+    # Almost every text is plain ASCII: this test takes a small part of the time of the loop below.
     if text.isprintable() and (text.isascii() or not _BLANK_PATTERN.search(text)):
         return text
     return "".join(char if is_plain(char) else _escape(char) for char in text)
 
 
 def clipped(text: str, limit: int) -> str:
-    """Printable text of at most `limit` characters, and behind it a note of how many more there are."""
-    if len(text) <= limit and len(shown := printable(text)) <= limit:
-        return shown
+    """Return printable text of at most `limit` characters, followed by the number of omitted ones."""
+    if len(text) <= limit and len(whole := printable(text)) <= limit:
+        return whole
     pieces: list[str] = []
     room = limit
+    # Each character is escaped by itself, so that the cut never divides an escape sequence.
     for char in text[:limit]:
         piece = printable(char)
         room -= len(piece)
@@ -63,10 +64,10 @@ def clipped(text: str, limit: int) -> str:
     return f"{''.join(pieces)}… ({len(text) - len(pieces):,} more characters)"
 
 
-def in_code(text: str) -> list[tuple[str, bool]]:
-    """The pieces of a message, and which of them stand between Markdown's backticks, which are left out.
+def split_code(text: str) -> list[tuple[str, bool]]:
+    """Split a message into pieces, each with whether it is code between backticks, which are removed.
 
-    What is quoted for a shell stays as it is, whatever it holds.
+    Text that is quoted for a shell is left as it is.
     """
     pieces: list[tuple[str, bool]] = []
     end = 0
@@ -78,23 +79,24 @@ def in_code(text: str) -> list[tuple[str, bool]]:
 
 
 def plain_quotes(text: str) -> str:
-    """The text for readers who would see Markdown's backticks: code of several words is in quotes instead."""
+    """Return the text without Markdown's backticks: code of several words is quoted instead."""
     if "`" not in text:
         return text
-    return "".join(_in_quotes(piece) if code and " " in piece else piece for piece, code in in_code(text))
+    return "".join(_quote_code(piece) if code and " " in piece else piece for piece, code in split_code(text))
 
 
-def _in_quotes(code: str) -> str:
+def _quote_code(code: str) -> str:
     quote = '"' if "'" in code else "'"
     return f"{quote}{code}{quote}"
 
 
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Printable text in lines of at most `width`, all but the first indented, broken between words only.
+def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
+    """Wrap printable text into lines of at most `width` characters; all but the first are indented.
 
-    What is pasted is not broken: a shell would run the first line, and then the second.
+    Commands to paste are not broken: a shell would run the first line, and then the second.
     """
     whole = text
+    # textwrap breaks at spaces, so those that must stay are replaced while it works.
     for pattern in (PASTED, QUOTED):
         whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)
     lines = textwrap.wrap(

@@ -1,23 +1,24 @@
-"""What slow steps need of their caller: to say what they are at, and time."""
+"""Progress messages and the clock of slow steps."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from kafkaform.core.lazy_dataclass import dataclass
+
 Progress: TypeAlias = Callable[[str], None]
-"""Takes one line of text for a person who waits."""
+"""Prints one line of text for a waiting user."""
 
 
 def silent(_line: str) -> None:
-    """Tell nobody."""
+    """Discard a progress message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time in seconds, so that tests need not wait."""
+    """The clock, in seconds; tests replace it."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

@@ -1,12 +1,13 @@
-"""Rights as ACLs grant them, and the line of `kafka-acls` that does."""
+"""Rights that ACLs grant, and the `kafka-acls` command that grants them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from shlex import quote
 
+from kafkaform.core.lazy_dataclass import dataclass
+
 CLUSTER = "cluster"
-"""The type of the one resource that has no name."""
+"""The type of the only resource without a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +25,17 @@ class Right:
     name: str = ""
 
     def __str__(self) -> str:
-        place = "the cluster" if self.resource == CLUSTER else f"{self.resource} {self.name}"
-        return f"{self.operation} on {place}"
+        resource = "the cluster" if self.resource == CLUSTER else f"{self.resource} {self.name}"
+        return f"{self.operation} on {resource}"
 
 
-def grant(*rights: Right) -> str:
-    """Return the line of `kafka-acls` that grants each of the operations on each of the resources.
+def grant(*rights: Right, principal: str = "User:<principal>") -> str:
+    """Return the `kafka-acls` command that grants each of the operations on each of the resources.
 
-    The account and the brokers are placeholders: a saved plan or a comment on a pull request names neither.
+    The brokers are a placeholder, and usually the account: saved plans and pull request comments must name
+    neither.
     """
+    # kafka-acls grants every operation on every resource that it is given, so each is listed once.
     operations = dict.fromkeys(f"--operation {right.operation}" for right in rights)
     resources = dict.fromkeys(
         f"--{right.resource}" if right.resource == CLUSTER else f"--{right.resource} {quote(right.name)}"
@@ -40,7 +43,8 @@ def grant(*rights: Right) -> str:
     )
     return " ".join(
         (
-            "kafka-acls --bootstrap-server '<servers>' --add --allow-principal 'User:<principal>'",
+            "kafka-acls --bootstrap-server '<servers>' --add --allow-principal",
+            quote(principal),
             *operations,
             *resources,
         )
@@ -48,10 +52,10 @@ def grant(*rights: Right) -> str:
 
 
 WATCHING = Right("Describe", CLUSTER)
-"""What it takes to see running reassignments, and the sizes of replicas."""
+"""The right that reading running reassignments and replica sizes requires."""
 
 
-def lacking(*rights: Right) -> tuple[str, str]:
-    """Return what is wrong where an account lacks rights, and what to do about it."""
+def explain_missing_rights(*rights: Right) -> tuple[str, str]:
+    """Return the message and the hint for an account that lacks rights."""
     names = " and ".join(map(str, rights))
     return f"this account is not authorised: it lacks {names}", f"grant it: {grant(*rights)}"

@@ -1,18 +1,19 @@
-"""Open transactions, as plain data: what holds back readers of committed records, and since when."""
+"""Open transactions, which hold back readers of committed records, as plain data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkaform.core.layout import TopicPartition
+    from kafkaform.core.partitions import TopicPartition
 
 
+# For clusters whose configs cannot be read.
 DEFAULT_MAX_TIMEOUT_MS = 15 * 60_000
 """The default of the brokers' transaction.max.timeout.ms: no producer may ask for a longer timeout."""
 GRACE_MS = 60_000
@@ -26,16 +27,16 @@ class OpenTransaction:
 
     Attributes:
         partition: The partition.
-        start: Its first offset there.
-        end: The end of the log: readers of committed records get none of what is between.
-        age_ms: Milliseconds since it began, or, where no coordinator has it open, since its last record was
-            written; where the producer is unknown, a lower limit.
-        timeout_ms: The timeout that its producer asked for; where no coordinator has it open, the longest
-            one that brokers accept.
-        producer: The id and the epoch of its producer; None where they could not be read.
-        transactional_id: The transactional id of its producer; None where no coordinator lists it.
-        coordinated: Whether a coordinator has it open in this partition, and so is going to end it.
-        unknown: Why the producer could not be read; empty where it was.
+        start: Its first offset in the partition.
+        end: The end of the log: readers of committed records get none of the records in between.
+        age_ms: Milliseconds since it began, or, if no coordinator has it open, since its last record was
+            written; a lower limit if the producer is unknown.
+        timeout_ms: The timeout that its producer requested; if no coordinator has it open, the longest one
+            that brokers accept.
+        producer: The id and the epoch of its producer; None if they could not be read.
+        transactional_id: The transactional id of its producer; None if no coordinator lists it.
+        coordinated: Whether a coordinator has it open in this partition, and will end it.
+        unknown: The reason why the producer could not be read; empty if it was.
     """
 
     partition: TopicPartition
@@ -50,12 +51,12 @@ class OpenTransaction:
 
     @property
     def is_hanging(self) -> bool:
-        """Return whether it is open for longer than a coordinator would leave it open (KIP-664)."""
+        """True if it has been open for longer than a coordinator allows (KIP-664)."""
         return self.age_ms >= self.timeout_ms + GRACE_MS
 
     @property
     def name(self) -> str:
-        """Return its name for messages: `transaction 'tx' (producer 4, epoch 0)`."""
+        """Its name for messages: `transaction 'tx' (producer 4, epoch 0)`."""
         if self.producer is None:
             return "a transaction"
         number, epoch = self.producer
@@ -64,7 +65,7 @@ class OpenTransaction:
 
     @property
     def abort_command(self) -> str:
-        """Return the command of Kafka's own tool that ends it in this partition."""
+        """The command of Kafka's own tool that ends it in this partition."""
         topic, number = self.partition
         return (
             "kafka-transactions.sh --bootstrap-server HOST:PORT abort "
@@ -78,8 +79,7 @@ class TransactionReading:
 
     Attributes:
         transactions: The transactions, in the order of partitions and offsets.
-        unread: Why it is not known of other partitions, or whether a coordinator has a transaction open;
-            empty if all was read.
+        unread: The reason why partitions or coordinators could not be read; empty if all were.
     """
 
     transactions: tuple[OpenTransaction, ...] = ()
@@ -87,15 +87,16 @@ class TransactionReading:
 
 
 def group_by_producer(transactions: Iterable[OpenTransaction]) -> list[list[OpenTransaction]]:
-    """Group the transactions of each producer: one may be open in a hundred partitions."""
+    """Group transactions by producer: one may be open in a hundred partitions."""
     groups: dict[object, list[OpenTransaction]] = {}
     for transaction in transactions:
+        # A producer can have one transaction at a time, so its id and epoch identify the transaction.
         key = transaction.producer, transaction.coordinated, transaction.unknown
         groups.setdefault(key, []).append(transaction)
     return list(groups.values())
 
 
 def list_places(transactions: Iterable[OpenTransaction]) -> str:
-    """Return where transactions are open: `orders:0 from offset 5, orders:1 from offset 7 and 3 more`."""
+    """List the partitions of transactions: `orders:0 from offset 5, orders:1 from offset 7 and 3 more`."""
     places = [f"{t.partition[0]}:{t.partition[1]} from offset {t.start:,}" for t in transactions]
     return listed(places, noun="partition")

@@ -1,6 +1,6 @@
-"""Durations and sizes as people write them (`7d`, `1h30m`, `50GiB`), exact to the millisecond and the byte.
+"""Parsing and formatting of durations and sizes (`7d`, `1h30m`, `50GiB`), exact to the millisecond and byte.
 
-The arithmetic is on integers: of the values that a Kafka config can hold, floats change those above 2**53.
+The arithmetic is on integers: floats would change values of Kafka configs above 2**53.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ _BYTES = {
     "B": 1,
 }
 _SIZE_UNITS = tuple(_BYTES)
+# One step is a factor of 1024, up to the largest that a long can hold (8 EiB).
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _FORMAT_DURATION = ("d", "h", "m", "s", "ms")
 _LARGE = 10_000
-"""So many of one unit are hard to read."""
+"""From this number of one unit on, a size is hard to read."""
 _FORMAT_SIZE = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB")
 
-# No number that Kafka can hold has more digits; without a bound a long one takes quadratic time.
+# No number in Kafka has more digits; without a limit, int() of a long one takes quadratic time.
 _PLACES = 19
 _NUMBER = rf"(?:\d{{1,{_PLACES}}}(?:\.\d{{1,{_PLACES}}})?)"
-_LONGEST_AGE_MS = 100_000 * 86_400_000  # so long ago there was a date still
+_LONGEST_AGE_MS = 100_000 * 86_400_000  # within the range of datetime
 _WHOLE = re.compile(rf"\d{{1,{_PLACES}}}", re.ASCII)
 _DURATION = re.compile(rf"(?:{_NUMBER} ?[a-z]+ ?)+", re.ASCII)
 _PART = re.compile(rf"({_NUMBER}) ?([a-z]+)", re.ASCII)
@@ -42,7 +43,7 @@ _SIZE = re.compile(rf"({_NUMBER}) ?([A-Za-z]+)", re.ASCII)
 
 
 def parse_duration(text: str) -> int:
-    """Read a duration as milliseconds: a bare number of them, or parts from weeks down to `ms`.
+    """Parse a duration into milliseconds: a bare number of them, or parts from weeks down to `ms`.
 
     Raises:
         ValueError: It is not a duration, is negative, or is not a whole number of milliseconds.
@@ -52,17 +53,17 @@ def parse_duration(text: str) -> int:
         return int(text)
     parts = _PART.findall(text) if _DURATION.fullmatch(text) else []
     units = [unit for _, unit in parts]
-    # Each unit once and the largest first: `1m30m` or `5m2h` is more likely a slip than meant.
+    # Each unit once, the largest first: `1m30m` or `5m2h` is probably a typing error.
     if not parts or units != sorted({*units} & {*_MILLISECONDS}, key=_DURATION_UNITS.index):
         raise ValueError(
             f"{quoted(text)} is not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m"
         )
-    total = sum(_scaled(number, _MILLISECONDS[unit]) for number, unit in parts)
-    return _whole(total, text, "milliseconds")
+    total = sum(_scale(number, _MILLISECONDS[unit]) for number, unit in parts)
+    return _require_whole(total, text, "milliseconds")
 
 
 def parse_age(text: str) -> int:
-    """Read how old something may be, as milliseconds: a duration that dates can be reckoned with.
+    """Parse a maximum age into milliseconds: a duration that can be subtracted from today's date.
 
     Raises:
         ValueError: It is not a duration, or longer than a hundred thousand days.
@@ -74,7 +75,7 @@ def parse_age(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Read a size as bytes: a bare number of them, or one with a unit (kB is 1000 bytes, KiB 1024).
+    """Parse a size into bytes: a bare number of them, or one with a unit (kB is 1000 bytes, KiB 1024).
 
     Raises:
         ValueError: It is not a size, is negative or ambiguous, or is not a whole number of bytes.
@@ -86,18 +87,21 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError(f"{quoted(text)} is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB")
     number, unit = match.groups()
+    # A frequent misspelling, and like MB and GB it is a power of 1000.
     if unit == "KB":
         unit = "kB"
     if unit not in _BYTES:
         raise ValueError(f"{quoted(text)} {_wrong_size_unit(unit)}")
-    return _whole(_scaled(number, _BYTES[unit]), text, "bytes")
+    return _require_whole(_scale(number, _BYTES[unit]), text, "bytes")
 
 
 def format_duration(milliseconds: int) -> str:
-    """Write a duration as people do, exactly: `7d`, `36h`, `90m`, `1500ms`, `20m 34.567s`.
+    """Format a duration exactly: `7d`, `36h`, `90m`, `1500ms`, `20m 34.567s`.
 
-    That is one unit, unless there would be more than two of the next larger one: then each, seconds last.
+    One unit is used, unless the duration is more than two of the next larger one: then all are.
     """
+    # From the largest unit down, so that the first one that divides the duration is the shortest text:
+    # `36h`, not `2160m`.
     for unit, larger in zip(_FORMAT_DURATION, (None, *_FORMAT_DURATION), strict=False):
         if milliseconds > 0 and milliseconds % _MILLISECONDS[unit] == 0:
             if larger is None or milliseconds < 2 * _MILLISECONDS[larger]:
@@ -108,67 +112,69 @@ def format_duration(milliseconds: int) -> str:
         count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
         parts += [f"{count}{unit}"] if count else []
     if milliseconds > 0:
-        seconds, rest = divmod(milliseconds, _MILLISECONDS["s"])
-        parts.append(f"{seconds}.{rest:03}".rstrip("0").rstrip(".") + "s")
+        seconds, milliseconds = divmod(milliseconds, _MILLISECONDS["s"])
+        parts.append(f"{seconds}.{milliseconds:03}".rstrip("0").rstrip(".") + "s")
     return " ".join(parts) or "0"
 
 
 def format_size(size: int) -> str:
-    """Write a size in the largest unit that divides it: `50 GiB`, `2 GB`, else plain bytes."""
-    unit = _dividing(size)
+    """Format a size in the largest unit that divides it: `50 GiB`, `2 GB`, else plain bytes."""
+    unit = _largest_divisor(size)
     return str(size) if unit is None else f"{size // _BYTES[unit]} {unit}"
 
 
 def readable_size(size: int) -> str:
-    """Write a size as `format_size`, or rounded with the bytes behind it: `1.9 GiB (2073741824)`."""
-    unit = _dividing(size)
+    """Format a size as `format_size` does, or rounded and followed by the bytes: `1.9 GiB (2073741824)`."""
+    unit = _largest_divisor(size)
     if size < _LARGE or (unit is not None and size < _LARGE * _BYTES[unit]):
         return format_size(size)
     return f"{rounded_size(size)} ({size})"
 
 
 def rounded_size(size: int) -> str:
-    """A size in bytes for people, to one decimal: `1.3 GiB`."""
+    """Format a size with one decimal: `1.3 GiB`."""
+    # By the bits: a logarithm of floating point is wrong near powers of 1024.
     power = max(0, min((size.bit_length() - 1) // 10, len(_BINARY) - 1))
     return f"{size / 1024**power:.1f} {_BINARY[power]}" if size else "no data"
 
 
 @lru_cache(maxsize=1024)
 def rounded_duration(milliseconds: int) -> str:
-    """A duration for people, without parts that are too small to matter: `36h`, `about 20m 34s`."""
-    kept, rest = 0, milliseconds
+    """Format a duration without the parts below a thousandth of it: `36h`, `about 20m 34s`."""
+    rounded, remainder = 0, milliseconds
     for unit in _FORMAT_DURATION:
         size = _MILLISECONDS[unit]
-        number, rest = divmod(rest, size)
+        number, remainder = divmod(remainder, size)
         if number * size * 1000 >= milliseconds:
-            kept += number * size
-    return format_duration(kept) if kept == milliseconds else f"about {format_duration(kept)}"
+            rounded += number * size
+    return format_duration(rounded) if rounded == milliseconds else f"about {format_duration(rounded)}"
 
 
 def coarse_duration(milliseconds: int) -> str:
-    """A duration for tables, to the second, minute or hour that matters: `41m`, `3h 20m`."""
+    """Format a duration for tables, rounded to the second, minute or hour: `41m`, `3h 20m`."""
     hour, day = _MILLISECONDS["h"], _MILLISECONDS["d"]
     size = _MILLISECONDS["s"] if milliseconds < hour else _MILLISECONDS["m"] if milliseconds < day else hour
     return format_duration(max(1, round(milliseconds / size)) * size)
 
 
 def rounded_down(milliseconds: int) -> int:
-    """The part of a duration that is whole in the largest unit of which there are two: 42h of 42h 30m."""
+    """Round a duration down to the largest unit of which it has at least two: 42h 30m to 42h."""
     size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _MILLISECONDS[unit])), 1)
     return milliseconds - milliseconds % size
 
 
-def _scaled(number: str, size: int) -> int:
-    """`number` times `size`, as a whole number of units of 10**-_PLACES."""
+def _scale(number: str, size: int) -> int:
+    """Return `number` times `size`, as a whole number of units of 10**-_PLACES."""
     whole, _, fraction = number.partition(".")
+    # Whole numbers throughout: as floats, large sizes with a fraction would be rounded.
     scale: int = 10 ** (_PLACES - len(fraction))
     return int(whole + fraction) * size * scale
 
 
-def _whole(scaled: int, text: str, things: str) -> int:
-    one: int = 10**_PLACES
-    result, rest = divmod(scaled, one)
-    if rest:
+def _require_whole(scaled: int, text: str, things: str) -> int:
+    scale: int = 10**_PLACES
+    result, remainder = divmod(scaled, scale)
+    if remainder:
         raise ValueError(f"{quoted(text)} is not a whole number of {things}")
     return result
 
@@ -178,13 +184,13 @@ def _wrong_size_unit(unit: str) -> str:
     if letter in {"K", "M", "G", "T"}:
         decimal = "kB" if letter == "K" else f"{letter}B"
         return f"is ambiguous; write {decimal} (powers of 1000) or {letter}iB (powers of 1024)"
-    meant = nearest(unit, _SIZE_UNITS)
+    guess = nearest(unit, _SIZE_UNITS)
     return (
-        f"has no known unit; {f'write {meant}' if meant else 'write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB'}"
+        f"has no known unit; {f'write {guess}' if guess else 'write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB'}"
     )
 
 
-def _dividing(size: int) -> str | None:
-    """The largest unit that a size is a multiple of; None if it is of none."""
-    dividing = [unit for unit in _FORMAT_SIZE if size > 0 and size % _BYTES[unit] == 0]
-    return max(dividing, key=_BYTES.__getitem__, default=None)
+def _largest_divisor(size: int) -> str | None:
+    """Return the largest unit that divides a size; None if none does."""
+    units = [unit for unit in _FORMAT_SIZE if size > 0 and size % _BYTES[unit] == 0]
+    return max(units, key=_BYTES.__getitem__, default=None)

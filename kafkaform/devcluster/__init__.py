@@ -1,4 +1,4 @@
-"""A real Apache Kafka on this machine, for trying things out and for tests: no Docker, no Maven.
+"""A real Apache Kafka cluster on this machine for development and tests, without Docker or Maven.
 
 Start with `cluster.DevCluster`. The brokers are KRaft nodes (broker and controller in one process)
 that listen on the loopback interface only.

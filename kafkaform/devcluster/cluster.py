@@ -1,38 +1,33 @@
-"""A cluster of real Kafka nodes on this machine: start, look at, stop.
-
-Which nodes a cluster gets, and on which ports.
-"""
+"""The life cycle of a development cluster: choose its nodes and ports, start, inspect, stop and wipe it."""
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import uuid
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.core.files import locked
+from kafkaform.core.files import hold_lock
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Progress, silent
 from kafkaform.core.wording import counted, dev_command
 from kafkaform.devcluster import configuration, processes, readiness, state
-from kafkaform.devcluster.jars.cache import kafka_classpath
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.processes import LOG_FILE, format_nodes, random_id
-from kafkaform.devcluster.releases import KAFKA_VERSION, full_version, minor, needs_zookeeper
+from kafkaform.devcluster.ports import HOST, check_consecutive_ports, find_free_ports, is_free
+from kafkaform.devcluster.processes import LOG_FILE, format_nodes, generate_id
+from kafkaform.devcluster.releases import KAFKA_VERSION, needs_zookeeper, parse_minor_version, resolve_version
 from kafkaform.devcluster.state import (
-    HOST,
     LOCK_FILE,
     ClusterState,
     ClusterStatus,
     DevBroker,
     NodeStatus,
     ZooKeeper,
-    clear,
-    consecutive_ports,
-    free_ports,
-    is_free,
-    make,
-    refuse_strangers,
+    make_directory,
+    refuse_foreign_files,
+    remove_files,
 )
 
 if TYPE_CHECKING:
@@ -44,9 +39,17 @@ if TYPE_CHECKING:
 
     from kafkaform.devcluster.jars.java import Java
 
+# The last of several combined nodes waits 5 s for a quorum that no longer exists.
+_GRACE_S = 20.0
+_ZOOKEEPER_HEAP_MB = 128
+# A process that is being forked during an interruption carries its token only after this time.
+_FORK_S = 0.2
 
-def place(
-    kept: ClusterState | None,
+_Member = TypeVar("_Member", DevBroker, ZooKeeper)
+
+
+def plan_nodes(
+    stored: ClusterState | None,
     *,
     brokers: int | None,
     port: int | None,
@@ -54,48 +57,52 @@ def place(
     directory: Path,
     versions: Sequence[str] = (),
 ) -> tuple[DevBroker, ...]:
-    """The nodes of a start.
+    """Choose the ids, ports and versions of the nodes to start.
 
     Args:
-        kept: What the directory holds from before.
+        stored: The cluster that the directory holds.
         directory: The directory, for hints.
-        brokers: How many nodes; None for as many as before, or one.
-        port: Of the first plaintext listener; None for the ports of before if they are free, else any.
+        brokers: The number of nodes; None for the number of the stored cluster, or one.
+        port: The port of the first plaintext listener; None for the stored ports if they are free, else any.
         sasl: Whether each node needs a port for SASL too.
-        versions: Of Kafka: one for all nodes, or one for each; none for those of before, or the default.
+        versions: The versions of Kafka: one for all nodes, or one for each; none for those of the stored
+            cluster, or the default.
 
     Raises:
         DevClusterError: The number of nodes or their versions do not fit the data, or a port is taken.
     """
-    before = kept.nodes if kept else ()
+    before = stored.nodes if stored else ()
     count = brokers or len(before) or len(versions) or 1
+    # The voters of the quorum are fixed (controller.quorum.voters): a restart cannot add or remove one.
     if before and count != len(before):
         raise DevClusterError(
-            f"the data there is from a cluster of {len(before)} and cannot be used for one of {count}",
+            f"the data in {directory} is from a cluster of {counted(len(before), 'broker')}, not {count}",
             hint=f"use --brokers {len(before)} or another --data, or remove the cluster: "
             f"{dev_command('down', directory, '--wipe')}",
         )
     if port is not None:
-        clients = consecutive_ports(port, count)
+        clients = check_consecutive_ports(port, count)
+    # The same ports again, so that addresses in configuration files and shells stay valid.
     elif before and all(is_free(node.port) for node in before):
         clients = tuple(node.port for node in before)
     else:
-        clients = free_ports(count)
+        clients = find_free_ports(count)
     if len(versions) > 1 and len(versions) != count:
         raise DevClusterError(
             f"--kafka-version names {len(versions)} versions for {counted(count, 'broker')}",
             hint="give one version for all brokers, or one for each",
         )
-    chosen = [full_version(version) for version in versions] or [node.kafka_version for node in before]
+    chosen = [resolve_version(version) for version in versions] or [node.kafka_version for node in before]
     own = chosen * count if len(chosen) == 1 else chosen or [KAFKA_VERSION] * count
     _require_one_mode(own, before, directory)
-    others = free_ports(2 * count, avoid=frozenset(clients))
+    # Ports of controllers and of SASL may change: nothing outside of the cluster has them.
+    ports = find_free_ports(2 * count, avoid=frozenset(clients))
     return tuple(
         DevBroker(
             id=index + 1,
             port=clients[index],
-            controller_port=others[index],
-            sasl_port=others[count + index] if sasl else None,
+            controller_port=ports[index],
+            sasl_port=ports[count + index] if sasl else None,
             kafka_version=own[index],
         )
         for index in range(count)
@@ -103,31 +110,21 @@ def place(
 
 
 def _require_one_mode(versions: Sequence[str], before: Sequence[DevBroker], directory: Path) -> None:
-    """Refuse brokers with ZooKeeper and with KRaft in one cluster, at a time or one after the other."""
+    """Refuse to mix brokers with ZooKeeper and with KRaft, at the same time or one after the other."""
     modes = {needs_zookeeper(version) for version in versions}
+    # Kafka's migration from ZooKeeper to KRaft (KIP-866) takes steps that a development cluster does not
+    # offer.
     if len(modes) > 1 or (modes == {True} and len(set(versions)) > 1):
         raise DevClusterError(
-            f"--kafka-version {','.join(versions)}: brokers of different versions are run from 3.3 on only",
-            hint="earlier ones run with ZooKeeper",
+            f"--kafka-version {','.join(versions)}: mixed versions need Kafka 3.3 or later",
+            hint="use one version for all brokers: earlier ones run with ZooKeeper",
         )
     if before and needs_zookeeper(before[0].kafka_version) not in modes:
         raise DevClusterError(
-            f"the data there is from Kafka {before[0].kafka_version} and cannot be used by {versions[0]}:"
-            " brokers before 3.3 run with ZooKeeper, later ones without",
+            f"the data in {directory} is from Kafka {before[0].kafka_version} and cannot be used by "
+            f"{versions[0]}: brokers before 3.3 run with ZooKeeper, later ones with KRaft",
             hint=f"use another --data, or remove the cluster: {dev_command('down', directory, '--wipe')}",
         )
-
-
-# The last of several combined nodes waits 5 s for a quorum that no longer is.
-_GRACE_S = 20.0
-
-
-_ZOOKEEPER_HEAP_MB = 128
-
-_Member = TypeVar("_Member", DevBroker, ZooKeeper)
-
-# A process that was forked when an interruption came carries its token only after this.
-_FORK_S = 0.2
 
 
 class AlreadyRunning(DevClusterError):  # noqa: N818
@@ -141,113 +138,130 @@ class AlreadyRunning(DevClusterError):  # noqa: N818
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """The cluster to start.
+
+    Attributes:
+        brokers: The number of nodes; None for the number of the stored cluster, else of the versions, else
+            one.
+        port: The port of the first plaintext listener, the next nodes use the next ports; None for the
+            ports of the previous start if they are free, else any free ones.
+        properties: Additional or overriding broker properties, with the placeholders of
+            `configuration.build_server_properties`.
+        heap_mb: The heap of each node in MiB.
+        full_jit: Whether Java compiles as in production. For benchmarks: such brokers start more slowly, and
+            then respond up to three times as fast.
+        format_args: Additional arguments for Kafka's storage tool; used when the storage is new.
+        sasl_users: Passwords by user name. Adds a SASL_PLAINTEXT listener (PLAIN with these users, SCRAM with
+            users created later) and an authorizer: these users need ACLs, while all clients of the plaintext
+            listener are super users.
+        kafka_version: The version of all nodes (`"3.9.1"`, or `"3.9"`), or of each (`("3.9", "4.0.0")`: the
+            cluster has the features of the oldest); None for the versions of the previous start, or the
+            default.
+    """
+
+    brokers: int | None = None
+    port: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    heap_mb: int = 384
+    full_jit: bool = False
+    format_args: Sequence[str] = ()
+    sasl_users: Mapping[str, str] | None = field(default=None, repr=False)
+    kafka_version: str | Sequence[str] | None = None
+
+
 class DevCluster:
     """The cluster in a directory, whether its nodes run or not.
 
-    Used as a context manager, it is stopped at the end, without ado: what was written is kept all the same.
+    A context manager: at its end the nodes are killed. Data that they have written is kept.
     """
 
-    def __init__(self, directory: Path, kept: ClusterState) -> None:
+    def __init__(self, directory: Path, stored: ClusterState) -> None:
         self.directory = directory
-        self._state = kept
+        self._state = stored
 
     @classmethod
     def start(
         cls,
         directory: Path,
+        spec: ClusterSpec | None = None,
         *,
-        brokers: int | None = None,
-        port: int | None = None,
-        properties: Mapping[str, str] | None = None,
-        heap_mb: int = 384,
-        full_jit: bool = False,
         timeout_s: float = 60,
-        format_args: Sequence[str] = (),
-        sasl_users: Mapping[str, str] | None = None,
-        kafka_version: str | Sequence[str] | None = None,
         progress: Progress = silent,
     ) -> Self:
         """Start a cluster, or start it again with the data that its directory holds.
 
         Args:
-            directory: Holds configuration, logs and data; made if missing.
-            brokers: How many nodes; None for as many as the directory's cluster has, else as there are
-                versions, else one.
-            port: Of the first node's plaintext listener, further nodes follow on; None for the ports of the
-                last time if they are free, else any free ones.
-            properties: Further or overriding broker properties; see `configuration.server_properties`.
-            heap_mb: The heap of each node in MiB.
-            full_jit: Whether Java compiles as it does in production: for benchmarks, as such brokers start
-                more slowly, and then answer up to three times as fast.
-            timeout_s: How long the nodes may take until they answer.
-            format_args: Further arguments for Kafka's storage tool; used when the storage is new.
-            sasl_users: Passwords by user name. Adds a SASL_PLAINTEXT listener (PLAIN with these users, SCRAM
-                with users made later) and an authorizer: these users need ACLs, while everybody on the
-                plaintext listener is super user.
-            kafka_version: Of all nodes (`"3.9.1"`, or `"3.9"`), or of each (`("3.9", "4.0.0")`: the cluster's
-                features are those of the oldest); None for the versions of the last time, or the default.
-            progress: Told what takes time.
+            directory: Holds configuration, logs and data; created if missing.
+            spec: The cluster to start.
+            timeout_s: The time that the nodes may take to respond.
+            progress: Called before steps that take time.
 
         Raises:
-            AlreadyRunning: Some or all of its nodes run already.
+            AlreadyRunning: Some or all of its nodes are running.
             DevClusterError: It cannot be started; none of its nodes is left running.
         """
+        spec = spec or ClusterSpec()
         directory = directory.absolute()
-        make(directory)
-        with locked(directory / LOCK_FILE, progress=progress):
-            kept = state.read(directory)
-            if kept is not None and any(_running(kept.nodes).values()):
-                raise AlreadyRunning(cls(directory, kept))
-            versions = (kafka_version,) if isinstance(kafka_version, str) else kafka_version or ()
-            nodes = place(
-                kept,
-                brokers=brokers,
-                port=port,
-                sasl=sasl_users is not None,
+        make_directory(directory)
+        # Two starts at the same time would choose ports and write the state of one cluster twice.
+        with hold_lock(directory / LOCK_FILE, progress=progress):
+            stored = state.read_state(directory)
+            if stored is not None and any(_find_running(stored.nodes).values()):
+                raise AlreadyRunning(cls(directory, stored))
+            version = spec.kafka_version
+            versions = (version,) if isinstance(version, str) else version or ()
+            nodes = plan_nodes(
+                stored,
+                brokers=spec.brokers,
+                port=spec.port,
+                sasl=spec.sasl_users is not None,
                 directory=directory,
                 versions=versions,
             )
-            refuse_strangers(directory, kept, nodes)
+            # Before anything is written: `--wipe` removes the folders of nodes.
+            refuse_foreign_files(directory, stored, nodes)
             zookeeper = None
             if needs_zookeeper(nodes[0].kafka_version):
                 ports = frozenset(port for node in nodes for port in (node.port, node.sasl_port) if port)
-                (zookeeper_port,) = free_ports(1, avoid=ports)
+                (zookeeper_port,) = find_free_ports(1, avoid=ports)
                 zookeeper = ZooKeeper(zookeeper_port)
             java = find_java()
-            classpaths = _classpaths(nodes, java, progress)
+            classpaths = _fetch_classpaths(nodes, java, progress)
             cluster = cls(
                 directory,
                 ClusterState(
-                    cluster_id=kept.cluster_id if kept else "" if zookeeper else random_id(),
-                    heap_mb=heap_mb,
-                    formatted=kept.formatted if kept else False,
+                    cluster_id=stored.cluster_id if stored else "" if zookeeper else generate_id(),
+                    heap_mb=spec.heap_mb,
+                    formatted=stored.formatted if stored else False,
                     nodes=nodes,
-                    full_jit=full_jit,
+                    full_jit=spec.full_jit,
                     zookeeper=zookeeper,
                 ),
             )
-            size = "1 broker" if len(nodes) == 1 else f"{len(nodes)} brokers"
-            progress(f"starting Apache Kafka {_listed(nodes)}, {size}, in {directory}")
-            cluster._write_configuration(properties or {}, sasl_users)
+            names = " and ".join(dict.fromkeys(node.kafka_version for node in nodes))
+            progress(f"starting Apache Kafka {names}, {counted(len(nodes), 'broker')}, in {directory}")
+            cluster._write_configuration(spec.properties, spec.sasl_users)
             if not cluster._state.formatted:
-                cluster._format(java, classpaths, format_args)
+                cluster._format(java, classpaths, spec.format_args)
             cluster._launch(cluster.nodes, java, classpaths, timeout_s)
         return cluster
 
     @classmethod
     def load(cls, directory: Path) -> Self | None:
-        """The cluster that was started in a directory before, in this process or another; None if none was.
+        """Load the cluster that this or another process started in a directory; None if there is none.
 
         Raises:
-            DevClusterError: What the directory says about its cluster is damaged.
+            DevClusterError: The stored state is damaged.
         """
         directory = directory.absolute()
-        kept = state.read(directory)
-        return None if kept is None else cls(directory, kept)
+        stored = state.read_state(directory)
+        return None if stored is None else cls(directory, stored)
 
     @property
     def cluster_id(self) -> str:
-        """The id that all nodes report; it stays over restarts."""
+        """The id that all nodes report; restarts keep it."""
         return self._state.cluster_id
 
     @property
@@ -257,12 +271,12 @@ class DevCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The plaintext listeners, as clients take them."""
+        """The addresses of the plaintext listeners, for `bootstrap.servers`."""
         return ",".join(node.address for node in self.nodes)
 
     @property
     def sasl_bootstrap_servers(self) -> str:
-        """The SASL listeners, as clients take them.
+        """The addresses of the SASL listeners, for `bootstrap.servers`.
 
         Raises:
             DevClusterError: The cluster was started without `sasl_users`.
@@ -272,12 +286,12 @@ class DevCluster:
         return ",".join(f"{HOST}:{node.sasl_port}" for node in self.nodes)
 
     def log_file(self, node_id: int) -> Path:
-        """Where a node writes its log."""
-        return self._home(self._node(node_id)) / LOG_FILE
+        """Return the path of a node's log."""
+        return self._home(self._find_node(node_id)) / LOG_FILE
 
     def status(self) -> ClusterStatus:
-        """How the nodes are at this moment."""
-        running = _running(self.nodes)
+        """Return the current status of all nodes."""
+        running = _find_running(self.nodes)
         return ClusterStatus(
             cluster_id=self.cluster_id,
             bootstrap_servers=self.bootstrap_servers,
@@ -300,49 +314,49 @@ class DevCluster:
         """Stop all nodes; True if one of them was running.
 
         Args:
-            graceful: Let each node say goodbye, which takes several seconds where there are three. Data
+            graceful: Let each node leave the quorum, which takes several seconds with three nodes. Data
                 that was written is safe either way.
         """
-        with locked(self.directory / LOCK_FILE):
+        with hold_lock(self.directory / LOCK_FILE):
             self._reload()
-            return self._end(self.nodes, grace_s=_GRACE_S if graceful else 0)
+            return self._stop_nodes(self.nodes, grace_s=_GRACE_S if graceful else 0)
 
     def stop_node(self, node_id: int, *, graceful: bool = True) -> None:
-        """Stop one node; not gracefully, the others notice it only after `broker.session.timeout.ms`."""
-        with locked(self.directory / LOCK_FILE):
+        """Stop one node. If it is killed, the others notice only after `broker.session.timeout.ms`."""
+        with hold_lock(self.directory / LOCK_FILE):
             self._reload()
-            self._end([self._node(node_id)], grace_s=_GRACE_S if graceful else 0)
+            self._stop_nodes([self._find_node(node_id)], grace_s=_GRACE_S if graceful else 0)
 
     def start_node(self, node_id: int, *, kafka_version: str | None = None, timeout_s: float = 60) -> None:
         """Start a stopped node again, with the same ports, configuration and data.
 
         Args:
-            node_id: Which.
-            kafka_version: What it runs from now on, as in a rolling upgrade; None for the version of before.
-            timeout_s: How long it may take until it answers.
+            node_id: The id of the node.
+            kafka_version: The version to run from now on, as in a rolling upgrade; None for its own version.
+            timeout_s: The time that it may take to respond.
 
         Raises:
-            DevClusterError: It runs already, or does not come up; it is not left running then.
+            DevClusterError: The node is running, or could not be started; then it is not left running.
         """
-        with locked(self.directory / LOCK_FILE):
+        with hold_lock(self.directory / LOCK_FILE):
             self._reload()
-            node = self._node(node_id)
-            if _running([node])[node]:
+            node = self._find_node(node_id)
+            if _find_running([node])[node]:
                 raise DevClusterError(f"node {node_id} is already running")
             if kafka_version is not None:
-                node = dataclasses.replace(node, kafka_version=full_version(kafka_version))
-                nodes = tuple(node if other.id == node_id else other for other in self.nodes)
-                _require_one_mode([other.kafka_version for other in nodes], self.nodes, self.directory)
-                self._state = dataclasses.replace(self._state, nodes=nodes)
+                node = replace(node, kafka_version=resolve_version(kafka_version))
+                nodes = tuple(node if member.id == node_id else member for member in self.nodes)
+                _require_one_mode([member.kafka_version for member in nodes], self.nodes, self.directory)
+                self._state = replace(self._state, nodes=nodes)
             java = find_java()
-            self._launch([node], java, _classpaths([node], java), timeout_s)
+            self._launch([node], java, _fetch_classpaths([node], java), timeout_s)
 
     def wipe(self) -> None:
-        """Stop the nodes, and remove what `start` has put into the directory, and nothing else."""
-        with locked(self.directory / LOCK_FILE):
+        """Stop the nodes, and remove the files that `start` created, and only those."""
+        with hold_lock(self.directory / LOCK_FILE):
             self._reload()
-            self._end(self.nodes, grace_s=0)
-            clear(self.directory, self._members)
+            self._stop_nodes(self.nodes, grace_s=0)
+            remove_files(self.directory, self._members)
 
     def __enter__(self) -> Self:
         return self
@@ -355,20 +369,20 @@ class DevCluster:
     # --- with the lock held ------------------------------------------------------------------------
 
     def _reload(self) -> None:
-        """Another process may have stopped or started nodes since."""
-        kept = state.read(self.directory)
-        if kept is None:
+        # Another process may have stopped or started nodes since.
+        stored = state.read_state(self.directory)
+        if stored is None:
             raise DevClusterError(f"there is no cluster in {self.directory} any more")
-        self._state = kept
+        self._state = stored
 
     def _write_configuration(
         self, properties: Mapping[str, str], sasl_users: Mapping[str, str] | None
     ) -> None:
-        state.write(self.directory, self._state)
+        state.write_state(self.directory, self._state)
         for node in self.nodes:
             directory = self._home(node)
             directory.mkdir(exist_ok=True)
-            configuration.write(
+            configuration.write_configuration(
                 directory,
                 node,
                 self.nodes,
@@ -384,9 +398,12 @@ class DevCluster:
     def _format(self, java: Java, classpaths: Mapping[str, Sequence[Path]], arguments: Sequence[str]) -> None:
         if self._state.zookeeper is not None:
             if arguments:
-                raise DevClusterError("storage is formatted from Kafka 3.3 on only, not with ZooKeeper")
+                raise DevClusterError(
+                    "format_args needs Kafka 3.3 or later: with ZooKeeper, storage is not formatted"
+                )
             return
-        by_age = sorted(self.nodes, key=lambda node: minor(node.kafka_version))
+        # The tool of the oldest version formats: newer brokers support its metadata version (KIP-778).
+        by_age = sorted(self.nodes, key=lambda node: parse_minor_version(node.kafka_version))
         format_nodes(
             java,
             classpaths[by_age[0].kafka_version],
@@ -394,8 +411,8 @@ class DevCluster:
             cluster_id=self.cluster_id,
             arguments=arguments,
         )
-        self._state = dataclasses.replace(self._state, formatted=True)
-        state.write(self.directory, self._state)
+        self._state = replace(self._state, formatted=True)
+        state.write_state(self.directory, self._state)
 
     def _launch(
         self,
@@ -404,11 +421,12 @@ class DevCluster:
         classpaths: Mapping[str, Sequence[Path]],
         timeout_s: float,
     ) -> None:
+        # Stored before the processes exist: whatever happens next, `down` finds them.
         marked = self._set_tokens({node.id: uuid.uuid4().hex for node in nodes})
         try:
             self._start_zookeeper(java, classpaths)
             started = {
-                node: processes.launch(
+                node: processes.launch_node(
                     java,
                     classpaths[node.kafka_version],
                     directory=self._home(node),
@@ -418,33 +436,34 @@ class DevCluster:
                 )
                 for node in marked
             }
-            running = _running(self.nodes)
-            readiness.await_nodes(
+            running = _find_running(self.nodes)
+            readiness.wait_for_nodes(
                 started,
                 cluster_id=self.cluster_id,
                 expected={node.id for node in self.nodes if node in started or running[node]},
                 log_files={node: self.log_file(node.id) for node in started},
                 timeout_s=timeout_s,
             )
+            # With ZooKeeper, the first broker generates the id.
             if not self.cluster_id:
-                found = readiness.membership(HOST, marked[0].port, timeout_s=timeout_s)
-                self._state = dataclasses.replace(self._state, cluster_id=found.cluster_id)
-                state.write(self.directory, self._state)
+                membership = readiness.read_membership(HOST, marked[0].port, timeout_s=timeout_s)
+                self._state = replace(self._state, cluster_id=membership.cluster_id)
+                state.write_state(self.directory, self._state)
         except BaseException:
             time.sleep(_FORK_S)
-            self._end(marked, grace_s=0)
+            self._stop_nodes(marked, grace_s=0)
             raise
 
     def _start_zookeeper(self, java: Java, classpaths: Mapping[str, Sequence[Path]]) -> None:
-        """Start the ZooKeeper that these brokers need and that does not run; they wait for it themselves."""
+        """Start the ZooKeeper, if the brokers need one that is not running; they wait for it themselves."""
         zookeeper = self._state.zookeeper
-        if zookeeper is None or _running([zookeeper])[zookeeper]:
+        if zookeeper is None or _find_running([zookeeper])[zookeeper]:
             return
-        zookeeper = dataclasses.replace(zookeeper, token=uuid.uuid4().hex)
-        self._state = dataclasses.replace(self._state, zookeeper=zookeeper)
-        state.write(self.directory, self._state)
+        zookeeper = replace(zookeeper, token=uuid.uuid4().hex)
+        self._state = replace(self._state, zookeeper=zookeeper)
+        state.write_state(self.directory, self._state)
         (classpath,) = classpaths.values()
-        processes.launch(
+        processes.launch_node(
             java,
             classpath,
             directory=self._home(zookeeper),
@@ -454,25 +473,26 @@ class DevCluster:
             program=processes.ZOOKEEPER,
         )
 
-    def _end(self, nodes: Collection[DevBroker], *, grace_s: float) -> bool:
-        running = [process for found in _running(nodes).values() for process in found]
-        processes.end(running, grace_s=grace_s)
+    def _stop_nodes(self, nodes: Collection[DevBroker], *, grace_s: float) -> bool:
+        running = [process for processes in _find_running(nodes).values() for process in processes]
+        processes.end_processes(running, grace_s=grace_s)
+        # After the end: until then, the tokens are the only way to find the processes.
         self._set_tokens({node.id: None for node in nodes})
         zookeeper = self._state.zookeeper
-        if zookeeper is not None and not any(_running(self.nodes).values()):
-            processes.end(_running([zookeeper])[zookeeper], grace_s=grace_s)
+        # Last: a broker that stops gracefully still needs it.
+        if zookeeper is not None and not any(_find_running(self.nodes).values()):
+            processes.end_processes(_find_running([zookeeper])[zookeeper], grace_s=grace_s)
         return bool(running)
 
     def _set_tokens(self, tokens: Mapping[int, str | None]) -> list[DevBroker]:
         nodes = tuple(
-            dataclasses.replace(node, token=tokens[node.id]) if node.id in tokens else node
-            for node in self.nodes
+            replace(node, token=tokens[node.id]) if node.id in tokens else node for node in self.nodes
         )
-        self._state = dataclasses.replace(self._state, nodes=nodes)
-        state.write(self.directory, self._state)
+        self._state = replace(self._state, nodes=nodes)
+        state.write_state(self.directory, self._state)
         return [node for node in nodes if node.id in tokens]
 
-    def _node(self, node_id: int) -> DevBroker:
+    def _find_node(self, node_id: int) -> DevBroker:
         for node in self.nodes:
             if node.id == node_id:
                 return node
@@ -486,18 +506,14 @@ class DevCluster:
         return self.directory / member.name
 
 
-def _running(members: Collection[_Member]) -> dict[_Member, list[psutil.Process]]:
-    found = processes.find({member.token for member in members if member.token})
-    return {member: found[member.token] if member.token else [] for member in members}
+def _find_running(members: Collection[_Member]) -> dict[_Member, list[psutil.Process]]:
+    by_token = processes.find_processes({member.token for member in members if member.token})
+    return {member: by_token[member.token] if member.token else [] for member in members}
 
 
-def _classpaths(
+def _fetch_classpaths(
     nodes: Sequence[DevBroker], java: Java, progress: Progress = silent
 ) -> dict[str, Sequence[Path]]:
-    """The jars of each version that the nodes run."""
+    """Return the jars of each version that the nodes run."""
     versions = dict.fromkeys(node.kafka_version for node in nodes)
-    return {version: kafka_classpath(version, java=java, progress=progress) for version in versions}
-
-
-def _listed(nodes: Sequence[DevBroker]) -> str:
-    return " and ".join(dict.fromkeys(node.kafka_version for node in nodes))
+    return {version: fetch_kafka_classpath(version, java=java, progress=progress) for version in versions}

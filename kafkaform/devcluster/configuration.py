@@ -1,4 +1,4 @@
-"""The configuration files of a node: Kafka's own properties and the logging of the broker."""
+"""The configuration files of a node: the properties and the logging of its broker or ZooKeeper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import javaproperties
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.devcluster.state import HOST
+from kafkaform.devcluster.ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,14 +29,14 @@ _LOGGING = {
     "appender.console.name": "console",
     "appender.console.layout.type": "PatternLayout",
     "appender.console.layout.pattern": "[%d] %p %m (%c)%n",
-    # It writes all 300 settings at each start, several times.
+    # At INFO it logs all 300 settings at each start, several times.
     "logger.config.name": "org.apache.kafka.common.config.AbstractConfig",
     "logger.config.level": "WARN",
 }
 _JAAS_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def write(
+def write_configuration(
     directory: Path,
     node: DevBroker,
     nodes: Sequence[DevBroker],
@@ -47,8 +47,9 @@ def write(
 ) -> None:
     """Write a node's files into its directory; paths in them are relative to it."""
     server = directory / SERVER_FILE
-    server.touch(mode=0o600)  # it may hold passwords
-    content = server_properties(
+    # Before the text is written: it may contain passwords.
+    server.touch(mode=0o600)
+    content = build_server_properties(
         node, nodes, properties=properties, sasl_users=sasl_users, zookeeper=zookeeper
     )
     server.write_text(javaproperties.dumps(content, timestamp=None), encoding="ascii")
@@ -61,15 +62,17 @@ def write_zookeeper(directory: Path, zookeeper: ZooKeeper) -> None:
         "dataDir": DATA_DIRECTORY,
         "clientPortAddress": HOST,
         "clientPort": str(zookeeper.port),
+        # No limit: all brokers connect from one address.
         "maxClientCnxns": "0",
         "tickTime": "500",
+        # It would listen on port 8080.
         "admin.enableServer": "false",
     }
     (directory / ZOOKEEPER_FILE).write_text(javaproperties.dumps(content, timestamp=None), encoding="ascii")
     (directory / LOGGING_FILE).write_text(javaproperties.dumps(_LOGGING, timestamp=None), encoding="ascii")
 
 
-def server_properties(
+def build_server_properties(
     node: DevBroker,
     nodes: Sequence[DevBroker],
     *,
@@ -77,19 +80,20 @@ def server_properties(
     sasl_users: Mapping[str, str] | None,
     zookeeper: ZooKeeper | None = None,
 ) -> dict[str, str]:
-    """The properties that a node starts with.
+    """Return the properties that a node starts with.
 
-    Those of all versions with KRaft are the same, so that a node can go on with another version: a broker
-    warns of a property that it does not know, and no more.
+    They are the same for all versions with KRaft, so that a node can be upgraded: a broker only logs a
+    warning about a property that it does not support.
 
     Args:
-        node: The node they are for.
+        node: The node.
         nodes: All nodes of the cluster.
-        properties: Further or overriding ones. `{node_id}`, `{port}`, `{controller_port}`, `{sasl_port}` and
-            `{rack}` in their values stand for the node's own.
+        properties: Additional or overriding properties. `{node_id}`, `{port}`, `{controller_port}`,
+            `{sasl_port}` and `{rack}` in their values are replaced by those of the node.
         sasl_users: Passwords by user name: adds a SASL_PLAINTEXT listener and an authorizer.
-        zookeeper: What it uses in the place of KRaft.
+        zookeeper: The ZooKeeper to use instead of KRaft.
     """
+    # Internal topics are only created if there are as many brokers as replicas.
     replicas = str(min(3, len(nodes)))
     in_sync = str(min(2, len(nodes)))
     result = {
@@ -104,13 +108,16 @@ def server_properties(
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": DATA_DIRECTORY,
         "auto.create.topics.enable": "false",
+        # By default, a broker waits 3 s for further members of a new group.
         "group.initial.rebalance.delay.ms": "0",
+        # Heartbeats bring a broker into service; they are 2 s apart by default.
         "broker.heartbeat.interval.ms": "500",
-        # A stopped broker may only come back when its session is over.
+        # A broker that was killed can only register again when its session has expired.
         "broker.session.timeout.ms": "5000",
-        # Or an idle controller writes and syncs two records a second, a third of what an idle node costs.
+        # Else an idle controller writes and syncs two records a second: a third of the load of an idle node.
         "metadata.max.idle.interval.ms": "0",
         "offsets.topic.replication.factor": replicas,
+        # 50 by default: each would be a log to open at every start.
         "offsets.topic.num.partitions": "3",
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
@@ -122,6 +129,7 @@ def server_properties(
         "num.io.threads": "2",
         "background.threads": "2",
         "group.coordinator.threads": "1",
+        # 128 MiB by default, of a heap of 384.
         "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
     }
     if sasl_users is not None:
@@ -136,7 +144,7 @@ def server_properties(
         "{rack}": node.rack,
     }
     for name, value in properties.items():
-        result[name] = re.sub(r"\{\w+\}", lambda found: own.get(found[0], found[0]), value)
+        result[name] = re.sub(r"\{\w+\}", lambda match: own.get(match[0], match[0]), value)
     return result
 
 
@@ -152,9 +160,10 @@ def _add_sasl(result: dict[str, str], node: DevBroker, users: Mapping[str, str])
         result[f"listener.name.sasl.{mechanism}.sasl.jaas.config"] = (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         )
+    # Of KRaft (KIP-801); brokers with ZooKeeper get theirs in `_replace_kraft`.
     result["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     result["allow.everyone.if.no.acl.found"] = "false"
-    # Whoever comes by the plaintext listener: the other nodes, and tests that grant rights.
+    # All clients of the plaintext listener: the other nodes, and tests that grant rights.
     result["super.users"] = "User:ANONYMOUS"
 
 
@@ -164,7 +173,7 @@ def _replace_kraft(result: dict[str, str], node: DevBroker, zookeeper: ZooKeeper
     result["broker.id"] = str(node.id)
     result["listeners"] = result["listeners"].replace(f",CONTROLLER://{HOST}:{node.controller_port}", "")
     result["zookeeper.connect"] = f"{HOST}:{zookeeper.port}"
-    # A broker that was killed may only come back when its session is over: as with KRaft.
+    # As with KRaft, a killed broker can only register again when its session has expired.
     result["zookeeper.session.timeout.ms"] = "5000"
     if "authorizer.class.name" in result:
         result["authorizer.class.name"] = "kafka.security.authorizer.AclAuthorizer"

@@ -1,7 +1,4 @@
-"""The operating system's side of a node.
-
-Its storage is formatted, its process started and ended, its log read.
-"""
+"""The processes, the logs and the storage of nodes: launch and end, read and follow, format."""
 
 from __future__ import annotations
 
@@ -23,107 +20,105 @@ from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster.configuration import DATA_DIRECTORY, LOGGING_FILE, SERVER_FILE, ZOOKEEPER_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kafkaform.devcluster.jars.java import Java
 
 
 LOG_FILE = "broker.log"
+FORMAT_LOG = "format.log"
+BROKER = ("kafka.Kafka", SERVER_FILE)
+"""The main class of a broker, and its argument."""
+ZOOKEEPER = ("org.apache.zookeeper.server.ZooKeeperServerMain", ZOOKEEPER_FILE)
+"""The main class of a ZooKeeper, and its argument."""
+_META = "meta.properties"
+_FORMAT_S = 120
+_KILL_S = 10
+_POLL_S = 0.05
 _LONGEST = 400
 _THROWN = re.compile(r"(Caused by: )?[\w.$]+(Exception|Error)\b(:|$)")
 _LOUD = re.compile(r"^\[[^]]*\] (ERROR|FATAL) |^Error[: ]|^Exception in thread")
 
 
-def begin(path: Path) -> None:
-    """Make room for the log of a new start; the one before stays beside it, older ones go."""
+def rotate_log(path: Path) -> None:
+    """Rename the log of the previous start, in place of that of the start before."""
     if path.exists():
         path.replace(path.with_name(f"{path.name}.1"))
 
 
-def tail(path: Path, count: int) -> list[str]:
-    """The last lines of a log; none if there is no log yet."""
+def read_tail(path: Path, count: int) -> list[str]:
+    """Return the last lines of a log; none if there is no log yet."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", errors="replace") as log:
         return [line.rstrip("\n") for line in deque(log, maxlen=count)]
 
 
-def last_words(path: Path) -> str:
-    """The line of a log that says best why its process ended: an exception, an error, or the last one."""
-    lines = [line.strip() for line in tail(path, 500) if line.strip()]
-    for telling in (_THROWN.match, _LOUD.search):
-        if found := [line for line in lines if telling(line)]:
-            return found[-1][:_LONGEST]
-    return lines[-1][:_LONGEST] if lines else "it wrote no log"
+def find_failure_line(path: Path) -> str:
+    """Return the line of a log that best explains a failure: the last exception, error or other line."""
+    lines = [line.strip() for line in read_tail(path, 500) if line.strip()]
+    for is_failure in (_THROWN.match, _LOUD.search):
+        if failures := [line for line in lines if is_failure(line)]:
+            return failures[-1][:_LONGEST]
+    return lines[-1][:_LONGEST] if lines else "its log is empty"
 
 
 class NodeLogReader:
-    """Reads whole lines from a log that grows, and that a restart of its node replaces."""
+    """A reader of complete lines from a log that grows, and that a restart of its node replaces."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
         self._at = 0
-        self._begun = b""
+        self._partial = b""
 
-    def new_lines(self) -> list[str]:
-        """The lines since the last call; at first those from the beginning."""
+    def read_new_lines(self) -> list[str]:
+        """Return the lines since the last call; on the first call, all."""
         try:
             with self._path.open("rb") as log:
-                found = os.fstat(log.fileno())
-                if found.st_ino != self._file or found.st_size < self._at:
-                    self._file, self._at, self._begun = found.st_ino, 0, b""
+                status = os.fstat(log.fileno())
+                # A restart renames the log and begins a new one.
+                if status.st_ino != self._file or status.st_size < self._at:
+                    self._file, self._at, self._partial = status.st_ino, 0, b""
                 log.seek(self._at)
                 added = log.read()
         except FileNotFoundError:
             return []
         self._at += len(added)
-        *lines, self._begun = (self._begun + added).split(b"\n")
+        *lines, self._partial = (self._partial + added).split(b"\n")
         return [line.decode(errors="replace") for line in lines]
 
 
-def follow(readers: Mapping[str, NodeLogReader], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
-    """New lines as they come, each with the name of its log; never ends."""
+def follow_logs(readers: Mapping[str, NodeLogReader], *, poll_s: float = 0.25) -> Iterator[tuple[str, str]]:
+    """Yield new lines as they appear, each with the name of its log; never ends."""
     while True:
         quiet = True
         for name, reader in readers.items():
-            for line in reader.new_lines():
+            for line in reader.read_new_lines():
                 quiet = False
                 yield name, line
         if quiet:
             time.sleep(poll_s)
 
 
-BROKER = ("kafka.Kafka", SERVER_FILE)
-"""The class of a broker, and its argument."""
-ZOOKEEPER = ("org.apache.zookeeper.server.ZooKeeperServerMain", ZOOKEEPER_FILE)
-"""The same of a ZooKeeper."""
-_KILL_S = 10
-_POLL_S = 0.05
-
-
-class _Detached(subprocess.Popen[bytes]):
-    """A process that is meant to outlive this one, so leaving it behind is nothing to warn of."""
+class _DetachedProcess(subprocess.Popen[bytes]):
+    """A process that outlives this one."""
 
     def __del__(self) -> None:
-        """Do nothing: `psutil` waits for it where somebody stops it."""
+        """Do nothing, where Popen would warn that the process still runs."""
 
 
-def jvm(java: Java, *, heap_mb: int, full_jit: bool = False) -> list[str]:
-    """The beginning of a command that runs a class of Kafka: flags for a quick start on few cores."""
+def build_java_command(java: Java, *, heap_mb: int, full_jit: bool = False) -> list[str]:
+    """Return the command that runs a class of Kafka, without the class; its flags make a quick start."""
     return [
         str(java.path),
         f"-Xmx{heap_mb}m",
+        # Enough for a small heap; concurrent collectors start more threads.
         "-XX:+UseSerialGC",
         *([] if full_jit else ["-XX:TieredStopAtLevel=1"]),
         "-Xshare:auto",
+        # No file for jps in the temporary folder.
         "-XX:-UsePerfData",
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
@@ -131,12 +126,12 @@ def jvm(java: Java, *, heap_mb: int, full_jit: bool = False) -> list[str]:
     ]
 
 
-def environment(classpath: Sequence[Path]) -> dict[str, str]:
-    """This process's environment with the class path, which would fill the screen as an argument."""
+def build_environment(classpath: Sequence[Path]) -> dict[str, str]:
+    """Return this process's environment with the class path, which is too long for the command line."""
     return {**os.environ, "CLASSPATH": os.pathsep.join(map(str, classpath))}
 
 
-def launch(
+def launch_node(
     java: Java,
     classpath: Sequence[Path],
     *,
@@ -146,16 +141,16 @@ def launch(
     token: str,
     program: tuple[str, str] = BROKER,
 ) -> psutil.Process:
-    """Start a node in its directory, in a session of its own, so that a Ctrl-C meant for us spares it."""
+    """Start a node in its directory, in a session of its own, so that Ctrl-C does not reach it."""
     log = directory / LOG_FILE
-    begin(log)
-    command = [*jvm(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), *program]
+    rotate_log(log)
+    command = [*build_java_command(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), *program]
     try:
         with log.open("ab") as output:
-            started = _Detached(
+            started = _DetachedProcess(
                 command,
                 cwd=directory,
-                env=environment(classpath),
+                env=build_environment(classpath),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -166,39 +161,41 @@ def launch(
         raise DevClusterError(f"cannot start {java.path} in {directory}: {error}") from error
 
 
-def find(tokens: Collection[str]) -> Mapping[str, list[psutil.Process]]:
-    """The living processes that carry each token (a launcher script may stand before the real one)."""
-    found: dict[str, list[psutil.Process]] = {token: [] for token in tokens}
+def find_processes(tokens: Collection[str]) -> Mapping[str, list[psutil.Process]]:
+    """Find the running processes by the token that they carry; a launcher script precedes its JVM."""
+    by_token: dict[str, list[psutil.Process]] = {token: [] for token in tokens}
     if not tokens:
-        return found
+        return by_token
     marks = {_mark(token): token for token in tokens}
     for process in psutil.process_iter():
         try:
             arguments = process.cmdline()
         except psutil.Error:
-            continue  # it ended meanwhile, or belongs to somebody else
+            continue  # it has ended since, or belongs to another user
+        # A shell or an editor may have the token in its arguments, too.
         if BROKER[0] in arguments or ZOOKEEPER[0] in arguments:
             for mark in marks.keys() & set(arguments):
-                found[marks[mark]].append(process)
-    return found
+                by_token[marks[mark]].append(process)
+    return by_token
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether a process no longer runs; takes note of its end if it is a child of this one."""
+    """Return whether a process has ended; reap it if it is a child of this one."""
     try:
         with suppress(psutil.TimeoutExpired):
             process.wait(timeout=0)
             return True
+        # A zombie has ended; its parent, another kafkaform, has not reaped it yet.
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 
 
-def end(processes: Iterable[psutil.Process], *, grace_s: float) -> None:
-    """End processes: politely first, then for good after `grace_s` seconds; 0 skips the politeness.
+def end_processes(processes: Iterable[psutil.Process], *, grace_s: float) -> None:
+    """Terminate processes, and kill them after `grace_s` seconds; 0 kills them at once.
 
     Raises:
-        DevClusterError: One of them belongs to another account, or does not go.
+        DevClusterError: One of them belongs to another account, or does not exit.
     """
     remaining = list(processes)
     if grace_s > 0:
@@ -234,17 +231,13 @@ def _mark(token: str) -> str:
     return f"-Dkafkaform.dev.node={token}"
 
 
-FORMAT_LOG = "format.log"
-_META = "meta.properties"
-_FORMAT_S = 120
-
-
-def random_id() -> str:
-    """An id as Kafka writes them: 128 random bits in 22 characters, the first of which is no dash."""
+def generate_id() -> str:
+    """Generate a random id as Kafka does: 128 bits in 22 characters, the first of which is not a dash."""
     while True:
-        written = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not written.startswith("-"):
-            return written
+        generated = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Kafka's tools would take it for an option.
+        if not generated.startswith("-"):
+            return generated
 
 
 def format_nodes(
@@ -255,35 +248,36 @@ def format_nodes(
     cluster_id: str,
     arguments: Sequence[str],
 ) -> None:
-    """Format the storage of new nodes; what an interrupted formatting left is removed before.
+    """Format the storage of new nodes, after removing the leftovers of an interrupted formatting.
 
-    Kafka's tool formats the first node. The others get the same first records and identities of their own:
-    a JVM for each would take longer than the cluster's start.
+    Kafka's tool formats the first node. The others get a copy with their own ids: a JVM for each would take
+    longer than the start of the cluster.
 
     Args:
-        java: Runs Kafka's tool.
+        java: The Java that runs Kafka's tool.
         classpath: Kafka's jars.
-        directories: The nodes' directories with their properties, by the nodes' ids. The tool formats the
-            first, which is of the oldest version: the others know its features.
-        cluster_id: The id that all of them get.
-        arguments: Further ones for Kafka's tool, such as `--add-scram …` or `--feature …`.
+        directories: The nodes' directories with their properties, by node id. The tool formats the first,
+            which must have the oldest version: all others support its features.
+        cluster_id: The id of the cluster.
+        arguments: Additional arguments for Kafka's tool, such as `--add-scram …` or `--feature …`.
 
     Raises:
-        DevClusterError: Kafka's tool refuses.
+        DevClusterError: Kafka's tool failed.
     """
     for directory in directories.values():
         if (data := directory / DATA_DIRECTORY).exists():
             shutil.rmtree(data)
-    first, *others = directories
+    # Ports and ids are in the properties and in meta.properties only: the storage itself is the same.
+    first, *copies = directories
     formatted = directories[first] / DATA_DIRECTORY
     _format(java, classpath, directories[first], cluster_id, arguments)
     meta = javaproperties.loads((formatted / _META).read_text(encoding="latin-1"))
-    for node_id in others:
+    for node_id in copies:
         data = directories[node_id] / DATA_DIRECTORY
         shutil.copytree(formatted, data)
         own = {**meta, "node.id": str(node_id)}
-        if "directory.id" in own:  # since 3.7
-            own["directory.id"] = random_id()
+        if "directory.id" in own:  # since 3.7 (KIP-858)
+            own["directory.id"] = generate_id()
         (data / _META).write_text(javaproperties.dumps(own), encoding="latin-1")
 
 
@@ -292,7 +286,7 @@ def _format(
 ) -> None:
     log = directory / FORMAT_LOG
     command = [
-        *jvm(java, heap_mb=128), "kafka.tools.StorageTool",
+        *build_java_command(java, heap_mb=128), "kafka.tools.StorageTool",
         "format", "--cluster-id", cluster_id, "--config", SERVER_FILE, *arguments,
     ]  # fmt: skip
     try:
@@ -300,7 +294,7 @@ def _format(
             done = subprocess.run(
                 command,
                 cwd=directory,
-                env=environment(classpath),
+                env=build_environment(classpath),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -312,4 +306,4 @@ def _format(
             f"formatting the storage took more than {_FORMAT_S} s", hint=f"see {log}"
         ) from error
     if done.returncode != 0:
-        raise DevClusterError(f"cannot format the storage: {last_words(log)}", hint=f"see {log}")
+        raise DevClusterError(f"cannot format the storage: {find_failure_line(log)}", hint=f"see {log}")

@@ -1,9 +1,7 @@
-"""Waiting until started nodes really serve requests.
+"""The readiness of nodes: they are asked for the brokers of their cluster until all expected ones are in.
 
-Asking a broker who is in its cluster, with one request of Kafka's own protocol.
-
-A log line says that a broker believes it has started; an answer shows it. The request is DescribeCluster
-(api key 60) version 0, which brokers know since 2.8 and which needs no right under an authorizer.
+A broker logs that it has started before it serves requests. The request is DescribeCluster (api key 60,
+KIP-700) version 0, which brokers support from 2.8 on and which needs no permission under an authorizer.
 """
 
 from __future__ import annotations
@@ -11,13 +9,13 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import DevClusterError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.devcluster import processes
-from kafkaform.devcluster.processes import last_words
-from kafkaform.devcluster.state import HOST
+from kafkaform.devcluster.ports import HOST
+from kafkaform.devcluster.processes import find_failure_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -32,8 +30,8 @@ _API_KEY = 60
 _LARGEST_ANSWER = 1 << 20
 
 
-class BadAnswer(ValueError):  # noqa: N818
-    """What answered does not speak Kafka's protocol, or reports an error."""
+class InvalidResponse(ValueError):  # noqa: N818
+    """The response is not one of Kafka's protocol, or reports an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,12 @@ class BrokersInService:
     broker_ids: frozenset[int]
 
 
-def membership(host: str, port: int, *, timeout_s: float) -> BrokersInService:
-    """What the broker behind this plaintext listener says about its cluster.
+def read_membership(host: str, port: int, *, timeout_s: float) -> BrokersInService:
+    """Read from a broker's plaintext listener which brokers are in its cluster.
 
     Raises:
-        OSError: Nobody listens, or no answer came in time.
-        BadAnswer: Something else than a healthy broker answered.
+        OSError: Nothing listens there, or the broker did not respond in time.
+        InvalidResponse: The response is not that of a healthy broker.
     """
     client = b"kafkaform"
     header = struct.pack(">hhih", _API_KEY, 0, 1, len(client)) + client + b"\0"
@@ -59,7 +57,7 @@ def membership(host: str, port: int, *, timeout_s: float) -> BrokersInService:
         connection.sendall(struct.pack(">i", len(message)) + message)
         (size,) = struct.unpack(">i", _receive(connection, 4))
         if not 0 < size <= _LARGEST_ANSWER:
-            raise BadAnswer(f"an answer of {size} bytes")
+            raise InvalidResponse(f"invalid response size: {size} bytes")
         return _parse(_Reader(_receive(connection, size)))
 
 
@@ -68,44 +66,44 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         part = connection.recv(size - len(received))
         if not part:
-            raise BadAnswer("the connection was closed before the response was complete")
+            raise InvalidResponse("the connection was closed before the response was complete")
         received += part
     return received
 
 
 def _parse(answer: _Reader) -> BrokersInService:
-    answer.number("i")  # correlation id
-    answer.tags()
-    answer.number("i")  # throttle time
-    error = answer.number("h")
-    message = answer.text()
+    answer.read_number("i")  # correlation id
+    answer.skip_tags()
+    answer.read_number("i")  # throttle time
+    error = answer.read_number("h")
+    message = answer.read_text()
     if error != 0:
-        raise BadAnswer(f"error {error}: {message}")
-    cluster_id = answer.text() or ""
-    answer.number("i")  # controller
+        raise InvalidResponse(f"error {error}: {message}")
+    cluster_id = answer.read_text() or ""
+    answer.read_number("i")  # controller
     brokers = set()
-    for _ in range(answer.varint() - 1):
-        brokers.add(answer.number("i"))
-        answer.text()  # host
-        answer.number("i")  # port
-        answer.text()  # rack
-        answer.tags()
+    for _ in range(answer.read_varint() - 1):
+        brokers.add(answer.read_number("i"))
+        answer.read_text()  # host
+        answer.read_number("i")  # port
+        answer.read_text()  # rack
+        answer.skip_tags()
     return BrokersInService(cluster_id, frozenset(brokers))
 
 
 class _Reader:
-    """Reads the compact encodings of Kafka's flexible message versions in order."""
+    """A reader of the compact encodings of Kafka's flexible message versions (KIP-482)."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
-    def number(self, code: str) -> int:
+    def read_number(self, code: str) -> int:
         packed = self._take(struct.calcsize(f">{code}"))
         (value,) = struct.unpack(f">{code}", packed)
         return int(value)
 
-    def varint(self) -> int:
+    def read_varint(self) -> int:
         value = shift = 0
         while True:
             byte = self._take(1)[0]
@@ -114,19 +112,19 @@ class _Reader:
                 return value
             shift += 7
 
-    def text(self) -> str | None:
-        length = self.varint() - 1
+    def read_text(self) -> str | None:
+        length = self.read_varint() - 1
         return None if length < 0 else self._take(length).decode(errors="replace")
 
-    def tags(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self._take(self.varint())
+    def skip_tags(self) -> None:
+        for _ in range(self.read_varint()):
+            self.read_varint()
+            self._take(self.read_varint())
 
     def _take(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
-            raise BadAnswer("the response is incomplete")
+            raise InvalidResponse("the response is incomplete")
         self._at += size
         return taken
 
@@ -136,18 +134,20 @@ _ANSWER_S = 2.0
 
 
 def answers(node: DevBroker, cluster_id: str, *, expected: Collection[int]) -> bool:
-    """Whether a node answers as a member of this cluster, and sees all the expected brokers in service.
+    """Return whether a node responds as a member of this cluster and reports all expected brokers.
 
-    A cluster without an id yet may have any.
+    An empty `cluster_id` matches any cluster.
     """
     try:
-        found = membership(HOST, node.port, timeout_s=_ANSWER_S)
-    except (OSError, BadAnswer):
+        membership = read_membership(HOST, node.port, timeout_s=_ANSWER_S)
+    except (OSError, InvalidResponse):
         return False
-    return (not cluster_id or found.cluster_id == cluster_id) and found.broker_ids.issuperset(expected)
+    return (not cluster_id or membership.cluster_id == cluster_id) and membership.broker_ids.issuperset(
+        expected
+    )
 
 
-def await_nodes(
+def wait_for_nodes(
     started: Mapping[DevBroker, psutil.Process],
     *,
     cluster_id: str,
@@ -155,25 +155,27 @@ def await_nodes(
     log_files: Mapping[DevBroker, Path],
     timeout_s: float,
 ) -> None:
-    """Wait until each node that was started answers and sees all the expected brokers.
+    """Wait until each started node responds and reports all expected brokers.
 
     Raises:
-        DevClusterError: A node's process ended, or the time is over.
+        DevClusterError: The process of a node ended, or the timeout was reached.
     """
     deadline = time.monotonic() + timeout_s
     waiting = list(started)
     while waiting:
+        # First: a node that has exited will never answer, and its log says why.
         for node in waiting:
             if processes.has_ended(started[node]):
                 log = log_files[node]
                 raise DevClusterError(
-                    f"node {node.id} exited while it was starting: {last_words(log)}", hint=f"see {log}"
+                    f"node {node.id} exited while it was starting: {find_failure_line(log)}",
+                    hint=f"see {log}",
                 )
         waiting = [node for node in waiting if not answers(node, cluster_id, expected=expected)]
         if waiting and time.monotonic() > deadline:
             log = log_files[waiting[0]]
             raise DevClusterError(
-                f"node {waiting[0].id} did not answer within {timeout_s:g} s: {last_words(log)}",
+                f"node {waiting[0].id} did not answer within {timeout_s:g} s: {find_failure_line(log)}",
                 hint=f"see {log}",
             )
         if waiting:

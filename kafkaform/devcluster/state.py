@@ -1,25 +1,21 @@
-"""What a development cluster is, kept in its directory so that another process can find and stop it.
+"""The state of a development cluster, stored in its directory so that other processes can find and stop it.
 
-Its TCP ports.
-
-No process id is kept: an id goes stale, and may by then belong to somebody else. Each start of a node
-has a random token that stands in the node's command line, and that is written here before the process
-exists; whoever carries the token is the node, and nobody else is.
+No process id is stored: the operating system may have reused it. Each start of a node has a random token in
+its command line, which is stored before the process exists; a process with the token is the node.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import shutil
-import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import replace
-from kafkaform.core.wording import counted
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.releases import KAFKA_VERSION
 
 if TYPE_CHECKING:
@@ -27,83 +23,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-HOST = "127.0.0.1"
-_HIGHEST = 65535
-
-
-# Below the ranges that Linux and macOS hand to outgoing connections, which could take a port in between.
-_FREE_RANGE = range(20000, 32000)
-
-
-def is_free(port: int) -> bool:
-    """Whether a server could listen on this port now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        # As Java does: a port whose last connections are still in TIME_WAIT is free.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-            listener.listen(1)
-        except OSError:
-            return False
-    return True
-
-
-def free_ports(count: int, *, avoid: frozenset[int] = frozenset()) -> tuple[int, ...]:
-    """Different free ports, at random, so that clusters started at the same time hardly meet.
-
-    Raises:
-        DevClusterError: There are not that many.
-    """
-    chosen: list[int] = []
-    for port in random.sample(_FREE_RANGE, len(_FREE_RANGE)):
-        if len(chosen) == count:
-            break
-        if port not in avoid and is_free(port):
-            chosen.append(port)
-    if len(chosen) < count:
-        raise DevClusterError(
-            f"fewer than {count} of the ports {_FREE_RANGE.start}-{_FREE_RANGE.stop - 1} are free",
-            hint="stop processes that listen on these ports",
-        )
-    return tuple(chosen)
-
-
-def consecutive_ports(first: int, count: int) -> tuple[int, ...]:
-    """The ports from `first` on, one a broker.
-
-    Raises:
-        DevClusterError: One of them is taken, may not be used by this account, or does not exist.
-    """
-    ports = tuple(range(first, first + count))
-    if first < 1 or ports[-1] > _HIGHEST:
-        raise DevClusterError(
-            f"{counted(count, 'broker')} from port {first} on would need ports above {_HIGHEST}",
-            hint="choose a lower --port",
-        )
-    for port in ports:
-        if not is_free(port):
-            raise DevClusterError(
-                f"port {port} on {HOST} is in use, or may not be used by this account",
-                hint=f"choose another --port, or see who listens: lsof -nP -iTCP:{port} -sTCP:LISTEN",
-            )
-    return ports
-
-
 STATE_FILE = "cluster.json"
+LOCK_FILE = "lock"
 _FORMAT_VERSION = 1
+_IGNORE_FILE = ".gitignore"
+_IGNORE_ALL = "*\n"
 
 
 @dataclass(frozen=True, slots=True)
 class DevBroker:
-    """One broker and controller.
+    """A node that is both broker and controller.
 
     Attributes:
-        id: From 1 on.
-        port: Of the plaintext listener for clients and other brokers.
-        controller_port: Of the listener for the controllers' quorum.
-        sasl_port: Of the SASL listener, where there is one.
-        token: Marks the node's process; None when it was stopped on purpose.
-        kafka_version: What it runs, such as `4.3.1`.
+        id: The node id, from 1 on.
+        port: The port of the plaintext listener for clients and other brokers.
+        controller_port: The port of the listener for the quorum of controllers.
+        sasl_port: The port of the SASL listener, if there is one.
+        token: Marks the process of the node; None after it was stopped on purpose.
+        kafka_version: The version of Kafka, such as `4.3.1`.
     """
 
     id: int
@@ -120,18 +57,18 @@ class DevBroker:
 
     @property
     def rack(self) -> str:
-        """The rack it says it is in: each node has its own."""
+        """The rack of the node; each node has its own."""
         return f"rack-{self.id}"
 
     @property
     def address(self) -> str:
-        """Where clients reach it."""
+        """The address for clients."""
         return f"{HOST}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeper:
-    """The ZooKeeper of a cluster whose brokers need one; it runs while one of them does."""
+    """The ZooKeeper of a cluster whose brokers need one; it runs while one of them runs."""
 
     port: int
     token: str | None = None
@@ -147,12 +84,12 @@ class ClusterState:
     """A cluster, running or not.
 
     Attributes:
-        cluster_id: The id that it gave itself; empty until brokers with ZooKeeper have done so.
+        cluster_id: The id of the cluster; empty until brokers with ZooKeeper have generated it.
         heap_mb: The heap of each node in MiB.
         formatted: Whether the nodes' storage is ready for a start.
-        nodes: Its nodes.
-        full_jit: See `DevCluster.start`.
-        zookeeper: Beside brokers that need one.
+        nodes: The nodes, by id.
+        full_jit: As in `ClusterSpec`.
+        zookeeper: The ZooKeeper, if the brokers need one.
     """
 
     cluster_id: str
@@ -163,11 +100,11 @@ class ClusterState:
     zookeeper: ZooKeeper | None = None
 
 
-def read(directory: Path) -> ClusterState | None:
-    """The cluster that is kept in a directory; None if there is none.
+def read_state(directory: Path) -> ClusterState | None:
+    """Read the state of the cluster in a directory; None if there is none.
 
     Raises:
-        DevClusterError: The file is damaged, or of another version of this tool.
+        DevClusterError: The file is damaged, or from another version of kafkaform.
     """
     path = directory / STATE_FILE
     try:
@@ -187,26 +124,22 @@ def _parse(content: dict[str, Any]) -> ClusterState:
     if content.pop("format_version") != _FORMAT_VERSION:
         raise ValueError("another format version")
     nodes = tuple(DevBroker(**node) for node in content.pop("nodes"))
-    kept = content.pop("zookeeper", None)
-    return ClusterState(nodes=nodes, zookeeper=ZooKeeper(**kept) if kept else None, **content)
+    zookeeper = content.pop("zookeeper", None)
+    return ClusterState(nodes=nodes, zookeeper=ZooKeeper(**zookeeper) if zookeeper else None, **content)
 
 
-def write(directory: Path, state: ClusterState) -> None:
-    """Replace the kept state in one step."""
+def write_state(directory: Path, state: ClusterState) -> None:
+    """Replace the stored state atomically."""
     content = json.dumps({"format_version": _FORMAT_VERSION, **asdict(state)}, indent=1)
+    # Other processes read it at any time, without the lock.
     replace(directory / STATE_FILE, content.encode())
 
 
-LOCK_FILE = "lock"
-_IGNORE_FILE = ".gitignore"
-_IGNORE_ALL = "*\n"
-
-
-def make(directory: Path) -> None:
-    """Make the directory if it is missing; one made here is kept out of Git.
+def make_directory(directory: Path) -> None:
+    """Create the directory if it is missing, with a .gitignore that keeps it out of Git.
 
     Raises:
-        DevClusterError: It cannot be made.
+        DevClusterError: It cannot be created.
     """
     try:
         if not directory.exists():
@@ -215,31 +148,34 @@ def make(directory: Path) -> None:
         (directory / LOCK_FILE).touch()
     except OSError as error:
         raise DevClusterError(
-            f"cannot keep a cluster in {directory}: {error.strerror}", hint="choose another --data"
+            f"cannot write to {directory}: {error.strerror}", hint="choose another --data"
         ) from error
 
 
-def refuse_strangers(directory: Path, kept: ClusterState | None, nodes: Sequence[DevBroker]) -> None:
-    """Refuse a directory whose parts were not made by a start that is known.
+def refuse_foreign_files(directory: Path, stored: ClusterState | None, nodes: Sequence[DevBroker]) -> None:
+    """Refuse a directory that has a node's folder, but no stored state: kafkaform may not have created it.
 
     Raises:
-        DevClusterError: There is no kept state, but something stands where a node's files would go.
+        DevClusterError: There is such a folder.
     """
     for node in nodes:
-        if kept is None and (stranger := directory / node.name).exists():
+        # `down --wipe` removes these folders: they must not be somebody's data.
+        if stored is None and (folder := directory / node.name).exists():
             raise DevClusterError(
-                f"{stranger} exists, but {STATE_FILE} beside it does not",
-                hint=f"move {stranger} away, or choose another --data",
+                f"{folder} exists, but {STATE_FILE} beside it does not",
+                hint=f"move {folder} away, or choose another --data",
             )
 
 
-def clear(directory: Path, members: Sequence[DevBroker | ZooKeeper]) -> None:
-    """Remove what a cluster's start has put here, and the directory itself if nothing else is in it."""
+def remove_files(directory: Path, members: Sequence[DevBroker | ZooKeeper]) -> None:
+    """Remove the files that a start created, and the directory itself if it is then empty."""
     for member in members:
         if (home := directory / member.name).exists():
             shutil.rmtree(home)
+    # After the nodes' folders: if removing them fails, the cluster can still be found and wiped.
     (directory / STATE_FILE).unlink()
     ignore = directory / _IGNORE_FILE
+    # Only if nobody has edited it.
     if ignore.exists() and ignore.read_text(encoding="utf-8") == _IGNORE_ALL:
         ignore.unlink()
     (directory / LOCK_FILE).unlink()
@@ -258,7 +194,7 @@ class DevClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node; `pid` is None when it has no process, and `answers` is whether it serves requests."""
+    """The status of a node; `pid` is None without a process, `answers` is True if it serves requests."""
 
     id: int
     address: str
@@ -271,7 +207,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """All nodes of a cluster, and how they are together."""
+    """The status of a cluster and of its nodes."""
 
     cluster_id: str
     bootstrap_servers: str
@@ -279,7 +215,7 @@ class ClusterStatus:
 
     @property
     def health(self) -> DevClusterStatus:
-        """Running only if every node has a process and answers."""
+        """RUNNING only if every node has a process and serves requests."""
         alive = [node for node in self.nodes if node.pid is not None]
         if not alive:
             return DevClusterStatus.STOPPED

@@ -1,1 +1,1 @@
-"""What is, beside what is declared: drift, health, status, comparison, import, history, skew."""
+"""Reports that compare live clusters with manifests: drift, health, status, comparison, import, skew."""

@@ -1,28 +1,27 @@
-"""How two clusters differ as they are, or two environments as they are declared: pure."""
+"""Comparison of two live clusters, or of the manifests of two environments: pure functions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.groups import OFFSETS_PREFIX
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS, kind_order
-from kafkaform.resources.consumer_group import group_of
+from kafkaform.resources.base import field_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.model import Desired, FieldValue, Observation, Observed, ResourceRef, State
-    from kafkaform.resources.base import Kind
+    from kafkaform.core.model import Desired, FieldValue, Observation, ResourceRef, State
 
 PROTOCOL = "protocol"
-"""The path of a group's protocol, which is compared, and managed by its members alone."""
+"""The path of a group's protocol: compared, although only the group's members set it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class ComparedResource:
     """A resource on one side.
 
     Attributes:
@@ -33,24 +32,24 @@ class Thing:
     state: State
     effective: State = field(default_factory=dict)
 
-    def in_force(self, path: str) -> FieldValue:
-        """The value in force of a field; None if it is not known."""
+    def get_effective(self, path: str) -> FieldValue:
+        """Return the value in force of a field; None if it is not known."""
         return self.state[path] if path in self.state else self.effective.get(path)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two that are compared.
+    """One side of a comparison: a cluster or an environment.
 
     Attributes:
-        name: What it is called.
-        things: What it has.
-        unknown: Resources of which it cannot be told whether it has them, or what they are like: why.
-        wanted: What manifests declare for it, tombstones left out; None where they were not read.
+        name: The name of the cluster or environment.
+        resources: Its resources.
+        unknown: The resources that could not be read, and why.
+        wanted: The states that manifests declare for it, without tombstones; None where they were not read.
     """
 
     name: str
-    things: Mapping[ResourceRef, Thing]
+    resources: Mapping[ResourceRef, ComparedResource]
     unknown: Mapping[ResourceRef, str] = field(default_factory=dict)
     wanted: Mapping[ResourceRef, State] | None = None
 
@@ -61,13 +60,13 @@ class FieldDifference:
 
     Attributes:
         path: The field.
-        a: The own value on the first side; None if it has none there.
+        a: The own value on the first side; None if the field has none.
         b: The same on the second.
         effective_a: The value in force on the first side; None if it is not known.
         effective_b: The same on the second.
         same_effect: Whether the values in force are known, and the same.
         as_declared: Whether the manifests declare just this difference.
-        remark: What manifests say otherwise; empty if nothing.
+        note: A note on what the manifests declare instead; may be empty.
     """
 
     path: str
@@ -77,7 +76,7 @@ class FieldDifference:
     effective_b: FieldValue = None
     same_effect: bool = False
     as_declared: bool = False
-    remark: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class ResourceDifference:
         in_b: Whether the second side has it.
         fields: The fields that differ, in the order of plans; empty unless both sides have it.
         as_declared: Whether the manifests declare just this difference.
-        remark: What manifests say of a resource that only one side has; empty if nothing.
+        note: A note on the manifests of a resource that only one side has; may be empty.
         state: The own values of a resource that only one side has.
     """
 
@@ -99,13 +98,13 @@ class ResourceDifference:
     in_b: bool
     fields: tuple[FieldDifference, ...] = ()
     as_declared: bool = False
-    remark: str = ""
+    note: str = ""
     state: State = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class InheritedDifference:
-    """A config that resources inherit on both sides, with another value on each; `count` is how many do."""
+    """A config that `count` resources inherit on both sides, with different values."""
 
     kind: str
     path: str
@@ -116,15 +115,15 @@ class InheritedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two sides differ.
+    """The differences between two sides.
 
     Attributes:
         a: The first side's name.
         b: The second side's.
-        differences: By kind and name.
-        inherited: What differs by the defaults of the brokers alone.
-        same: How many resources both sides have with the same own values.
-        unknown: Resources of which it could not be told, and why.
+        differences: The resources that differ, by kind and name.
+        inherited: The configs that differ only by the defaults of the brokers.
+        same: The number of resources that have the same own values on both sides.
+        unknown: The resources that could not be read, and why.
     """
 
     a: str
@@ -136,36 +135,27 @@ class Comparison:
 
     @property
     def unexpected(self) -> bool:
-        """Whether anything differs that no manifest declares to differ."""
-        return bool(self.inherited) or not all(one.as_declared for one in self.differences)
+        """True if there is a difference that the manifests do not declare."""
+        return bool(self.inherited) or not all(difference.as_declared for difference in self.differences)
 
 
-def live_things(observation: Observation, chosen: Collection[ResourceRef]) -> dict[ResourceRef, Thing]:
-    """What a cluster has of the chosen resources; of groups their configs and protocol, not their offsets."""
-    return {ref: _thing(one) for ref, one in observation.resources.items() if ref in chosen}
-
-
-def _thing(observed: Observed) -> Thing:
-    kind = KINDS[observed.ref.kind]
-    state: dict[str, FieldValue] = {
-        path: value for path, value in observed.state.items() if _is_compared(kind, path)
+def select_live_resources(
+    observation: Observation, chosen: Collection[ResourceRef]
+) -> dict[ResourceRef, ComparedResource]:
+    """Return the chosen resources of a cluster; of groups, their configs and protocol without offsets."""
+    return {
+        ref: ComparedResource(KINDS[ref.kind].comparable_state(observed), observed.effective)
+        for ref, observed in observation.resources.items()
+        if ref in chosen
     }
-    group = group_of(observed)
-    if group is not None and (protocol := group.intended_protocol(observed.state)):
-        state[PROTOCOL] = protocol
-    return Thing(state, observed.effective)
-
-
-def _is_compared(kind: Kind, path: str) -> bool:
-    return not path.startswith(OFFSETS_PREFIX) and not kind.ignores(path)
 
 
 def declared_states(desired: Iterable[Desired]) -> dict[ResourceRef, State]:
-    """What manifests want there to be, by resource; what a manifest sets to null is unset, as if unsaid."""
-    return {one.ref: _declared(one) for one in desired if one.state is not None}
+    """Return the declared state of each resource that is to exist, without fields that are set to null."""
+    return {declared.ref: _get_state(declared) for declared in desired if declared.state is not None}
 
 
-def _declared(desired: Desired) -> State:
+def _get_state(desired: Desired) -> State:
     state = {path: value for path, value in (desired.state or {}).items() if value is not None}
     protocol = desired.intent.spec.get(PROTOCOL)
     return {**state, PROTOCOL: protocol} if isinstance(protocol, str) else state
@@ -174,19 +164,24 @@ def _declared(desired: Desired) -> State:
 def compare_sides(a: Side, b: Side) -> Comparison:
     """Compare two sides, resource by resource and field by field."""
     unknown = {ref: f"{side.name}: {why}" for side in (b, a) for ref, why in side.unknown.items()}
-    refs = sorted({*a.things, *b.things} - unknown.keys(), key=lambda ref: (kind_order(ref.kind), ref.name))
+    # A resource that one side could not read is neither there nor missing: it is listed separately.
+    refs = sorted(
+        {*a.resources, *b.resources} - unknown.keys(), key=lambda ref: (kind_order(ref.kind), ref.name)
+    )
     differences = []
     inherited: Counter[tuple[str, str, FieldValue, FieldValue]] = Counter()
     same = 0
     for ref in refs:
-        here, there = a.things.get(ref), b.things.get(ref)
+        here, there = a.resources.get(ref), b.resources.get(ref)
         if here is None or there is None:
-            differences.append(_only(ref, a, b))
+            # Its fields are not compared with nothing: the whole resource is the difference.
+            differences.append(_describe_missing(ref, a, b))
             continue
-        inherited.update(_inherited(ref.kind, here, there))
-        fields = tuple(_fields(ref, here, there, (a, b)))
+        # Counted over all resources: a default of the brokers that differs would otherwise fill the report.
+        inherited.update(_list_inherited(ref.kind, here, there))
+        fields = tuple(_compare_fields(ref, here, there, (a, b)))
         if fields:
-            expected = all(one.as_declared for one in fields)
+            expected = all(difference.as_declared for difference in fields)
             differences.append(ResourceDifference(ref, True, True, fields, expected))
         else:
             same += 1
@@ -195,67 +190,78 @@ def compare_sides(a: Side, b: Side) -> Comparison:
         a.name,
         b.name,
         tuple(differences),
-        tuple(InheritedDifference(*what, count) for what, count in order),
+        tuple(InheritedDifference(*config, count) for config, count in order),
         same,
         dict(sorted(unknown.items())),
     )
 
 
-def _only(ref: ResourceRef, a: Side, b: Side) -> ResourceDifference:
-    """A resource that only one side has."""
-    there, missing = (a, b) if ref in a.things else (b, a)
-    as_declared, remark = False, ""
-    if there.wanted is not None and missing.wanted is not None:
+def _describe_missing(ref: ResourceRef, a: Side, b: Side) -> ResourceDifference:
+    """Return the difference of a resource that only one side has."""
+    owner, missing = (a, b) if ref in a.resources else (b, a)
+    as_declared, note = False, ""
+    # Without the manifests of both sides, nothing shows whether the difference is intended.
+    if owner.wanted is not None and missing.wanted is not None:
         if ref in missing.wanted:
-            remark = f"also declared for {missing.name}, but not there yet"
-        elif ref in there.wanted:
+            note = f"also declared for {missing.name}, but does not exist there yet"
+        elif ref in owner.wanted:
             as_declared = True
         else:
-            remark = "no manifest declares it"
-    return ResourceDifference(ref, there is a, there is b, (), as_declared, remark, there.things[ref].state)
+            note = "no manifest declares it"
+    return ResourceDifference(ref, owner is a, owner is b, (), as_declared, note, owner.resources[ref].state)
 
 
-def _fields(ref: ResourceRef, a: Thing, b: Thing, sides: tuple[Side, Side]) -> Iterator[FieldDifference]:
+def _compare_fields(
+    ref: ResourceRef, a: ComparedResource, b: ComparedResource, sides: tuple[Side, Side]
+) -> Iterator[FieldDifference]:
     kind = KINDS[ref.kind]
     paths = {*a.state, *b.state}
+    # Unknown of a group that no member has joined: that is no difference.
     if not (PROTOCOL in a.state and PROTOCOL in b.state):
-        paths.discard(PROTOCOL)  # not known of a group that no member has joined
-    for path in sorted(paths, key=kind.field_order):
-        one, other = a.state.get(path), b.state.get(path)
-        if kind.equal(path, one, other):
+        paths.discard(PROTOCOL)
+    for path in sorted(paths, key=field_order(kind)):
+        value_a, value_b = a.state.get(path), b.state.get(path)
+        if kind.field(path).equal(value_a, value_b):
             continue
-        force_a, force_b = a.in_force(path), b.in_force(path)
-        alike = force_a is not None and kind.equal(path, force_a, force_b)
-        as_declared, remark = _declaration(ref, path, (one, other), sides)
-        yield FieldDifference(path, one, other, force_a, force_b, alike, as_declared, remark)
+        effective_a, effective_b = a.get_effective(path), b.get_effective(path)
+        # One side may set what the other inherits: then only the form differs.
+        same_effect = effective_a is not None and kind.field(path).equal(effective_a, effective_b)
+        as_declared, note = _compare_with_manifests(ref, path, (value_a, value_b), sides)
+        yield FieldDifference(
+            path, value_a, value_b, effective_a, effective_b, same_effect, as_declared, note
+        )
 
 
-def _declaration(
+def _compare_with_manifests(
     ref: ResourceRef, path: str, live: Sequence[FieldValue], sides: Sequence[Side]
 ) -> tuple[bool, str]:
-    """Whether the difference of a field is declared, and where the live value is not the declared one."""
+    """Return whether manifests declare a difference, and a note on sides that are not as declared."""
     states = [side.wanted[ref] for side in sides if side.wanted is not None and ref in side.wanted]
+    # Both must declare the resource, and one of them the field: else nobody has decided on the difference.
     if len(states) < len(sides) or not any(path in state for state in states):
         return False, ""
     kind = KINDS[ref.kind]
     wanted = [state.get(path) for state in states]
     behind = [
         side.name
-        for side, value, aim in zip(sides, live, wanted, strict=True)
-        if not kind.equal(path, value, aim)
+        for side, value, declared in zip(sides, live, wanted, strict=True)
+        if not kind.field(path).equal(value, declared)
     ]
     if behind:
         return False, f"{' and '.join(behind)} not as declared"
     return True, ""
 
 
-def _inherited(kind: str, a: Thing, b: Thing) -> Iterator[tuple[str, str, FieldValue, FieldValue]]:
-    """The configs without an own value on either side whose values in force differ all the same."""
+def _list_inherited(
+    kind: str, a: ComparedResource, b: ComparedResource
+) -> Iterator[tuple[str, str, FieldValue, FieldValue]]:
+    """List the configs whose values in force differ although neither side has an own value."""
+    # Readings share one mapping between resources with the same configs: most pairs are skipped here.
     if a.effective is b.effective:
         return
-    for path, one in a.effective.items():
-        other = b.effective.get(path)
-        if one == other or one is None or other is None or path in a.state or path in b.state:
+    for path, value_a in a.effective.items():
+        value_b = b.effective.get(path)
+        if value_a == value_b or value_a is None or value_b is None or path in a.state or path in b.state:
             continue
-        if path.startswith(CONFIG_PREFIX) and not KINDS[kind].equal(path, one, other):
-            yield kind, path, one, other
+        if path.startswith(CONFIG_PREFIX) and not KINDS[kind].field(path).equal(value_a, value_b):
+            yield kind, path, value_a, value_b

@@ -1,51 +1,35 @@
-"""Drift: what of the live cluster is not as declared, what the record of applies knows of it.
+"""Drift: the differences between a live cluster and its manifests, with their history.
 
-Adopting drift means to edit manifests until they declare what the cluster has.
-
-It is the diff of a plan, told from the cluster's side, with the configs that no manifest declares.
+Drift is the diff of a plan from the cluster's side, plus the configs that no manifest declares. Adopting
+drift edits the manifests until they declare the live values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import (
-    CONFIG_PREFIX,
-    Create,
-    Delete,
-    FieldChange,
-    Update,
-)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
 from kafkaform.resources import KINDS, kind_order
+from kafkaform.resources.base import field_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkaform.audit.trail import Trail
     from kafkaform.config.manifests.editing import Edit
-    from kafkaform.core.model import (
-        Desired,
-        Diagnostic,
-        FieldValue,
-        Location,
-        Plan,
-        PlannedChange,
-        ResourceRef,
-        Setting,
-        State,
-        UndeclaredConfig,
-    )
+    from kafkaform.core.model import Desired, Diagnostic, FieldValue, Location, ResourceRef, Setting, State
+    from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 
 
 READING_NOTES = frozenset({"KF411", "KF412", "KF413", "KF415", "KF420", "KF421"})
-"""What a plan says of the cluster that it read; its other findings are about manifests, or about applying."""
+"""The findings of a plan about its reading of the cluster; the others are about manifests or applying."""
 
 
 class Form(StrEnum):
-    """How a resource drifted; one that is `PRESENT` is so although its manifest says `state: absent`."""
+    """The form of a drift; a `PRESENT` resource exists although its manifest has `state: absent`."""
 
     DIFFERS = "differs"
     MISSING = "missing"
@@ -53,7 +37,7 @@ class Form(StrEnum):
 
 
 class DriftCause(StrEnum):
-    """The side that changed since the last recorded apply, if that was carried out as a whole."""
+    """The side that changed since the last recorded apply, or why that cannot be decided."""
 
     UNRECORDED = "unrecorded"
     CLUSTER = "cluster_changed"
@@ -63,7 +47,7 @@ class DriftCause(StrEnum):
 
 
 class DriftVerdict(StrEnum):
-    """What a run came to."""
+    """The outcome of a drift check."""
 
     CLEAN = "clean"
     DRIFT = "drift"
@@ -71,7 +55,7 @@ class DriftVerdict(StrEnum):
 
 
 class Unmanaged(StrEnum):
-    """What becomes of resources on the cluster that no manifest declares: by `ERROR`, they are drift."""
+    """The treatment of live resources that no manifest declares; with `ERROR`, they count as drift."""
 
     IGNORE = "ignore"
     REPORT = "report"
@@ -80,13 +64,13 @@ class Unmanaged(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the record of applies knows of a live value.
+    """The recorded history of a live value.
 
     Attributes:
-        cause: Which side changed.
-        last: What the latest apply set it to; None if no apply on record set it, or the latest deleted it.
-            One of which no result is known counts where it was to make what is live.
-        source: The latest apply that set it to the live value, if that was an earlier one.
+        cause: The side that changed.
+        last: The setting by the latest apply; None if no recorded apply set it, or the latest deleted it. An
+            apply without a known result counts if it was to set the live value.
+        source: The latest apply that set the live value, if that was an earlier one.
     """
 
     cause: DriftCause
@@ -99,12 +83,12 @@ class FieldDrift:
     """One field that is not as declared.
 
     Attributes:
-        change: From the live value to the declared one.
-        declared: Whether anything declares it; if not, it is a config that somebody set on the cluster.
-        left_alone: Whether an apply leaves it as it is.
-        place: Where the manifest sets it, or the nearest thing around it.
-        keys: The keys that lead there in the manifest; None where it does not set it.
-        past: What is recorded; None where no record was read.
+        change: The change from the live value to the declared one.
+        declared: Whether a manifest or default declares it; if not, it was set on the cluster.
+        left_alone: Whether an apply does not change it.
+        place: The place in the manifest that sets it, or the nearest one around it.
+        keys: The path of keys in the manifest; None where the manifest does not set it.
+        past: The recorded history; None where no record was read.
     """
 
     change: FieldChange
@@ -120,11 +104,11 @@ class ResourceDrift:
     """A declared resource that is not as declared.
 
     Attributes:
-        desired: The resource as its manifest wants it.
-        form: How it drifted.
-        fields: What differs; none where the whole resource does.
-        planned: What an apply would make of it; None where it would leave it as it is.
-        past: Of a whole resource: what is recorded; None where no record was read.
+        desired: The resource as declared.
+        form: The form of the drift.
+        fields: The fields that differ; none where the whole resource does.
+        planned: The change that an apply would make; None for no change.
+        past: The recorded history of a whole resource; None where no record was read.
     """
 
     desired: Desired
@@ -135,26 +119,26 @@ class ResourceDrift:
 
     @property
     def ref(self) -> ResourceRef:
-        """The resource."""
+        """The reference of the resource."""
         return self.desired.ref
 
     @property
     def size(self) -> int:
-        """How many fields differ; 1 for a whole resource."""
+        """The number of fields that differ; 1 for a whole resource."""
         return max(1, len(self.fields))
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What of a live cluster is not as declared.
+    """The drift of a live cluster.
 
     Attributes:
-        plan: The plan that it was found by.
-        resources: What drifted, by kind and name.
-        unmanaged: Resources on the cluster that no manifest declares; None where nobody looked for them.
+        plan: The plan from which the drift was derived.
+        resources: The resources that drifted, by kind and name.
+        unmanaged: Live resources that no manifest declares; None where they were not read.
         unmanaged_counts: Whether such a resource counts as drift.
-        notes: What was odd in the reading of the cluster.
-        unrecorded: Why it is not known since when; None where it is, or nothing drifted.
+        notes: Findings about the reading of the cluster.
+        unrecorded: Why the start of the drift is not known; None where it is, or nothing drifted.
     """
 
     plan: Plan
@@ -166,17 +150,19 @@ class Drift:
 
     @property
     def unknown(self) -> tuple[ResourceRef, ...]:
-        """Declared resources of which the account cannot tell whether they exist."""
+        """The declared resources that the account may not see."""
         return self.plan.unknown
 
     @property
     def unchanged(self) -> int:
-        """How many declared resources are as declared, undeclared configs counted."""
+        """The number of resources that are as declared and have no undeclared configs."""
+        # A plan leaves undeclared configs as they are, and counts their resources as unchanged.
         return self.plan.unchanged - sum(resource.planned is None for resource in self.resources)
 
     @property
     def verdict(self) -> DriftVerdict:
-        """Whether there is drift: what could not be seen may have drifted, whatever else did."""
+        """The outcome: UNKNOWN if a resource is not visible, as it may have drifted too."""
+        # Before DRIFT: an incomplete check must not be taken for one that only found a little.
         if self.unknown:
             return DriftVerdict.UNKNOWN
         if self.resources or (self.unmanaged_counts and self.unmanaged):
@@ -185,28 +171,31 @@ class Drift:
 
 
 def has_drift(plan: Plan) -> bool:
-    """Whether a declared resource is not as declared: only then the record of applies is of use."""
+    """Return whether a declared resource drifted: the record of applies is not read otherwise."""
     return bool(plan.changes or plan.undeclared)
 
 
 def find_drift(
     plan: Plan, desired: Iterable[Desired], trail: Trail | str, *, unmanaged: Unmanaged = Unmanaged.REPORT
 ) -> Drift:
-    """Tell a plan as drift.
+    """Derive the drift from a plan.
 
     Args:
-        plan: The plan for what is declared.
+        plan: The plan for the declared resources.
         desired: The declared resources.
         trail: The record of applies, or why there is none.
-        unmanaged: What becomes of resources that nobody declares; `IGNORE` where nobody looked for them.
+        unmanaged: The treatment of undeclared resources; `IGNORE` where they were not read.
     """
-    declared = {one.ref: one for one in desired}
+    declared = {resource.ref: resource for resource in desired}
     changes = {change.ref: change for change in plan.changes}
-    undeclared = {ref: tuple(found) for ref, found in groupby(plan.undeclared, key=lambda one: one.ref)}
+    undeclared = {
+        ref: tuple(configs) for ref, configs in groupby(plan.undeclared, key=lambda config: config.ref)
+    }
+    # Without a record, drift is still drift: only its cause is unknown.
     known = None if isinstance(trail, str) else trail
     order = sorted({*changes, *undeclared}, key=lambda ref: (kind_order(ref.kind), ref.name))
     resources = tuple(
-        _resource(declared[ref], changes.get(ref), undeclared.get(ref, ()), known) for ref in order
+        _find_resource_drift(declared[ref], changes.get(ref), undeclared.get(ref, ()), known) for ref in order
     )
     return Drift(
         plan,
@@ -218,7 +207,7 @@ def find_drift(
     )
 
 
-def _resource(
+def _find_resource_drift(
     desired: Desired,
     planned: PlannedChange | None,
     undeclared: Iterable[UndeclaredConfig],
@@ -226,107 +215,123 @@ def _resource(
 ) -> ResourceDrift:
     match planned.change if planned is not None else None:
         case Create(state=state):
-            past = _past_of_whole(desired.ref, state, trail, live=False)
+            past = _find_resource_past(desired.ref, state, trail, live=False)
             return ResourceDrift(desired, Form.MISSING, (), planned, past)
         case Delete(state=state):
-            past = _past_of_whole(desired.ref, state, trail, live=True)
+            past = _find_resource_past(desired.ref, state, trail, live=True)
             return ResourceDrift(desired, Form.PRESENT, (), planned, past)
         case Update(fields=fields):
+            # Fields that a plan only adds to reach another one, such as places for more replicas, are no
+            # drift.
             changes: Mapping[str, FieldChange] = {f.path: f for f in fields if not _is_chosen(desired, f)}
         case None:
             changes = {}
-    more = {one.path: FieldChange(one.path, one.value, None, one.value) for one in undeclared}
-    order = sorted({*changes, *more}, key=KINDS[desired.ref.kind].field_order)
+    # From the live value to itself: an apply leaves an undeclared config alone.
+    extra = {config.path: FieldChange(config.path, config.value, None, config.value) for config in undeclared}
+    order = sorted({*changes, *extra}, key=field_order(KINDS[desired.ref.kind]))
     drifted = tuple(
-        _field(desired, changes.get(path) or more[path], trail, left_alone=path in more) for path in order
+        _find_field_drift(desired, changes.get(path) or extra[path], trail, left_alone=path in extra)
+        for path in order
     )
     return ResourceDrift(desired, Form.DIFFERS, drifted, planned)
 
 
 def _is_chosen(desired: Desired, change: FieldChange) -> bool:
-    """Whether a plan chose the value to make another field's come true, and no manifest speaks of it."""
+    """Return whether the plan added a field that no manifest declares, to reach the value of another one."""
     path = change.path
+    if change.after is None:  # a removal: the plan chooses values, such as replicas
+        return False
     return not (
         path.startswith(CONFIG_PREFIX) or path in (desired.state or {}) or path in desired.intent.spec
     )
 
 
-def _field(desired: Desired, change: FieldChange, trail: Trail | None, *, left_alone: bool) -> FieldDrift:
-    past = None if trail is None else past_of(desired.ref, change, trail)
+def _find_field_drift(
+    desired: Desired, change: FieldChange, trail: Trail | None, *, left_alone: bool
+) -> FieldDrift:
+    past = None if trail is None else find_past(desired.ref, change, trail)
     path = change.path
     declared = desired.state is not None and path in desired.state
     return FieldDrift(change, declared, left_alone, desired.place(path), desired.keys(path), past)
 
 
-def past_of(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
-    """What is recorded of a live value, and thereby which side changed since."""
+def find_past(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
+    """Return the recorded history of a live value, and the side that changed since."""
 
     def equal(a: FieldValue, b: FieldValue) -> bool:
-        return KINDS[ref.kind].equal(change.path, a, b)
+        return KINDS[ref.kind].field(change.path).equal(a, b)
 
     recorded = trail.settings(ref, change.path)
     if recorded and _stopped_half_way(ref, change, recorded[0]):
         return Past(DriftCause.INTERRUPTED, recorded[0])
-    settings = [one for one in recorded if one.certain or equal(one.value, change.before)]
+    # An apply without a known result counts only if its value is the live one: then it was carried out.
+    settings = [setting for setting in recorded if setting.certain or equal(setting.value, change.before)]
     if not settings:
         return Past(DriftCause.UNRECORDED)
     last = settings[0]
     if equal(last.value, change.before):
+        # The live value is what the last apply set, so that the manifest has changed since.
         return Past(DriftCause.MANIFEST, last)
-    source = next((one for one in settings if one.certain and equal(one.value, change.before)), None)
+    # Somebody may have set back the value of an earlier apply.
+    source = next((s for s in settings if s.certain and equal(s.value, change.before)), None)
     return Past(DriftCause.CLUSTER if equal(last.value, change.after) else DriftCause.BOTH, last, source)
 
 
 def _stopped_half_way(ref: ResourceRef, change: FieldChange, latest: Setting) -> bool:
-    """Tell whether the latest apply can have left the live value behind, as its result is not known."""
+    """Return whether the live value may come from the latest apply, whose result is not known."""
     recorded = FieldChange(change.path, latest.before, latest.value)
-    return not latest.certain and KINDS[ref.kind].on_the_way(recorded, change.before)
+    # A move that was interrupted leaves values between the two.
+    return not latest.certain and KINDS[ref.kind].field(recorded.path).on_the_way(recorded, change.before)
 
 
-def _past_of_whole(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
-    """What is recorded of a resource that is there and should not be, or the other way round."""
+def _find_resource_past(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
+    """Return the recorded history of a resource that exists and should not, or the other way round."""
     if trail is None:
         return None
+    # An apply has deleted it, and the manifest declares it again.
     if not live and (deletion := trail.open_deletion(ref)) is not None:
         return Past(DriftCause.MANIFEST, deletion)
-    recorded = [one for path in state for one in trail.settings(ref, path) if live or one.certain]
+    recorded = [s for path in state for s in trail.settings(ref, path) if live or s.certain]
     if recorded:
-        return Past(
-            DriftCause.MANIFEST if live else DriftCause.CLUSTER, max(recorded, key=lambda one: one.at)
-        )
-    if trail.replaced_since(ref, ""):  # and what was set before the last deletion is not told
+        # Fields may have been set by different applies; the latest one is reported.
+        latest = max(recorded, key=lambda setting: setting.at)
+        return Past(DriftCause.MANIFEST if live else DriftCause.CLUSTER, latest)
+    if trail.replaced_since(ref, ""):  # settings before the last deletion do not count
         return Past(DriftCause.CLUSTER if live else DriftCause.MANIFEST)
     return Past(DriftCause.UNRECORDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What of a cluster's drift can become the manifests' word.
+    """The drift that manifests can take over.
 
     Attributes:
-        edits: What manifests are to say.
-        refused: What they cannot say, or must not: the resource and why.
+        edits: The edits of manifests.
+        refused: The resources with drift that manifests cannot take over, and why.
     """
 
     edits: tuple[Edit, ...] = ()
     refused: tuple[tuple[ResourceRef, str], ...] = ()
 
 
-def adoption(drift: Drift) -> Adoption:
-    """Sort drift into what manifests can take over, and what somebody has to decide."""
-    from kafkaform.config.manifests.editing import Edit  # reports of drift ask only what stands against it
+def plan_adoption(drift: Drift) -> Adoption:
+    """Split drift into edits of manifests and what manifests cannot take over."""
+    # Not at the top: it loads the YAML editor, which drift reports do not need.
+    from kafkaform.config.manifests.editing import Edit
 
     edits: list[Edit] = []
     refused: list[tuple[ResourceRef, str]] = []
     for drifted in drift.resources:
+        # Manifests declare resources that exist: a missing one can be adopted only by removing its manifest.
         if drifted.form is not Form.DIFFERS:
             refused.append((drifted.ref, whole_obstacle(drifted)))
-        for one in drifted.fields:
-            why = obstacle(drifted.ref, one)
-            if why is None:
-                edits.append(Edit(drifted.ref, one.change.path, one.change.before))
+        for field_drift in drifted.fields:
+            reason = obstacle(drifted.ref, field_drift)
+            if reason is None:
+                edits.append(Edit(drifted.ref, field_drift.change.path, field_drift.change.before))
             else:
-                refused.append((drifted.ref, why))
+                refused.append((drifted.ref, reason))
+    # They are drift only with `--unmanaged error`; adopting takes a new file, which `import` writes.
     if drift.unmanaged_counts:
         refused += [
             (ref, "no manifest declares it; kafkaform import writes one") for ref in drift.unmanaged or ()
@@ -336,14 +341,14 @@ def adoption(drift: Drift) -> Adoption:
 
 
 def whole_obstacle(drifted: ResourceDrift) -> str:
-    """Why nothing can be adopted of a resource that is missing, or that should not be there."""
+    """Return why a resource that is missing, or should not exist, cannot be adopted."""
     if drifted.form is Form.MISSING:
         return "there is nothing on the cluster to adopt"
     return "its manifest declares only state: absent"
 
 
 def obstacle(ref: ResourceRef, drifted: FieldDrift) -> str | None:
-    """Why no manifest can say what a field of a resource is on the cluster; None if one can."""
+    """Return why no manifest can declare the live value of a field; None if one can."""
     path, live = drifted.change.path, drifted.change.before
-    reason = KINDS[ref.kind].undeclarable(path, live)
+    reason = KINDS[ref.kind].field(path).undeclarable(live)
     return None if reason is None else f"{path}: {reason}"

@@ -1,10 +1,10 @@
-"""A health report of a live cluster: what rules say of its health, and what could not be told."""
+"""Health report of a live cluster: the findings of health rules, and the rules that could not be checked."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from kafkaform import rules
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.groups import Group, GroupReading
 from kafkaform.core.health import Health, Part
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import matches
-from kafkaform.resources.consumer_group import group_ref, is_group
-from kafkaform.resources.topic import is_topic
+from kafkaform.resources import KINDS, reader_ref
+from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from kafkaform.rules import Rule
     from spark_validation.arrivals import TopicArrivals
 
-LOUDNESS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
-"""Severities in order."""
+SEVERITY_ORDER = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+"""The order of severities."""
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
 
 _TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS = "KF306", "KF307", "KF311", "KF312"
-_OF_BROKERS = frozenset(
+_BROKER_RULES = frozenset(
     {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS}
 )
-"""The rules that need neither groups nor topics in detail."""
+"""The rules that need neither groups nor the details of topics."""
 ON_REQUEST = frozenset({_ARRIVALS})
-"""The rules that run only if they are named, or have a severity in kafkaform.yaml: the offsets of all
-partitions at several times take three times as long as all the others together."""
-_ABOUT: dict[Part, tuple[str, ...]] = {
+"""The rules that run only if they are named, or have a severity in kafkaform.yaml: reading the offsets of all
+partitions at several times takes three times as long as all the other rules together."""
+_RULES_BY_PART: dict[Part, tuple[str, ...]] = {
     Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
     Part.MIN_ISR: ("KF305",),
     Part.QUORUM: ("KF301",),
@@ -64,7 +64,7 @@ _ABOUT: dict[Part, tuple[str, ...]] = {
 
 
 class HealthVerdict(StrEnum):
-    """What a health report comes to."""
+    """The verdict of a health report."""
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
@@ -73,12 +73,12 @@ class HealthVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UncheckedRule:
-    """What a rule would have to know and could not be read.
+    """A rule that could not be checked, because its input could not be read.
 
     Attributes:
         code: The rule.
-        what: What could not be read, and why.
-        matters: Whether the cluster cannot be called healthy without it.
+        what: The input that could not be read, and why.
+        matters: Whether the health of the cluster is unknown without it.
     """
 
     code: str
@@ -88,14 +88,14 @@ class UncheckedRule:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """What was found.
+    """The findings and readings of one examination.
 
     Attributes:
         health: The reading of the brokers.
-        findings: What rules say of it, the loudest first.
-        unchecked: What they could not look at.
+        findings: The findings of rules, the most severe first.
+        unchecked: The rules that could not be checked.
         groups: The groups that were read, with their lag.
-        arrivals: How the records written to topics spread, as far as it was read.
+        arrivals: The spread of written records of topics, as far as it was read.
         fail_on: The lowest severity of a finding that makes the cluster unhealthy.
     """
 
@@ -108,9 +108,13 @@ class HealthReport:
 
     @property
     def verdict(self) -> HealthVerdict:
-        """Unhealthy is known as soon as one finding says so, healthy only once everything was told."""
-        if any(f.waived is None and LOUDNESS[f.severity] >= LOUDNESS[self.fail_on] for f in self.findings):
+        """The verdict: one finding is enough for UNHEALTHY; HEALTHY needs every rule that matters."""
+        if any(
+            f.waived is None and SEVERITY_ORDER[f.severity] >= SEVERITY_ORDER[self.fail_on]
+            for f in self.findings
+        ):
             return HealthVerdict.UNHEALTHY
+        # Not HEALTHY: the rule might have found something. A finding of another rule decides before that.
         if any(rule.matters for rule in self.unchecked):
             return HealthVerdict.UNKNOWN
         return HealthVerdict.HEALTHY
@@ -118,14 +122,14 @@ class HealthReport:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is examined, and by which standards.
+    """The parameters of a health check.
 
     Attributes:
-        desired: What manifests declare; empty where there are none.
-        settings: What the project says.
-        target: What it says of this cluster.
-        environment: Whose overrides the desired resources have; None if none was chosen.
-        only: The codes of the rules to run, also those that are switched off; empty: all about health.
+        desired: The declared resources; empty where there are no manifests.
+        settings: The configuration of the project.
+        target: Its settings of this cluster.
+        environment: The environment whose overrides apply; None if none was chosen.
+        only: The codes of the rules to run, even if they are switched off; empty for all health rules.
         fail_on: The lowest severity of a finding that makes the cluster unhealthy.
         subset: Whether `desired` is only a part of what the repository declares.
     """
@@ -140,11 +144,13 @@ class Examination:
 
     @property
     def severities(self) -> dict[str, str]:
-        """The severity of each rule about health that a project or this examination changes."""
+        """The severities of health rules that the project or this examination changes."""
+        # The settings of the project come last: a severity there is a request to run the rule.
         chosen = {**dict.fromkeys(ON_REQUEST - self.only, "off"), **self.settings.rules}
         for code in health_rules(self.settings):
             if self.only and code not in self.only:
                 chosen[code] = "off"
+            # Named on the command line, a rule runs with its own severity.
             elif code in self.only and chosen.get(code) == "off":
                 del chosen[code]
         return chosen
@@ -153,11 +159,12 @@ class Examination:
         """Read a cluster and run the rules.
 
         Raises:
-            ClusterError: It cannot be read at all. What is missing besides is in `HealthReport.unchecked`.
+            ClusterError: The cluster cannot be read at all; smaller gaps are in `HealthReport.unchecked`.
             KafkaformError: It is not the cluster that the configuration expects.
         """
         health = cluster.health()
         facts = Facts(health.cluster_id, health.brokers)
+        # Health needs no id: a cluster without one is examined, although nothing identifies it.
         if health.cluster_id:
             check_identity(facts, self.target)
         severities = self.severities
@@ -165,26 +172,30 @@ class Examination:
         if _TRANSACTIONS in active:
             health = _add_transactions(cluster, health)
         unchecked: dict[str, list[str]] = defaultdict(list)
-        lacking: set[str] = set()  # nobody can be told, so that nothing is wrong with who asks
+        not_offered: set[str] = set()  # not offered by the brokers, so no fault of the account or cluster
         for part, why in health.unread.items():
+            # Without the request, no account could read it, and no cluster of this kind would ever be
+            # healthy.
             if part in health.not_offered:
-                lacking.add(f"{part}: {why}")
-            for code in _ABOUT[part]:
+                not_offered.add(f"{part}: {why}")
+            for code in _RULES_BY_PART[part]:
                 unchecked[code].append(f"{part}: {why}")
         desired = self.desired
         live: Mapping[ResourceRef, Observed] = {}
         groups: Mapping[str, Group] = {}
         if health.quorum is not None and health.quorum.leader is None:
-            # Half of what is asked then would be answered by nobody, after half a minute each.
-            for code in sorted(active - _OF_BROKERS):
+            # About half of the requests would then time out, after 30 s each.
+            for code in sorted(active - _BROKER_RULES):
                 unchecked[code].append("not read while no active controller answers")
             desired = ()
-        elif active - _OF_BROKERS - {_ARRIVALS}:
-            live, unseen = _live_topics(cluster, desired, unchecked)
-            groups, denied = _live_groups(cluster, desired, self.settings, unchecked)
-            desired = tuple(one for one in desired if one.ref not in unseen | denied)
+        elif active - _BROKER_RULES - {_ARRIVALS}:
+            live, unseen = _read_topics(cluster, desired, unchecked)
+            groups, denied = _read_groups(cluster, desired, self.settings, unchecked)
+            # A rule would report a resource that is only hidden from this account as missing.
+            desired = tuple(declared for declared in desired if declared.ref not in unseen | denied)
         arrivals: tuple[TopicArrivals, ...] = ()
         if _ARRIVALS in active and _ARRIVALS not in unchecked:
+            # Last, as it takes longest.
             arrivals = _read_arrivals(cluster, health, self.settings, unchecked)
         context = RuleContext(
             desired,
@@ -199,15 +210,15 @@ class Examination:
             subset=self.subset,
             arrivals=arrivals,
         )
-        found = rules.check(context, severities, (Stage.HEALTH,), more=self.settings.policies)
-        findings = sorted(found, key=lambda one: (-LOUDNESS[one.severity], one.code))
+        diagnostics = rules.check(context, severities, (Stage.HEALTH,), more=self.settings.policies)
+        findings = sorted(diagnostics, key=lambda finding: (-SEVERITY_ORDER[finding.severity], finding.code))
         return HealthReport(
             health,
             tuple(findings),
             tuple(
-                UncheckedRule(code, what, what not in lacking and self._matters(code, severities))
+                UncheckedRule(code, gap, gap not in not_offered and self._matters(code, severities))
                 for code in sorted(unchecked.keys() & active)
-                for what in unchecked[code]
+                for gap in unchecked[code]
             ),
             groups,
             arrivals,
@@ -216,28 +227,28 @@ class Examination:
 
     def _matters(self, code: str, severities: Mapping[str, str]) -> bool:
         severity = Severity(severities.get(code, health_rules(self.settings)[code].severity))
-        return LOUDNESS[severity] >= LOUDNESS[self.fail_on]
+        return SEVERITY_ORDER[severity] >= SEVERITY_ORDER[self.fail_on]
 
 
 def _read_arrivals(
     cluster: ClusterReader, health: Health, settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[TopicArrivals, ...]:
-    """Read how records arrive in the topics that are not left out by `ignore`."""
+    """Read how records arrive in the topics that `ignore` does not exclude."""
     counts = Counter(partition.topic for partition in health.partitions)
-    taken = {
+    partition_counts = {
         name: count
         for name, count in counts.items()
         if not any(fnmatchcase(name, glob) for glob in settings.ignore)
     }
     try:
-        return tuple(read_arrivals(cluster, taken, time.time_ns() // 1_000_000))
+        return tuple(read_arrivals(cluster, partition_counts, time.time_ns() // 1_000_000))
     except ClusterError as error:
         unchecked[_ARRIVALS].append(f"offsets: {error.message}")
         return ()
 
 
 def health_rules(settings: Settings) -> dict[str, Rule]:
-    """The rules about health by code, a project's own among them."""
+    """Return the health rules by code, including the project's own."""
     known = {**rules.RULES, **{policy.code: policy for policy in settings.policies}}
     return {code: rule for code, rule in known.items() if rule.stage is Stage.HEALTH}
 
@@ -245,16 +256,18 @@ def health_rules(settings: Settings) -> dict[str, Rule]:
 def critical_findings(
     cluster: HealthReader, settings: Settings, target: ClusterSettings | None
 ) -> list[Diagnostic]:
-    """What speaks against moving data on a cluster: errors of the rules in CRITICAL, by health alone.
+    """Return the reasons not to move data on a cluster: the errors of the rules in CRITICAL.
 
     Raises:
-        ClusterError: Its health cannot be read.
+        ClusterError: The health of the cluster cannot be read.
     """
+    # Only the project's configuration counts: neither an option of one command nor a waiver makes it safe to
+    # move data.
     chosen = {code: severity for code, severity in settings.rules.items() if code in CRITICAL}
     context = RuleContext((), brokers=target.brokers if target is not None else None, health=cluster.health())
-    off = dict.fromkeys(health_rules(settings).keys() - CRITICAL, "off")
-    found = rules.check(context, {**chosen, **off}, (Stage.HEALTH,))
-    return [finding for finding in found if finding.severity is Severity.ERROR]
+    disabled = dict.fromkeys(health_rules(settings).keys() - CRITICAL, "off")
+    findings = rules.check(context, {**chosen, **disabled}, (Stage.HEALTH,))
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def await_health(
@@ -263,15 +276,15 @@ def await_health(
     tell: Callable[[HealthReport | ClusterError], object],
     clock: Clock | None = None,
 ) -> HealthReport:
-    """Examine again and again until the cluster is healthy, or the time is over.
+    """Repeat the examination until the cluster is healthy or the timeout is over.
 
-    A cluster that cannot be read is one that is not healthy yet: its brokers may be restarting.
+    A cluster that cannot be read counts as not healthy yet: its brokers may be restarting.
 
     Args:
-        examine: Makes one reading, with connections of its own.
-        timeout_s: How long; no reading begins after it.
-        tell: Is told of each reading after which there is another.
-        clock: Tells the time.
+        examine: A function that makes one reading, with connections of its own.
+        timeout_s: The timeout in seconds; no reading begins after it.
+        tell: A callback for the result of every reading but the last.
+        clock: The clock; None for the system's.
 
     Returns:
         The last reading.
@@ -287,6 +300,7 @@ def await_health(
         try:
             report = examine()
         except ClusterError as error:
+            # A cluster that restarts does not answer: only the last reading may fail the command.
             if clock.now() >= deadline:
                 raise
             outcome = error
@@ -296,28 +310,30 @@ def await_health(
             outcome = report
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
+        # Each reading is load for brokers that are recovering.
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
 
 def _add_transactions(cluster: PartitionReader, health: Health) -> Health:
-    """Return the reading with the open transactions of its partitions, or why they could not be read."""
+    """Add the open transactions of its partitions to the reading, or why they could not be read."""
     if health.quorum is not None and health.quorum.leader is None:
-        why = "not read while no active controller answers"
-        return replace(health, unread={**health.unread, Part.TRANSACTIONS: why})
-    led = [(p.topic, p.partition) for p in health.partitions if p.leader is not None]
+        reason = "not read while no active controller answers"
+        return replace(health, unread={**health.unread, Part.TRANSACTIONS: reason})
+    # KF304 reports those without a leader, which is the one to ask.
+    partitions = [(p.topic, p.partition) for p in health.partitions if p.leader is not None]
     try:
-        reading = cluster.open_transactions(led)
+        reading = cluster.open_transactions(partitions)
     except KafkaformError as error:
         return replace(health, unread={**health.unread, Part.TRANSACTIONS: error.message})
     unread = {Part.TRANSACTIONS: reading.unread} if reading.unread else {}
     return replace(health, transactions=reading.transactions, unread={**health.unread, **unread})
 
 
-def _live_topics(
+def _read_topics(
     cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
-    """The declared topics that exist, and those of which it is not known."""
-    wanted = frozenset(one.ref for one in desired if is_topic(one.ref) and one.state is not None)
+    """Read the declared topics; returns those that exist, and those that are not visible."""
+    wanted = frozenset(d.ref for d in desired if KINDS[d.ref.kind].placed and d.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -332,18 +348,18 @@ def _live_topics(
     return observation.resources, frozenset(observation.invisible)
 
 
-def _live_groups(
+def _read_groups(
     cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
-    """The groups, without undeclared ones that are ignored, and the declared ones that are not known."""
-    declared = {one.ref for one in desired if is_group(one.ref)}
+    """Read the groups without ignored ones; returns them, and the declared ones that are not visible."""
+    declared = {resource.ref for resource in desired if KINDS[resource.ref.kind].reader}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
-        if unlisted:  # which is either not there, or not shown to this account
-            asked = cluster.groups(unlisted)
+        if unlisted:  # either missing, or hidden from this account
+            answers = cluster.groups(unlisted)
             reading = GroupReading(
-                {**reading.groups, **asked.groups}, {**reading.denied, **asked.denied}, reading.unread
+                {**reading.groups, **answers.groups}, {**reading.denied, **answers.denied}, reading.unread
             )
     except ClusterError as error:
         unchecked[_GROUPS].append(f"groups: {error.message}")
@@ -354,13 +370,14 @@ def _live_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if group_ref(name) in declared or not matches(name, settings.ignore)
+        if reader_ref(name) in declared or not matches(name, settings.ignore)
     }
     if reading.unread:
         unchecked[_GROUPS].append(f"groups: {reading.unread}")
-    partly = [group for group in groups.values() if group.unread]
-    for group in partly[:1]:
+    # Their lag may be higher than what was read: the rule is only checked in part.
+    incomplete = [group for group in groups.values() if group.unread]
+    for group in incomplete[:1]:
         unchecked[_GROUPS].append(
-            f"a part of {counted(len(partly), 'group')}, such as {group.name}: {group.unread}"
+            f"a part of {counted(len(incomplete), 'group')}, such as {group.name}: {group.unread}"
         )
     return groups, frozenset(denied)

@@ -1,7 +1,7 @@
-"""From a reading of a live cluster to manifest files: pure, and checked by the planner itself.
+"""Import: manifest files from a reading of a live cluster, checked by the planner. Pure functions.
 
-A plan that is made right after an import, with the same defaults, is empty. Whatever would not be so is
-told by name.
+A plan that is made right after an import, with the same defaults, is empty. Resources for which it is not
+are listed.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.config.manifest_text import file_names, live_manifest, prefix
+from kafkaform.config.manifest_text import build_live_manifest, choose_file_names, get_prefix
 from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Facts
 from kafkaform.core.wording import counted
-from kafkaform.plan.planner import diff
+from kafkaform.plan.difference import diff
 from kafkaform.plan.policy import is_own
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic import is_topic
 from kafkaform.resources.values import fields_of, label
 from kafkaform.rules import RULES, RuleContext
-from kafkaform.rules.notes import PREFIX
+from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _COLLISION = "KF102"
 
 
-class By(StrEnum):
-    """What goes into one file."""
+class FileGrouping(StrEnum):
+    """The division of manifests into files."""
 
     TOPIC = "topic"
     PREFIX = "prefix"
@@ -51,18 +51,18 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportLayout:
-    """How files are to be laid out.
+    """The layout of the files of an import.
 
     Attributes:
-        folder: The folder that they go into.
-        by: What goes into one.
-        schemas: The folder that has the schemas of manifests, for the first line of each file.
-        overwrite: Whether files that exist may be replaced.
+        folder: The folder of the files.
+        by: The division of manifests into files.
+        schemas: The folder of the manifest schemas, for the first line of each file.
+        overwrite: Whether existing files may be replaced.
         labels: The labels of every manifest.
     """
 
     folder: Path
-    by: By = By.TOPIC
+    by: FileGrouping = FileGrouping.TOPIC
     schemas: Path | None = None
     overwrite: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -79,18 +79,18 @@ class ImportedFile:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What comes of an import.
+    """The result of an import.
 
     Attributes:
         files: The files, by path.
-        ignored: Resources that fit, and that `ignore` of kafkaform.yaml leaves out.
-        internal: Resources that fit, and are Kafka's or kafkaform's own.
-        declared: Resources that a manifest declares already, and where.
-        idle: Groups that no manifest can be made of, because they read no topic.
-        partial: What the manifests do not say of resources that were written, a line each.
-        unlike: Resources for which a plan will show changes all the same: which fields.
-        unread: Resources that could not be read, or not in full: why.
-        notes: What else is to be known of the reading, a line each.
+        ignored: Selected resources that `ignore` of kafkaform.yaml excludes.
+        internal: Selected resources that belong to Kafka or kafkaform.
+        declared: Resources that a manifest already declares, and where.
+        idle: Groups that no manifest can declare, because they read no topic.
+        partial: Values of resources that their manifests leave out, a line each.
+        unlike: Resources for which a plan will still show changes, and the fields.
+        unread: Resources that could not be read in full, and why.
+        notes: Other notes on the reading, a line each.
     """
 
     files: tuple[ImportedFile, ...] = ()
@@ -105,7 +105,7 @@ class Import:
 
     @property
     def refs(self) -> tuple[ResourceRef, ...]:
-        """The resources that manifests were made of."""
+        """The resources that were imported."""
         return tuple(ref for file in self.files for ref in file.refs)
 
 
@@ -119,40 +119,47 @@ def make_import(
     """Make manifest files of live resources.
 
     Args:
-        observation: A reading of the cluster, with every resource that the selection takes in detail.
-        selection: What is wanted.
-        declared: What manifests declare already, and where.
-        context: What manifests will be read with: its defaults are not said again.
-        layout: Where the files go.
+        observation: A reading of the cluster, with the details of every selected resource.
+        selection: The resources to import.
+        declared: The resources that manifests already declare, and where.
+        context: The context of the manifests; values that equal its defaults are left out.
+        layout: The layout of the files.
 
     Raises:
-        KafkaformError: A file would be too large to be read back.
+        KafkaformError: A file would exceed the size limit of manifests.
     """
-    fitting = sorted(ref for ref in observation.inventory if _fits(ref, selection))
-    chosen = {ref for ref in fitting if selection.takes(ref)}
+    matching = sorted(ref for ref in observation.inventory if _matches_selection(ref, selection))
+    chosen = {ref for ref in matching if selection.takes(ref)}
+    # Topics of Kafka, and kafkaform's own: their owners create and configure them.
     internal = {ref for ref in chosen if is_own(ref) or _is_internal(observation.resources.get(ref))}
-    paths = _paths(chosen - internal, layout)
-    kept = {
-        ref: place for ref, place in declared.items() if ref in paths and _stays(place, paths[ref], layout)
+    paths = _choose_paths(chosen - internal, layout)
+    already_declared = {
+        ref: location
+        for ref, location in declared.items()
+        if ref in paths and _keeps_manifest(location, paths[ref], layout)
     }
-    wanted = [ref for ref in sorted(paths) if ref not in kept]
-    unread = {ref: why for ref in wanted if (why := _unread(ref, observation)) is not None}
-    there = [ref for ref in wanted if ref in observation.resources and ref not in unread]
-    idle = [ref for ref in there if KINDS[ref.kind].idle(observation.resources[ref])]
+    # In a fixed order, so that two imports of one cluster write the same files.
+    wanted = [ref for ref in sorted(paths) if ref not in already_declared]
+    unread = {ref: reason for ref in wanted if (reason := _explain_unread(ref, observation)) is not None}
+    readable = [ref for ref in wanted if ref in observation.resources and ref not in unread]
+    idle = [ref for ref in readable if KINDS[ref.kind].format.is_idle(observation.resources[ref])]
     manifests = {
-        ref: live_manifest(observation.resources[ref], _under(ref.kind, context), layout.labels)
-        for ref in there
+        ref: build_live_manifest(
+            observation.resources[ref], _get_defaults_layer(ref.kind, context), layout.labels
+        )
+        for ref in readable
         if ref not in idle
     }
+    # An import must pass `validate`, which has no cluster to see that both exist already.
     manifests.update(_waive_collisions(manifests, observation))
     return Import(
-        _files(manifests, paths, layout),
-        tuple(ref for ref in fitting if ref not in chosen),
+        _render_files(manifests, paths, layout),
+        tuple(ref for ref in matching if ref not in chosen),
         tuple(sorted(internal)),
-        kept,
+        already_declared,
         tuple(idle),
         tuple((ref, line) for ref, manifest in manifests.items() for line in manifest.left_out),
-        _unlike(manifests, observation, context),
+        _find_changes(manifests, observation, context),
         unread,
         tuple(note.message for note in observation.diagnostics),
     )
@@ -165,32 +172,34 @@ def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
 
     Args:
         observation: A reading of the cluster.
-        context: What manifests are read with: what its defaults say is not said again.
+        context: The context of the manifests; values that equal its defaults are left out.
 
     Returns:
-        What a manifest's `spec` would have; empty if nothing is shared.
+        The shared values, in the form of a manifest's `spec`; empty if there are none.
     """
-    refs = [ref for ref in observation.resources if is_topic(ref) and not is_own(ref)]
+    refs = [ref for ref in observation.resources if KINDS[ref.kind].placed and not is_own(ref)]
     specs = [
-        live_manifest(observation.resources[ref], _under(ref.kind, context)).data["spec"]
+        build_live_manifest(observation.resources[ref], _get_defaults_layer(ref.kind, context)).data["spec"]
         for ref in sorted(refs)
         if not _is_internal(observation.resources[ref])
     ]
     fields = [spec | spec.get("config", {}) for spec in specs]
     shared: dict[str, Any] = {}
-    for name in sorted({name for topic in fields for name in topic}.difference(_EACH_ITS_OWN)):
+    for name in sorted({name for topic in fields for name in topic}.difference(_UNSHARED_FIELDS)):
+        # As JSON, as lists and mappings cannot be counted.
         counts = Counter(json.dumps(topic[name]) for topic in fields if topic.get(name) is not None)
         value, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+        # A default for more than half saves lines; the others state their own value.
         if count > max(1, len(specs) // 2):
             layer = shared.setdefault("config", {}) if "." in name else shared
             layer[name] = json.loads(value)
     return shared
 
 
-_EACH_ITS_OWN = frozenset({"partitions", "placement", "config", "undeclared", "state"})
+_UNSHARED_FIELDS = frozenset({"partitions", "placement", "config", "undeclared", "state"})
 
 
-def _fits(ref: ResourceRef, selection: Selection) -> bool:
+def _matches_selection(ref: ResourceRef, selection: Selection) -> bool:
     globs = selection.globs
     return ref.kind in selection.kinds and (not globs or any(fnmatchcase(ref.name, glob) for glob in globs))
 
@@ -199,8 +208,9 @@ def _is_internal(observed: Observed | None) -> bool:
     return observed is not None and observed.internal
 
 
-def _unread(ref: ResourceRef, observation: Observation) -> str | None:
-    """Why a resource is not known in full."""
+def _explain_unread(ref: ResourceRef, observation: Observation) -> str | None:
+    """Return why a resource is not known in full; None if it is."""
+    # Named in the result: an import that silently lacks a resource would look complete.
     if ref in observation.invisible:
         return observation.invisible[ref]
     observed = observation.resources.get(ref)
@@ -208,28 +218,29 @@ def _unread(ref: ResourceRef, observation: Observation) -> str | None:
         return None  # gone since it was listed
     if not ref.name:
         return "a manifest cannot declare a resource with an empty name"
+    # A manifest from half a reading would declare the missing half as absent.
     return observed.live.unread or None if observed.live is not None else None
 
 
-def _stays(place: Location | None, path: Path, layout: ImportLayout) -> bool:
-    """Whether a manifest that exists is left as it is, rather than written anew in its own file."""
-    return not (layout.overwrite and place is not None and _same(Path(place.file), path))
+def _keeps_manifest(place: Location | None, path: Path, layout: ImportLayout) -> bool:
+    """Return whether an existing manifest is kept, and not replaced in its own file."""
+    return not (layout.overwrite and place is not None and _is_same_file(Path(place.file), path))
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+def _is_same_file(a: Path, b: Path) -> bool:
+    return a.resolve() == b.resolve()
 
 
 def _waive_collisions(
     manifests: Mapping[ResourceRef, LiveManifest], observation: Observation
 ) -> Iterator[tuple[ResourceRef, LiveManifest]]:
-    """Waive KF102 for live topics whose names collide: offline, `validate` cannot see that both exist."""
+    """Waive KF102 for live topics with colliding names: `validate` cannot see that both exist."""
     desired = tuple(Desired(ref, {}) for ref in manifests)
     context = RuleContext(desired, inventory=observation.inventory)
     for finding in RULES[_COLLISION].check(context):
         if finding.ref is not None:
             manifest = manifests[finding.ref]
-            annotations = {f"{PREFIX}{_COLLISION}": "both topics existed when they were imported"}
+            annotations = {f"{WAIVER_PREFIX}{_COLLISION}": "both topics existed when they were imported"}
             metadata = {**manifest.data["metadata"], "annotations": annotations}
             yield finding.ref, replace(manifest, data={**manifest.data, "metadata": metadata})
 
@@ -237,28 +248,29 @@ def _waive_collisions(
 # --- files -----------------------------------------------------------------------------------------
 
 
-def _paths(refs: Collection[ResourceRef], layout: ImportLayout) -> dict[ResourceRef, Path]:
-    """The file of each resource; the same whatever is declared already."""
-    name_of: Callable[[str], str] = prefix if layout.by is By.PREFIX else str
+def _choose_paths(refs: Collection[ResourceRef], layout: ImportLayout) -> dict[ResourceRef, Path]:
+    """Choose the file of each resource, regardless of what is already declared."""
+    name_of: Callable[[str], str] = get_prefix if layout.by is FileGrouping.PREFIX else str
     paths: dict[ResourceRef, Path] = {}
     for name, kind in KINDS.items():
-        folder = layout.folder / kind.folder
-        of_kind = [ref for ref in refs if ref.kind == name]
-        names = file_names({name_of(ref.name) for ref in of_kind})
-        paths.update({ref: folder / names[name_of(ref.name)] for ref in of_kind})
+        folder = layout.folder / kind.words.folder
+        kind_refs = [ref for ref in refs if ref.kind == name]
+        names = choose_file_names({name_of(ref.name) for ref in kind_refs})
+        paths.update({ref: folder / names[name_of(ref.name)] for ref in kind_refs})
     return paths
 
 
-def _files(
+def _render_files(
     manifests: Mapping[ResourceRef, LiveManifest], paths: Mapping[ResourceRef, Path], layout: ImportLayout
 ) -> tuple[ImportedFile, ...]:
-    together: dict[Path, list[ResourceRef]] = defaultdict(list)
+    refs_by_path: dict[Path, list[ResourceRef]] = defaultdict(list)
     for ref in manifests:
-        together[paths[ref]].append(ref)
+        refs_by_path[paths[ref]].append(ref)
     files = []
-    for path, refs in sorted(together.items()):
-        head = _schema_line(path, refs[0].kind, layout.schemas)
-        text = head + "---\n".join(manifests[ref].to_yaml() for ref in refs)
+    for path, refs in sorted(refs_by_path.items()):
+        schema_line = _render_schema_line(path, refs[0].kind, layout.schemas)
+        text = schema_line + "---\n".join(manifests[ref].to_yaml() for ref in refs)
+        # The loader would refuse the file.
         if len(text) > MAX_BYTES:
             raise KafkaformError(
                 f"{path} would exceed the size limit of manifests, with {counted(len(refs), 'resource')}; "
@@ -269,26 +281,26 @@ def _files(
     return tuple(files)
 
 
-def _schema_line(path: Path, kind: str, schemas: Path | None) -> str:
-    """The line by which editors find the schema."""
+def _render_schema_line(path: Path, kind: str, schemas: Path | None) -> str:
+    """Return the line by which editors find the schema; empty without schemas."""
     if schemas is None:
         return ""
-    schema = schemas / f"{KINDS[kind].schema}.schema.json"
+    schema = schemas / f"{KINDS[kind].format.schema}.schema.json"
     return f"# yaml-language-server: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
 
 
-# --- the proof -------------------------------------------------------------------------------------
+# --- the check by a plan -------------------------------------------------------------------------------
 
 
-def _under(kind: str, context: Context) -> Layer:
-    """The layer below a manifest's own."""
+def _get_defaults_layer(kind: str, context: Context) -> Layer:
+    """Return the defaults of a kind, below the manifest's own values."""
     return merge([{"undeclared": context.undeclared.value}, *context.defaults.get(kind, ())])
 
 
-def _unlike(
+def _find_changes(
     manifests: Mapping[ResourceRef, LiveManifest], observation: Observation, context: Context
 ) -> dict[ResourceRef, str]:
-    """What a plan of these manifests will still show, by resource."""
+    """Return the changes that a plan of these manifests will still show, by resource."""
     unlike: dict[ResourceRef, str] = {}
     desired = []
     for ref, manifest in manifests.items():
@@ -296,6 +308,7 @@ def _unlike(
         desired.append(_read_back(ref, manifest, context, problems))
         if problems:
             unlike[ref] = "; ".join(problems)
+    # By the differ of every plan, from the reading that the manifests were made of: nothing can have changed.
     for proposal in diff(desired, observation, Facts(cluster_id="")).proposals:
         fields = ", ".join(label(changed.path) for changed in fields_of(proposal.change))
         unlike.setdefault(proposal.ref, f"a plan will change {fields}")
@@ -308,5 +321,7 @@ def _read_back(ref: ResourceRef, manifest: LiveManifest, context: Context, probl
     def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
         problems.append(message)
 
-    layer = merge([_under(ref.kind, context), kind.normalise(manifest.data["spec"], report)])
-    return Desired(ref, *kind.resolve(layer, report))
+    layer = merge(
+        [_get_defaults_layer(ref.kind, context), kind.format.normalise(manifest.data["spec"], report)]
+    )
+    return Desired(ref, *kind.format.resolve(layer, report))

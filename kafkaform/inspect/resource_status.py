@@ -1,46 +1,43 @@
-"""How topics and groups stand: what a live cluster says of them, beside what manifests do."""
+"""Status of topics, groups and quotas of a live cluster, with what manifests declare about them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.groups import GroupReading
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Observation
-from kafkaform.core.wording import nearest
+from kafkaform.core.wording import join_alternatives, nearest
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group import ConsumerGroupKind, group_ref, is_group
-from kafkaform.resources.topic import TopicKind, is_topic
+from kafkaform.resources import KINDS, PLACED, READER, reader_ref
+from kafkaform.resources.groups import GroupReading
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
-    from kafkaform.core.groups import Group
     from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
+    from kafkaform.resources.groups import Group
     from spark_validation.arrivals import TopicArrivals
 
-SHOWN = (TopicKind.name, ConsumerGroupKind.name)
-"""The kinds whose status is read."""
-_NAMED = 3
-"""How many names a line about what could not be read has room for."""
+_MAX_NAMES = 3
+"""The number of names in a line about resources that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which resources are looked at.
+    """A selection of resources.
 
     Attributes:
-        globs: Of their names; empty for all.
-        kinds: Of these kinds.
-        ignore: Globs of resources that are left out, unless they are declared or named in full.
+        globs: Globs of names; empty for all.
+        kinds: The kinds.
+        ignore: Globs of resources to leave out, unless they are declared or named in full.
     """
 
     globs: tuple[str, ...] = ()
@@ -48,31 +45,32 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def includes(self, kind: str) -> bool:
-        """Tell whether resources of a kind are looked at."""
+        """Return whether the selection includes a kind."""
         return kind in self.kinds
 
     def takes(self, ref: ResourceRef, declared: Collection[ResourceRef] = ()) -> bool:
-        """Whether a resource is looked at."""
+        """Return whether the selection includes a resource."""
         if not self.includes(ref.kind):
             return False
         if self.globs and not any(fnmatchcase(ref.name, glob) for glob in self.globs):
             return False
+        # Named in full, a topic that is ignored is wanted.
         shown = ref in declared or ref.name in self.globs
         return shown or not any(fnmatchcase(ref.name, glob) for glob in self.ignore)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic.
+    """The status of a topic.
 
     Attributes:
         name: Its name.
-        observed: What the cluster has; None if it does not exist.
+        observed: The live resource; None if it does not exist.
         declared: Whether a manifest declares it; None if no manifests were read.
-        team: Whose it is, by its labels; empty if they do not say.
-        size: How much data it holds; None if it is not known.
+        team: The team in its labels; may be empty.
+        size: The size of its data; None if it is not known.
         groups: The groups that read it, or have an offset in it.
-        arrivals: What was written to its partitions; None if that was not read.
+        arrivals: The records written to its partitions; None if that was not read.
     """
 
     name: str
@@ -84,27 +82,27 @@ class TopicStatus:
     arrivals: TopicArrivals | None = None
 
     def config(self, name: str) -> str | None:
-        """The value in force of a config."""
+        """Return the value in force of a config; None if it is not known."""
         value = self.observed.effective.get(CONFIG_PREFIX + name) if self.observed is not None else None
         return None if value is None else str(value)
 
     def number(self, name: str) -> int | None:
-        """The value in force of a config that is a number."""
+        """Return the value in force of a config as a number; None if it is not one."""
         value = self.config(name)
         return int(value) if value is not None and value.removeprefix("-").isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A group.
+    """The status of a group.
 
     Attributes:
         name: Its name.
-        group: What its coordinator knows; None if it does not exist, or may not be seen.
-        only_configs: Whether it does not exist, and the brokers hold configs for it.
+        group: The reading from its coordinator; None if it does not exist or is not visible.
+        only_configs: Whether it does not exist, but has configs on the brokers.
         declared: Whether a manifest declares it; None if no manifests were read.
-        team: Whose it is, by its labels; empty if they do not say.
-        expected: How many members its manifest expects; None if it does not say.
+        team: The team in its labels; may be empty.
+        expected: The number of members in its manifest; None without one.
         denied: Why this account may not see it; empty if it may.
     """
 
@@ -118,8 +116,25 @@ class GroupStatus:
 
     @property
     def lag(self) -> int | None:
-        """The records between its commits and the ends of the logs, where that is known."""
+        """The number of records after its committed offsets; None if it is not known."""
         return self.group.lag if self.group is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """The status of a resource without replicas and members, such as a quota.
+
+    Attributes:
+        ref: The resource.
+        observed: The live resource; None if it does not exist.
+        declared: Whether a manifest declares it; None if no manifests were read.
+        team: The team in its labels; may be empty.
+    """
+
+    ref: ResourceRef
+    observed: Observed | None
+    declared: bool | None = None
+    team: str = ""
 
 
 class Order(StrEnum):
@@ -133,16 +148,17 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """One reading of what was selected, by name.
+    """One reading of the selected resources, by name.
 
     Attributes:
         topics: The topics.
         groups: The groups.
-        unread: What could not be read, a line each.
-        notes: What else is to be known of the reading, a line each.
-        hidden: How many resources fit the globs and are left out by `ignore`.
-        missed: The globs that nothing fits, each with the nearest name that there is.
-        without_lag: How many groups `only_lagging` left out.
+        unread: A line for each part that could not be read.
+        notes: Other notes on the reading, a line each.
+        hidden: The number of matching resources that `ignore` leaves out.
+        missed: The globs without a match, each with the nearest existing name.
+        without_lag: The number of groups that `only_lagging` left out.
+        others: The resources of all other kinds.
     """
 
     topics: tuple[TopicStatus, ...] = ()
@@ -152,9 +168,10 @@ class StatusReport:
     hidden: int = 0
     missed: Mapping[str, str | None] | None = None
     without_lag: int = 0
+    others: tuple[ResourceStatus, ...] = ()
 
     def sorted_by(self, order: Order) -> StatusReport:
-        """Sort topics by size or skew, or groups by lag, largest first and the unknown last."""
+        """Sort topics by size or skew, or groups by lag: largest first, unknown last."""
         topics, groups = self.topics, self.groups
         if order is Order.SIZE:
             topics = tuple(sorted(topics, key=lambda topic: -topic.size.bytes if topic.size else 1))
@@ -167,13 +184,13 @@ class StatusReport:
         return replace(self, topics=topics, groups=groups)
 
     def only_lagging(self) -> StatusReport:
-        """Leave out the groups that are not known to have lag."""
+        """Leave out the groups without lag, or with unknown lag."""
         lagging = tuple(group for group in self.groups if group.lag)
         return replace(self, groups=lagging, without_lag=len(self.groups) - len(lagging))
 
 
 def _skew_order(topic: TopicStatus) -> tuple[bool, float, str]:
-    """The key to sort by: uneven topics first, by ratio times rate."""
+    """Return the sort key of a topic: uneven topics first, by ratio times rate."""
     arrivals = topic.arrivals
     if arrivals is None:
         return True, 0.0, topic.name
@@ -181,12 +198,12 @@ def _skew_order(topic: TopicStatus) -> tuple[bool, float, str]:
 
 
 def add_arrivals(cluster: ClusterReader, report: StatusReport, now_ms: int) -> StatusReport:
-    """Read what was written to the partitions of a report's topics, by offsets.
+    """Add the numbers of records written to the partitions of a report's topics, by offsets.
 
     Args:
-        cluster: Who is asked.
+        cluster: The cluster.
         report: The report.
-        now_ms: The time, in milliseconds since 1970.
+        now_ms: The present, in milliseconds since 1970.
     """
     counts = {
         topic.name: int(str(topic.observed.state["partitions"]))
@@ -201,35 +218,41 @@ def add_arrivals(cluster: ClusterReader, report: StatusReport, now_ms: int) -> S
     return replace(report, topics=topics)
 
 
-def members_of(intent: Intent) -> int | None:
-    """How many members the manifest of a group expects; None if it does not say."""
+def get_expected_members(intent: Intent) -> int | None:
+    """Return the number of members that the manifest of a group expects; None without one."""
     members = intent.spec.get("members")
     expected = members.get("expected") if isinstance(members, Mapping) else None
     return expected if isinstance(expected, int) else None
 
 
+def list_shown_kinds(desired: Iterable[Desired] | None) -> tuple[str, ...]:
+    """Return the kinds whose status is read: topics, groups, and any other kind that is declared."""
+    managed = {declared.ref.kind for declared in desired or () if declared.state is not None}
+    return tuple(name for name, kind in KINDS.items() if kind.placed or kind.reader or name in managed)
+
+
 def read_status(
     cluster: ClusterReader, desired: Sequence[Desired] | None, selection: Selection
 ) -> StatusReport:
-    """Read what is selected from a cluster, in a few calls.
+    """Read the selected resources of a cluster, in a few calls.
 
     Args:
-        cluster: Who is asked.
-        desired: What manifests declare; None if there are none, or they could not be read.
-        selection: What is looked at.
+        cluster: The cluster.
+        desired: The declared resources; None if there are no readable manifests.
+        selection: The resources to read.
 
     Raises:
-        ClusterError: It cannot be read at all. What is missing besides is told in `StatusReport.unread`.
+        ClusterError: The cluster cannot be read at all; smaller gaps are in `StatusReport.unread`.
     """
-    declared = {one.ref for one in desired or () if one.state is not None}
-    wanted = [ref for ref in sorted(declared) if is_topic(ref) and selection.takes(ref, declared)]
-    observation = cluster.observe(
-        wanted,
-        lambda ref: is_topic(ref) and selection.takes(ref, declared),
-        kinds=selection.kinds,
-    )
+    declared = {resource.ref for resource in desired or () if resource.state is not None}
+
+    def takes(ref: ResourceRef) -> bool:
+        return not KINDS[ref.kind].reader and selection.takes(ref, declared)  # groups are read below
+
+    observation = cluster.observe([*filter(takes, sorted(declared))], takes, kinds=selection.kinds)
     unread: list[str] = []
-    topics = [seen for ref, seen in observation.resources.items() if is_topic(ref)]
+    # Only these have data: asking for the sizes of other kinds would cost a request to every broker.
+    topics = [observed for ref, observed in observation.resources.items() if KINDS[ref.kind].placed]
     sizes: Mapping[ResourceRef, DataSize] = {}
     if topics:
         try:
@@ -237,15 +260,16 @@ def read_status(
         except ClusterError as error:
             unread.append(f"the sizes of topics: {error.message}")
         else:
-            untold = [topic.ref.name for topic in topics if topic.ref not in sizes]
-            if untold:
-                unread.append(f"the size of {_named(untold, 'topic')}: not visible to this account")
+            unsized = [topic.ref.name for topic in topics if topic.ref not in sizes]
+            if unsized:
+                unread.append(f"the size of {_list_names(unsized, 'topic')}: not visible to this account")
             unread += [f"the size of {ref.name}: {size.gap}" for ref, size in sizes.items() if size.unread]
     try:
-        reading = cluster.groups(_group_names(observation, declared, selection))
+        reading = cluster.groups(_list_group_names(observation, declared, selection))
         reading = _add_protocols(reading, cluster)
     except ClusterError as error:
-        if not selection.includes(TopicKind.name):
+        # Only groups were asked for: without them, there is nothing to report.
+        if not selection.includes(PLACED.name):
             raise
         reading = GroupReading({})
         unread.append(f"groups: {error.message}")
@@ -256,27 +280,28 @@ def read_status(
 
 
 def check_visible(cluster: ClusterReader, selection: Selection) -> None:
-    """Refuse to call a cluster empty of which nothing was seen, if this account may not see all of it.
+    """Refuse to report an empty cluster to an account that may not see all of it.
 
     Raises:
         KafkaformError: The account may not describe the cluster.
     """
     if cluster.facts().restricted:
-        nouns = " or ".join(KINDS[kind].noun for kind in selection.kinds)
+        nouns = join_alternatives([KINDS[kind].words.noun for kind in selection.kinds])
         raise KafkaformError(
-            f"this account sees no {nouns}: there is none, or the account lacks Describe on it",
+            f"no {nouns} is visible to this account: there is none, or the account lacks Describe on it",
             hint="docs/permissions.md lists the rights that each command needs",
         )
 
 
 def _add_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReading:
-    """Return the reading with the protocols that groups without any member so far are meant for.
+    """Add the intended protocols of groups that no member has joined, from their configs, to the reading.
 
-    Their own configs name it; where they name none, it is not known.
+    Where the configs do not imply a protocol, it stays unknown.
     """
-    unjoined = {group_ref(name): group for name, group in reading.groups.items() if group.never_joined}
+    unjoined = {reader_ref(name): group for name, group in reading.groups.items() if group.never_joined}
     if not unjoined:
         return reading
+    # A group that only has offsets has no protocol yet; its configs are of the protocol that it is meant for.
     configured = cluster.observe(unjoined, kinds=()).resources
     groups = {
         ref.name: replace(
@@ -287,18 +312,22 @@ def _add_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReadin
     return replace(reading, groups={**reading.groups, **groups})
 
 
-def _group_names(
+def _list_group_names(
     observation: Observation, declared: Collection[ResourceRef], selection: Selection
 ) -> list[str] | None:
-    """The groups to ask for, also those that are declared and not listed: only who asks hears of a denial.
+    """Return the names of the groups to read; None for all.
 
-    None for all that there are. A topic that is shown may be read by any of them.
+    Declared groups that are not listed are included, as only a request by name reports a denial. For topics,
+    all groups are read, as any of them may read a topic.
     """
-    if not selection.includes(ConsumerGroupKind.name):
+    if not selection.includes(READER.name):
         return None
     refs = {*observation.inventory, *(ref for ref in declared if selection.takes(ref, declared))}
-    every = selection.includes(TopicKind.name) or not selection.globs
-    return sorted(ref.name for ref in refs if is_group(ref) and (every or selection.takes(ref, declared)))
+    # The groups that read a topic are part of its status, whatever their names are.
+    every = selection.includes(PLACED.name) or not selection.globs
+    return sorted(
+        ref.name for ref in refs if KINDS[ref.kind].reader and (every or selection.takes(ref, declared))
+    )
 
 
 def assemble(
@@ -309,17 +338,18 @@ def assemble(
     selection: Selection,
     unread: Iterable[str] = (),
 ) -> StatusReport:
-    """Put what was read of a cluster beside what manifests declare."""
-    declared = {one.ref: one.intent for one in desired or () if one.state is not None}
+    """Build the report from the readings of a cluster and the declared resources."""
+    declared = {resource.ref: resource.intent for resource in desired or () if resource.state is not None}
     live = {
         *observation.inventory,
         *observation.resources,
-        *(group_ref(name) for name in (*reading.groups, *reading.denied)),
+        *(reader_ref(name) for name in (*reading.groups, *reading.denied)),
     }
-    known = sorted(ref for ref in {*live, *declared} if selection.includes(ref.kind))
-    chosen = [ref for ref in known if selection.takes(ref, declared)]
-    everything = Selection(selection.globs, selection.kinds)
-    readers = _readers(reading.groups.values())
+    candidates = sorted(ref for ref in {*live, *declared} if selection.includes(ref.kind))
+    chosen = [ref for ref in candidates if selection.takes(ref, declared)]
+    # The difference of the two is what `ignore` hides.
+    without_ignore = Selection(selection.globs, selection.kinds)
+    readers = _group_by_topic(reading.groups.values())
     topics = tuple(
         TopicStatus(
             ref.name,
@@ -330,7 +360,7 @@ def assemble(
             tuple(sorted(readers.get(ref.name, ()))),
         )
         for ref in chosen
-        if is_topic(ref) and (ref in observation.resources or ref not in observation.invisible)
+        if KINDS[ref.kind].placed and (ref in observation.resources or ref not in observation.invisible)
     )
     groups = tuple(
         GroupStatus(
@@ -339,28 +369,40 @@ def assemble(
             ref in live and ref.name not in reading.groups and ref.name not in reading.denied,
             None if desired is None else ref in declared,
             declared[ref].team if ref in declared else "",
-            members_of(declared[ref]) if ref in declared else None,
+            get_expected_members(declared[ref]) if ref in declared else None,
             reading.denied.get(ref.name, ""),
         )
         for ref in chosen
-        if is_group(ref)
+        if KINDS[ref.kind].reader
+    )
+    others = tuple(
+        ResourceStatus(
+            ref,
+            observation.resources.get(ref),
+            None if desired is None else ref in declared,
+            declared[ref].team if ref in declared else "",
+        )
+        for ref in chosen
+        if not (KINDS[ref.kind].placed or KINDS[ref.kind].reader)
+        and (ref in observation.resources or ref not in observation.invisible)
     )
     names = [ref.name for ref in chosen]
     return StatusReport(
         topics,
         groups,
-        (*unread, *_unread(observation, reading, chosen)),
+        (*unread, *_list_unread(observation, reading, chosen)),
         tuple(note.message for note in observation.diagnostics),
-        sum(everything.takes(ref) for ref in known) - len(chosen),
+        sum(without_ignore.takes(ref) for ref in candidates) - len(chosen),
         {
-            glob: nearest(glob, [ref.name for ref in known])
+            glob: nearest(glob, [ref.name for ref in candidates])
             for glob in selection.globs
             if not any(fnmatchcase(name, glob) for name in names)
         },
+        others=others,
     )
 
 
-def _readers(groups: Iterable[Group]) -> dict[str, set[str]]:
+def _group_by_topic(groups: Iterable[Group]) -> dict[str, set[str]]:
     readers: dict[str, set[str]] = defaultdict(set)
     for group in groups:
         for topic in group.topics:
@@ -368,13 +410,15 @@ def _readers(groups: Iterable[Group]) -> dict[str, set[str]]:
     return readers
 
 
-def _unread(observation: Observation, reading: GroupReading, chosen: Sequence[ResourceRef]) -> Iterable[str]:
-    """A line for each reason why something was not read."""
+def _list_unread(
+    observation: Observation, reading: GroupReading, chosen: Sequence[ResourceRef]
+) -> Iterable[str]:
+    """Return a line for each reason why resources were not read."""
     reasons: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for ref in chosen:
         if ref in observation.invisible and ref not in observation.resources:
-            reasons["", KINDS[ref.kind].noun, observation.invisible[ref]].append(ref.name)
-        if not is_group(ref):
+            reasons["", KINDS[ref.kind].words.noun, observation.invisible[ref]].append(ref.name)
+        if not KINDS[ref.kind].reader:
             continue
         if ref.name in reading.denied and ref not in observation.invisible:
             reasons["", "group", reading.denied[ref.name]].append(ref.name)
@@ -382,12 +426,12 @@ def _unread(observation: Observation, reading: GroupReading, chosen: Sequence[Re
         if group is not None and group.unread:
             reasons["a part of ", "group", group.unread].append(ref.name)
     for (lead, noun, reason), names in reasons.items():
-        yield f"{lead}{_named(names, noun)}: {reason}"
+        yield f"{lead}{_list_names(names, noun)}: {reason}"
 
 
-def _named(names: Sequence[str], noun: str) -> str:
-    """`group a`, or `5 groups (a, b, c, …)`."""
+def _list_names(names: Sequence[str], noun: str) -> str:
+    """Render names as `group a`, or `5 groups (a, b, c, …)`."""
     if len(names) == 1:
         return f"{noun} {names[0]}"
-    more = ", …" if len(names) > _NAMED else ""
-    return f"{len(names):,} {noun}s ({', '.join(names[:_NAMED])}{more})"
+    ellipsis = ", …" if len(names) > _MAX_NAMES else ""
+    return f"{len(names):,} {noun}s ({', '.join(names[:_MAX_NAMES])}{ellipsis})"

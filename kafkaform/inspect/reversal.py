@@ -1,11 +1,12 @@
-"""What manifests would have to say for recorded changes to be undone: pure, and nothing is made up."""
+"""Edits of manifests that undo recorded changes, using recorded values only. Pure functions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import FieldChange
 from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
@@ -23,15 +24,14 @@ _FORCE = "--force continues anyway"
 
 @dataclass(slots=True)
 class Reversal:
-    """What it takes to undo changes.
+    """The edits and notes that undo changes.
 
     Attributes:
         edits: New values for manifests.
-        restored: Resources that were deleted, and that no manifest declares: each needs a new one.
-        refused: What cannot be undone, or not without being asked again, and why: a line each.
-        notes: What else the reader must know, a line each.
-        offsets: The earlier offsets of groups, by topic and partition, as far as they differ: a reset takes
-            them from a file.
+        restored: Deleted resources that no manifest declares: each needs a new manifest.
+        refused: A line for each change that cannot be undone, or only with --force, and why.
+        notes: Other notes, a line each.
+        offsets: The earlier offsets of groups that differ, by topic and partition, for a reset from a file.
     """
 
     edits: list[Edit] = field(default_factory=list)
@@ -41,46 +41,48 @@ class Reversal:
     offsets: dict[ResourceRef, dict[tuple[str, int], int]] = field(default_factory=dict)
 
     def refuse_offsets(self, ref: ResourceRef, number: int, *options: str) -> None:
-        """Say which reset restores the offsets of so many partitions of a group."""
+        """Refuse to restore the offsets of `number` partitions of a group, and name the reset that does."""
         reset = command("reset", ref.name, options=options)
-        what = f"no manifest holds offsets ({counted(number, 'partition')})"
-        self.refused.append(f"{ref}: {what}: {reset} goes back")
+        reason = f"no manifest holds offsets ({counted(number, 'partition')})"
+        self.refused.append(f"{ref}: {reason}: {reset} goes back")
 
 
-def reversal(
+def plan_reversal(
     changes: Sequence[AuditEntry],
     record: Sequence[AuditEntry],
     desired: Mapping[ResourceRef, Desired],
     *,
     force: bool = False,
 ) -> Reversal:
-    """Find out how to undo changes.
+    """Find the edits that undo changes.
 
     Args:
-        changes: What to undo.
+        changes: The changes to undo.
         record: The whole record of the cluster, oldest first.
-        desired: What the manifests say now.
-        force: Also go back behind what was changed since, and undo what may not have been carried out.
+        desired: The resources that manifests declare now.
+        force: Also undo changes that were changed again later, or that may not have been applied.
     """
-    found = Reversal()
+    result = Reversal()
     chosen = {entry.id for entry in changes}
     for entry in changes:
-        start = next((n for n, other in enumerate(record) if other.id == entry.id), len(record))
+        start = next((n for n, recorded in enumerate(record) if recorded.id == entry.id), len(record))
+        # Changes that are undone in the same run are no obstacles to each other.
         later = [
-            other
-            for other in record[start + 1 :]
-            if other.ref == entry.ref and other.may_have_taken_place and other.id not in chosen
+            candidate
+            for candidate in record[start + 1 :]
+            if candidate.ref == entry.ref and candidate.may_have_taken_place and candidate.id not in chosen
         ]
-        _Undoing(entry, later, desired.get(entry.ref), force, found).run()
-    for ref, offsets in [*found.offsets.items()]:
+        _ChangeReversal(entry, later, desired.get(entry.ref), force, result).run()
+    for ref, offsets in [*result.offsets.items()]:
+        # One common offset needs no file: the reset command has it as an option.
         if len(set(offsets.values())) == 1:
-            del found.offsets[ref]
-            found.refuse_offsets(ref, len(offsets), *_to_one_offset(offsets))
-    return found
+            del result.offsets[ref]
+            result.refuse_offsets(ref, len(offsets), *_build_reset_options(offsets))
+    return result
 
 
-def _to_one_offset(offsets: Mapping[tuple[str, int], int]) -> list[str]:
-    """The options of a reset that moves partitions to the offset that all of them have."""
+def _build_reset_options(offsets: Mapping[tuple[str, int], int]) -> list[str]:
+    """Return the options of a reset that moves partitions to one common offset."""
     partitions: dict[str, list[int]] = {}
     for topic, partition in offsets:
         partitions.setdefault(topic, []).append(partition)
@@ -89,132 +91,142 @@ def _to_one_offset(offsets: Mapping[tuple[str, int], int]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Undoing:
-    """One change on its way back."""
+class _ChangeReversal:
+    """The reversal of one change."""
 
     entry: AuditEntry
     later: Sequence[AuditEntry]
     declared: Desired | None
     force: bool
-    found: Reversal
+    result: Reversal
 
     @property
     def _kind(self) -> Kind:
         return KINDS[self.entry.ref.kind]
 
     def run(self) -> None:
-        """Add to what is found."""
+        """Add the edits and notes of this change to the result."""
         entry = self.entry
         if entry.ref.kind not in KINDS:
             self._refuse("this version of kafkaform does not manage its kind")
+        # The apply died in between: its change may be on the cluster or not, and undoing it could be a change
+        # of its own.
         elif entry.is_open and not entry.took_place and not self.force:
             self._refuse(f"its result is not known, so it may not have been applied; {_FORCE}")
         elif entry.outcome is not None and not entry.may_have_taken_place:
             self._note(f"nothing to undo: it was not applied ({entry.outcome.result})")
-        elif not entry.whole or any(one.cut for one in self._fields()):
-            self._refuse("not all of it is recorded")
+        # A part of an entry is missing, or a value was cut to fit a line: what was there before is not known
+        # in full.
+        elif not entry.complete or any(field.cut for field in self._fields()):
+            self._refuse("the record of it is incomplete")
         elif entry.action == "update":
-            for one in self._fields():
-                self._undo_field(one)
-            for one in () if self.force else entry.in_doubt:
+            for changed in self._fields():
+                self._undo_field(changed)
+            for changed in () if self.force else entry.in_doubt:
                 self._refuse(
-                    f"{label(one.path)}: its result is not known, so it may not have been applied; {_FORCE}"
+                    f"{label(changed.path)}: its result is not known, so it may not have been applied; "
+                    f"{_FORCE}"
                 )
         elif self.later and self.later[-1].action != "update" and not self.force:
-            self._refuse(f"apply {_did(self.later[-1])} it since; {_FORCE}")
+            self._refuse(f"apply {_describe_action(self.later[-1])} it since; {_FORCE}")
         elif entry.action == "create":
             self._undo_create()
         else:
             self._undo_delete()
 
     def _fields(self) -> tuple[RecordedField, ...]:
-        """What was changed; by force, also what may have been."""
+        """Return the fields that were changed; with --force, also those that may have been."""
         carried_out = self.entry.carried_out
         return (*carried_out, *self.entry.in_doubt) if self.force else carried_out
 
-    def _undo_field(self, one: RecordedField) -> None:
-        name = label(one.path)
-        change = FieldChange(one.path, one.before, one.after)
+    def _undo_field(self, recorded: RecordedField) -> None:
+        name = label(recorded.path)
+        change = FieldChange(recorded.path, recorded.before, recorded.after)
         state = self.declared.state if self.declared is not None else None
-        if (blocked := self._kind.no_way_back(self.entry.ref, change, state)) is not None:
+        if (blocked := self._kind.field(change.path).no_way_back(change, state)) is not None:
             if blocked.offset is not None:
                 topic, partition, offset = blocked.offset
-                self.found.offsets.setdefault(self.entry.ref, {})[topic, partition] = offset
+                self.result.offsets.setdefault(self.entry.ref, {})[topic, partition] = offset
             else:
                 (self._note if blocked.is_needless else self._refuse)(f"{name}: {blocked.reason}")
-        elif (reason := self._overtaken(one)) is not None:
+        elif (reason := self._explain_conflict(recorded)) is not None:
             self._refuse(f"{name}: {reason}")
         else:
             assert self.declared is not None  # noqa: S101 - or it was refused
             assert self.declared.state is not None  # noqa: S101
-            if self._same(one.path, self.declared.state.get(one.path), one.before):
-                self._note(f"{name}: the manifest says {self._shown(one.path, one.before)} already")
+            if self._is_same(recorded.path, self.declared.state.get(recorded.path), recorded.before):
+                self._note(f"{name}: the manifest already has {self._render(recorded.path, recorded.before)}")
             else:
-                self.found.edits.append(Edit(self.entry.ref, one.path, one.before))
+                self.result.edits.append(Edit(self.entry.ref, recorded.path, recorded.before))
 
-    def _overtaken(self, one: RecordedField) -> str | None:
-        """Why a field is not simply set back."""
+    def _explain_conflict(self, recorded: RecordedField) -> str | None:
+        """Return why a field is not set back; None if it can be."""
         if self.declared is None:
             return "no manifest declares the resource"
         if self.declared.state is None:
-            return "the manifest says `state: absent`"
+            return "the manifest has `state: absent`"
         if self.force:
             return None
-        for other in self.later:
-            touched = {its.path: its for its in (*other.carried_out, *other.in_doubt)}
-            if other.action != "update" and touched:
-                return f"apply {_did(other)} the resource since; {_FORCE}"
-            if again := touched.get(one.path):
-                did = _did(other, certain=again not in other.in_doubt)
-                return f"apply {did} it again, to {self._shown(one.path, again.after)}; {_FORCE}"
-        said = self.declared.state.get(one.path)
-        if self._same(one.path, said, one.after) or self._same(one.path, said, one.before):
+        for later in self.later:
+            touched = {field.path: field for field in (*later.carried_out, *later.in_doubt)}
+            if later.action != "update" and touched:
+                return f"apply {_describe_action(later)} the resource since; {_FORCE}"
+            if again := touched.get(recorded.path):
+                action = _describe_action(later, certain=again not in later.in_doubt)
+                return f"apply {action} it again, to {self._render(recorded.path, again.after)}; {_FORCE}"
+        # A manifest that has neither value was edited since: setting it back would undo that edit.
+        declared = self.declared.state.get(recorded.path)
+        if self._is_same(recorded.path, declared, recorded.after) or self._is_same(
+            recorded.path, declared, recorded.before
+        ):
             return None
-        return f"the manifest says {self._shown(one.path, said)} by now; {_FORCE}"
+        return f"the manifest has {self._render(recorded.path, declared)} now; {_FORCE}"
 
     def _undo_create(self) -> None:
         if self.declared is None:
             self._refuse("no manifest declares it: to delete it, write one with `state: absent`")
         elif self.declared.state is None:
-            self._note("the manifest says `state: absent` already")
+            self._note("the manifest already has `state: absent`")
         else:
-            self.found.edits.append(Edit(self.entry.ref, "state", "absent"))
-            lost = self._kind.contents
+            self.result.edits.append(Edit(self.entry.ref, "state", "absent"))
+            lost = self._kind.words.contents
             self._note(f"`state: absent` deletes it with {lost}: an apply needs consent to delete")
             if self.declared.intent.deletion_protection:
                 self._note("spec.deletionProtection prevents that, and is not changed")
 
     def _undo_delete(self) -> None:
         ref = self.entry.ref
-        state = {one.path: one.before for one in self.entry.fields}
+        state = {recorded.path: recorded.before for recorded in self.entry.fields}
         if self.declared is not None and self.declared.state is not None:
             self._note("a manifest declares it again")
             return
-        if self.declared is None:
-            self.found.restored.append(self._kind.restored(ref, state))
-        else:
-            own = self._kind.restored(ref, state).state
-            self.found.edits += [Edit(ref, path, value) for path, value in own.items()]
-            self.found.edits.append(Edit(ref, "state", None))
         record = command("history", self.entry.id, options=("--format", "json"))
-        if (lost := self._kind.not_restored(state, record)) is not None:
+        # By recorded values only: records and offsets are gone with the resource.
+        observed, lost = self._kind.restore(ref, state, record)
+        if self.declared is None:
+            self.result.restored.append(observed)
+        else:
+            # The tombstone stays in its file, and becomes a manifest again, with its comments.
+            self.result.edits += [Edit(ref, path, value) for path, value in observed.state.items()]
+            self.result.edits.append(Edit(ref, "state", None))
+        if lost is not None:
             self._note(lost)
 
-    def _same(self, path: str, one: FieldValue, other: FieldValue) -> bool:
-        return self._kind.equal(path, one, other)
+    def _is_same(self, path: str, a: FieldValue, b: FieldValue) -> bool:
+        return self._kind.field(path).equal(a, b)
 
-    def _shown(self, path: str, value: FieldValue) -> str:
+    def _render(self, path: str, value: FieldValue) -> str:
         return single(self.entry.ref.kind, path, value).short
 
     def _refuse(self, why: str) -> None:
-        self.found.refused.append(f"{self.entry.id} {self.entry.ref}: {why}")
+        self.result.refused.append(f"{self.entry.id} {self.entry.ref}: {why}")
 
-    def _note(self, what: str) -> None:
-        self.found.notes.append(f"{self.entry.id} {self.entry.ref}: {what}")
+    def _note(self, text: str) -> None:
+        self.result.notes.append(f"{self.entry.id} {self.entry.ref}: {text}")
 
 
-def _did(entry: AuditEntry, *, certain: bool | None = None) -> str:
-    """`run1 changed`, or `run1 may have changed` where that is not known."""
+def _describe_action(entry: AuditEntry, *, certain: bool | None = None) -> str:
+    """Return `run1 changed`, or `run1 may have changed` where the result is not known."""
     done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
     sure = entry.took_place if certain is None else certain
     return f"{entry.run} {done if sure else f'may have {done}'}"

@@ -1,6 +1,6 @@
-"""What changes touch, as far as it is needed to judge them: data, copies of replicas, the record, and groups.
+"""Measurements that changes are assessed by: sizes of data, copies of replicas, the record, and groups.
 
-Each answer takes the brokers time, so no more is asked than what concerns the changes of the plan.
+Each request takes brokers time, so only what the changes of the plan need is read.
 """
 
 from __future__ import annotations
@@ -11,42 +11,29 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
-from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
 from kafkaform.core.rights import WATCHING, grant
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
-from kafkaform.plan.planner import is_risky
-from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group.risk import GroupFacts
-from kafkaform.resources.topic.live import topic_facts
-from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.plan.risk_assessment import is_risky
+from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.base import AffectedGroups, RecordFacts
+from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
+from kafkaform.resources.replicas.layout import parse_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import (
-        AuditReader,
-        ClusterReader,
-        GroupReader,
-        ResourceReader,
-    )
+    from kafkaform.cluster.protocol import AuditReader, ClusterReader, GroupReader, ResourceReader
     from kafkaform.config.settings import AuditSettings, ClusterSettings
-    from kafkaform.core.groups import Group
-    from kafkaform.core.model import (
-        Change,
-        Facts,
-        Observation,
-        Observed,
-        PlannedChange,
-        ResourceRef,
-        Setting,
-    )
-    from kafkaform.core.moves import MoveOptions
-    from kafkaform.plan.planner import Proposal
+    from kafkaform.core.model import Change, Facts, Observation, Observed, ResourceRef, Setting
+    from kafkaform.plan.difference import Proposal
+    from kafkaform.resources.replicas.moves import MoveOptions
+    from kafkaform.rules import RuleContext
 
+# A little longer than auto.commit.interval.ms of consumers, 5 s by default.
 WATCH_S = 6.0
-"""How long to watch the offsets of a group that looks empty: consumers commit every 5 s by default."""
+"""The seconds to watch the offsets of a group that looks empty."""
 
 
 def measure(
@@ -57,19 +44,19 @@ def measure(
     target: ClusterSettings | None,
     options: MoveOptions,
 ) -> Facts:
-    """The facts with all that changes are judged by.
+    """Add to the facts all that changes are assessed by.
 
     Args:
         facts: The facts as they were read.
-        proposals: What a plan would change.
-        observation: The reading of the cluster that it is made with.
+        proposals: The changes of the plan.
+        observation: The reading of the cluster that the plan is made with.
         cluster: The cluster.
-        target: What the project says of it, such as where its record is; None if nothing.
-        options: How an apply moves replicas.
+        target: The settings of the cluster, such as where its record is; None if there are none.
+        options: The options of moves.
     """
     changes = [proposal.change for proposal in proposals]
-    facts = _with_sizes(facts, _risky(proposals, observation, facts), cluster)
-    facts = _with_recommits(facts, changes, observation, cluster, target.audit if target else None)
+    facts = _add_sizes(facts, _find_risky(proposals, observation, facts), cluster)
+    facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
         PlannedMove(change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
         for change in changes
@@ -88,8 +75,8 @@ def measure(
     return check_disk_space(facts, moves, cluster, options, retained)
 
 
-def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
-    """The resources with data of which something is at risk, whatever their size."""
+def _find_risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
+    """Find the resources whose data is at risk, whatever their size."""
     return [
         observation.resources[proposal.ref]
         for proposal in proposals
@@ -99,145 +86,148 @@ def _risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts
     ]
 
 
-def _with_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
+def _add_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
     if not touched:
         return facts
     hint: str | None = f"if it lacks Describe on the cluster, grant it: {grant(WATCHING)}"
     try:
         sizes = cluster.sizes(touched)
-        untold = [resource for resource in touched if resource.ref not in sizes]
-        why = f"the sizes of {len(untold)} of them are not visible to this account" if untold else None
+        unsized = [resource for resource in touched if resource.ref not in sizes]
+        why = f"the sizes of {len(unsized)} of them are not visible to this account" if unsized else None
     except (NotOffered, PermissionDenied) as error:
         sizes, why, hint = {}, error.message, error.hint
-    except ClusterError as error:  # there may be data: consent must not rest on its absence
+    except ClusterError as error:
+        # All partitions count as unread, not as empty: without data, a deletion would be no loss to consent
+        # to.
         counts = {resource.ref: int(resource.state.get("partitions") or 0) for resource in touched}
         sizes = {ref: DataSize(0, count, count) for ref, count in counts.items()}
         why, hint = error.message, error.hint
     if why is None:
         return replace(facts, sizes=sizes)
-    note = Diagnostic("KF416", Severity.INFO, f"the sizes of topics were not read: {why}", suggestion=hint)
+    note = Diagnostic("KF416", Severity.INFO, f"could not read the sizes of topics: {why}", suggestion=hint)
     return replace(facts, sizes=sizes, diagnostics=(*facts.diagnostics, note))
 
 
-def _with_recommits(
+def _add_recommits(
     facts: Facts,
     changes: Iterable[Change],
     observation: Observation,
     cluster: AuditReader,
     audit: AuditSettings | None,
 ) -> Facts:
-    """The facts with the first offsets of these changes that an earlier apply committed, and are gone.
+    """Add to the facts the first offsets that an earlier apply committed and that are gone.
 
-    A commit makes the group. If there is no group, and an apply that wrote no result began less than
+    A commit creates the group. If there is no group, and an apply without a result began less than
     `offsets.retention.minutes` ago, it died before it committed: the offsets cannot have expired since.
     """
-    # Only in topics that there are already: a new one has nothing to skip.
+    # Only in topics that exist: a new one has no records to skip or to read again.
     offsets = {
-        change.ref: {path: topic for path, topic in first.items() if topic in observation.resources}
+        change.ref: {
+            path: placed_ref(name)
+            for path, name in first.items()
+            if placed_ref(name) in observation.resources
+        }
         for change in changes
         if (first := KINDS[change.ref.kind].first_offsets(change))
     }
     if audit is None or not any(offsets.values()):
         return facts
-    from kafkaform.audit.trail import read_trail  # most plans make no group
+    from kafkaform.audit.trail import read_trail  # most plans create no group
 
     try:
         trail = read_trail(cluster, audit, facts.cluster_id)
     except AuditError as error:
         note = Diagnostic("KF422", Severity.INFO, error.message, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    found = {ref: _committed(ref, topics, trail) for ref, topics in offsets.items()}
+    committed = {ref: _find_committed(ref, topics, trail) for ref, topics in offsets.items()}
+    # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
     oldest_ms = time.time_ns() // 1_000_000 - (facts.offset_retention_ms or 0)
-    for ref, settings in found.items():
+    for ref, settings in committed.items():
         observed = observation.resources.get(ref)
         if facts.offset_retention_ms is not None and (observed is None or observed.live is None):
-            found[ref] = {
+            committed[ref] = {
                 path: setting
                 for path, setting in settings.items()
-                if not setting.unended or _milliseconds(setting.at) <= oldest_ms
+                if not setting.unended or _parse_milliseconds(setting.at) <= oldest_ms
             }
-    recommits = {ref: settings for ref, settings in found.items() if settings}
-    return GroupFacts(recommits).beside(facts) if recommits else facts
+    lost = {ref: settings for ref, settings in committed.items() if settings}
+    return facts.having(RecordFacts(lost)) if lost else facts
 
 
-def _milliseconds(at: str) -> float:
-    """Return the milliseconds since 1970 of a time of the record; 0, which is long ago, if it is none."""
+def _parse_milliseconds(at: str) -> float:
+    """Return a time of the record in milliseconds since 1970; 0 if it cannot be parsed."""
     try:
         return datetime.fromisoformat(at).timestamp() * 1_000
     except ValueError:
         return 0.0
 
 
-def _committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail) -> dict[str, Setting]:
-    """What the latest apply committed, or may have; a topic made anew since has taken the offsets with it."""
-    found = {}
+def _find_committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail) -> dict[str, Setting]:
+    """Find the latest commit of first offsets on record; one before the topic was replaced does not count."""
+    committed = {}
     for path, topic in topics.items():
         settings = [
             setting for setting in trail.settings(ref, path) if not trail.replaced_since(topic, setting.at)
         ]
         if settings:
-            found[path] = next((setting for setting in settings if setting.certain), settings[0])
-    return found
+            # A commit that is certain counts more than a later one without a result.
+            committed[path] = next((setting for setting in settings if setting.certain), settings[0])
+    return committed
 
 
 def measure_copies(
     facts: Facts, moves: Sequence[PlannedMove], cluster: ClusterReader, options: MoveOptions
 ) -> Facts:
-    """Return the facts with how much the copied replicas hold, and how fast brokers may copy them."""
+    """Add to the facts the sizes of copied replicas, and the throttles of brokers."""
     copied = [key for move in moves for key in move.added]
-    known = replace(topic_facts(facts), throttle=options.throttle)
+    known = replace(facts.get(ReplicaFacts), throttle=options.throttle)
     notes = list(facts.diagnostics)
     if copied:
         try:
             known = replace(known, partition_sizes=cluster.partition_sizes(copied))
         except ClusterError as error:
-            text = f"how much the replicas to be moved hold was not read: {error.message}"
+            text = f"could not read the sizes of the replicas to be moved: {error.message}"
             notes.append(Diagnostic("KF416", Severity.INFO, text, suggestion=error.hint))
         try:
             known = replace(known, throttles=cluster.throttles({name for name, _ in copied}))
         except ClusterError as error:
-            text = f"the replication throttles that are set were not read: {error.message}"
+            text = f"could not read the present replication throttles: {error.message}"
             notes.append(Diagnostic("KF416", Severity.INFO, text, suggestion=error.hint))
-    return known.beside(replace(facts, diagnostics=tuple(notes)))
+    return replace(facts, diagnostics=tuple(notes)).having(known)
 
 
-def groups_concerned(
-    changes: Iterable[PlannedChange],
-    live: Mapping[ResourceRef, Observed],
-    cluster: GroupReader,
-    tell: Callable[[str], None],
-    *,
-    watch: bool,
-) -> tuple[Mapping[str, Group], tuple[Diagnostic, ...]]:
-    """The groups that changes may affect, and what is said of reading them.
+def read_groups_concerned(
+    context: RuleContext, cluster: GroupReader, watch: Callable[[str], None] | None
+) -> tuple[RuleContext, tuple[Diagnostic, ...]]:
+    """Add to the context of rules the groups that changes may affect; return notes on reading them too.
 
-    To read all groups for nothing would take long, so it is done once it is known what may be changed.
+    Reading all groups takes long, so it waits until it is known which changes are allowed.
 
     Args:
-        changes: The changes of a plan.
-        live: The live resources.
+        context: The context of rules, with the changes of the plan.
         cluster: The cluster.
-        tell: Is told what a person would otherwise wait for without knowing.
-        watch: Whether to wait and see if the offsets of a group that looks empty still move.
+        watch: Receives a line before the offsets of a group that looks empty are watched for movement;
+            None: no group is watched.
     """
-    changing = [planned.change for planned in changes if planned.status is not Status.REFUSED]
-    readers = any(KINDS[change.ref.kind].concerns_readers(change) for change in changing)
-    watched = [
-        change.ref.name
+    changing = [planned.change for planned in context.changes if planned.status is not Status.REFUSED]
+    affected = {
+        change.ref: KINDS[change.ref.kind].affected_groups(change, context.live.get(change.ref))
         for change in changing
-        if (observed := live.get(change.ref)) is not None
-        and KINDS[change.ref.kind].is_watched(change, observed)
-    ]
+    }
+    readers = AffectedGroups.READERS in affected.values()
+    watched = [ref.name for ref, groups in affected.items() if groups is AffectedGroups.ITSELF]
     if not readers and not watched:
-        return {}, ()
-    if watched and watch:
+        return context, ()
+    if watched and watch is not None:
         names = ", ".join(watched[:3]) + ("…" if len(watched) > 3 else "")
-        tell(f"reading the offsets of {names} twice, {WATCH_S:.0f} s apart: a consumer may use assign()")
+        watch(f"reading the offsets of {names} twice, {WATCH_S:.0f} s apart: a consumer may use assign()")
         time.sleep(WATCH_S)
     try:
+        # Which groups read a topic is only known once all are read, so this takes long on clusters with many.
         reading = cluster.groups(None if readers else watched)
     except ClusterError as error:
-        message = f"the groups that read the topics were not read: {error.message}"
-        return {}, (Diagnostic("KF419", Severity.INFO, message, suggestion=error.hint),)
-    message = f"not every group may be known: {reading.unread}"
-    return reading.groups, (Diagnostic("KF421", Severity.INFO, message),) if reading.unread else ()
+        message = f"could not read the groups that consume these topics: {error.message}"
+        return context, (Diagnostic("KF419", Severity.INFO, message, suggestion=error.hint),)
+    message = f"some groups may be missing: {reading.unread}"
+    notes = (Diagnostic("KF421", Severity.INFO, message),) if reading.unread else ()
+    return replace(context, groups=reading.groups), notes

@@ -1,29 +1,36 @@
-"""Where the replicas of declared topics are to be: what a plan asks the placement engine."""
+"""The target replicas of declared topics: the requests of a plan to the placement engine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.layout import Strategy, parse_assignment
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.rights import WATCHING
 from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic import placement
-from kafkaform.resources.topic.live import MIN_ISR, REPLICATION_FACTOR, topic_facts, topic_live
-from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement import strategy_of
+from kafkaform.resources.replicas import placement
+from kafkaform.resources.replicas.facts import (
+    MIN_ISR,
+    PLACEMENT,
+    REPLICATION_FACTOR,
+    ReplicaFacts,
+    get_replicas,
+)
+from kafkaform.resources.replicas.layout import Strategy, parse_assignment
+from kafkaform.resources.replicas.placement import strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ReplicaReader
-    from kafkaform.core.layout import Assignment, Layout, Replicas
     from kafkaform.core.model import Desired, Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.partitions import Replicas
+    from kafkaform.resources.replicas.layout import Assignment, Layout
 
-_BLIND = f"running reassignments cannot be seen: this account lacks {WATCHING}"
+_BLIND = f"cannot list running reassignments: this account lacks {WATCHING}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +39,10 @@ class _Candidate:
 
     Attributes:
         observed: The topic.
-        partitions: How many it is to have; never fewer than it has.
-        replicas: How many replicas each is to have.
-        strategy: How they are placed.
-        static: Where they are to be, with a static placement.
+        partitions: The target count of partitions; never below the present one.
+        replicas: The target count of replicas per partition.
+        strategy: The placement strategy.
+        static: The target replicas of a static placement.
     """
 
     observed: Observed
@@ -46,38 +53,38 @@ class _Candidate:
 
     @property
     def ref(self) -> ResourceRef:
-        """The topic."""
+        """The reference of the topic."""
         return self.observed.ref
 
     @property
     def live(self) -> Assignment:
-        """Where its replicas are, or are on their way to."""
-        return topic_live(self.observed).replicas
+        """Its present replicas; of a running reassignment, the target."""
+        return get_replicas(self.observed).replicas
 
     @property
     def grows(self) -> bool:
-        """Whether partitions are added."""
+        """Return whether partitions are added."""
         return self.partitions > len(self.live)
 
     @property
     def differs(self) -> bool:
-        """Whether present replicas are certain to move."""
+        """Return whether present replicas are certain to move."""
         misplaced = self.strategy is Strategy.STATIC and self.live != self.static[: len(self.live)]
         return misplaced or any(len(replicas) != self.replicas for replicas in self.live)
 
     @property
     def open(self) -> bool:
-        """Whether replicas may have to be placed that are not."""
+        """Return whether replicas may have to be placed."""
         return self.grows or self.differs or self.strategy is Strategy.RACK_AWARE
 
     def fits(self, partition: int, target: Replicas) -> bool:
-        """Whether a running reassignment leads to where the plan would lead to."""
+        """Return whether a running reassignment has a target that the plan accepts."""
         if self.strategy is Strategy.STATIC:
             return target == self.static[partition]
         return len(target) == self.replicas
 
 
-def with_placements(
+def add_placements(
     facts: Facts,
     desired: Iterable[Desired],
     observation: Observation,
@@ -85,14 +92,14 @@ def with_placements(
     *,
     waits: bool = True,
 ) -> Facts:
-    """The facts with where replicas are to be; the layout is read only if some are to be placed.
+    """Add target replicas to the facts; the layout is read only if some are to be placed.
 
     Args:
-        facts: What is known so far.
+        facts: The facts read so far.
         desired: The declared resources.
-        observation: What there is of them.
+        observation: The live resources.
         cluster: The cluster.
-        waits: Whether a plan is to wait for what is on its way already.
+        waits: Whether a plan waits for running reassignments.
     """
     candidates = []
     raises = False
@@ -100,8 +107,8 @@ def with_placements(
         observed = observation.resources.get(declared.ref)
         if observed is None or declared.state is None or not KINDS[declared.ref.kind].placed:
             continue
-        candidate = _candidate(declared, observed)
-        if candidate is not None and (candidate.open or (waits and topic_live(observed).moving)):
+        candidate = _find_candidate(declared, observed)
+        if candidate is not None and (candidate.open or (waits and get_replicas(observed).moving)):
             candidates.append(candidate)
         raises = raises or _raises_min_isr(declared, observed)
     if not candidates and not raises:
@@ -109,20 +116,23 @@ def with_placements(
     try:
         layout = cluster.layout()
     except ClusterError as error:
-        text = f"where replicas are was not read: {error.message}"
+        # A plan without placements is still useful: changes of replicas are shown as deferred.
+        text = f"could not read the replica placement: {error.message}"
         note = Diagnostic("KF423", Severity.INFO, text, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    return _placed(replace(topic_facts(facts), layout=layout).beside(facts), candidates, layout)
+    facts = facts.having(replace(facts.get(ReplicaFacts), layout=layout))
+    return _place_candidates(facts, candidates, layout)
 
 
-def _candidate(declared: Desired, observed: Observed) -> _Candidate | None:
+def _find_candidate(declared: Desired, observed: Observed) -> _Candidate | None:
     state = declared.state or {}
     partitions, replicas = state.get("partitions"), state.get(REPLICATION_FACTOR)
-    live = topic_live(observed).replicas
+    live = get_replicas(observed).replicas
     if not live or not isinstance(partitions, int) or not isinstance(replicas, int):
         return None
+    # Kafka cannot remove partitions, so the whole change is refused, and no replica is to be placed.
     if partitions < len(live):
-        return None  # which is refused as a whole
+        return None
     static = state.get(PLACEMENT)
     return _Candidate(
         observed,
@@ -134,46 +144,50 @@ def _candidate(declared: Desired, observed: Observed) -> _Candidate | None:
 
 
 def _raises_min_isr(declared: Desired, observed: Observed) -> bool:
-    """Whether more replicas have to be in sync than now: the layout tells whether so many are."""
+    """Return whether min.insync.replicas is raised: the layout shows whether enough replicas are in sync."""
     wanted = (declared.state or {}).get(MIN_ISR)
     now = observed.state.get(MIN_ISR, observed.effective.get(MIN_ISR))
+    # 1 is Kafka's own default, for an account that may not read the cluster's.
     return wanted is not None and int(wanted) > int(now or 1)
 
 
-def _placed(facts: Facts, candidates: Sequence[_Candidate], layout: Layout) -> Facts:
-    from kafkaform.plan.placement import PlacementRequest, place  # which few plans need
+def _place_candidates(facts: Facts, candidates: Sequence[_Candidate], layout: Layout) -> Facts:
+    from kafkaform.plan.placement import PlacementRequest, place  # few plans need them
 
-    asked, unplaceable, notes = _sorted_out(candidates, layout)
-    wants = [PlacementRequest(c.ref.name, c.partitions, c.replicas, c.strategy, c.static) for c in asked]
-    found = place(wants, _expected(layout, asked))
+    placeable, unplaceable, notes = _sort_candidates(candidates, layout)
+    requests = [
+        PlacementRequest(c.ref.name, c.partitions, c.replicas, c.strategy, c.static) for c in placeable
+    ]
+    placed = place(requests, _build_expected_layout(layout, placeable))
     placements = {}
-    for candidate in asked:
+    for candidate in placeable:
         name = candidate.ref.name
-        if (refusal := found.refused.get(name)) is None:
-            placements[candidate.ref] = found.assignments[name]
+        if (refusal := placed.refused.get(name)) is None:
+            placements[candidate.ref] = placed.assignments[name]
         elif candidate.differs:
             unplaceable[candidate.ref] = refusal
         elif candidate.grows:
-            # A controller may also give them to brokers that are down, and come back.
-            notes.append(_note(f"the controller is to place the new partitions of {name}: {refusal}"))
+            # A controller also chooses brokers that are down, which hold their replica once they are back.
+            notes.append(_note(f"the controller will place the new partitions of {name}: {refusal}"))
         else:
-            notes.append(_note(f"the racks of {name} were not looked at: {refusal}"))
-    foreign = _foreign(layout, asked, placements)
+            notes.append(_note(f"the racks of {name} were not checked: {refusal}"))
+    foreign = _describe_foreign(layout, placeable, placements)
     if foreign:
         notes.append(foreign)
-    known = replace(topic_facts(facts), placements=placements, unplaceable=unplaceable)
-    return known.beside(replace(facts, diagnostics=(*facts.diagnostics, *notes)))
+    known = replace(facts.get(ReplicaFacts), placements=placements, unplaceable=unplaceable)
+    return replace(facts, diagnostics=(*facts.diagnostics, *notes)).having(known)
 
 
-def _sorted_out(
+def _sort_candidates(
     candidates: Sequence[_Candidate], layout: Layout
 ) -> tuple[list[_Candidate], dict[ResourceRef, str], list[Diagnostic]]:
-    """Which topics have their replicas placed; which must not be touched, and why; and what else to tell."""
-    asked: list[_Candidate] = []
+    """Return the topics to place, the reasons why others must not be touched, and notes."""
+    placeable: list[_Candidate] = []
     unplaceable: dict[ResourceRef, str] = {}
     blind: list[str] = []
     for candidate in candidates:
         name = candidate.ref.name
+        # The topics and the layout were read by two requests.
         known = name in layout.topics and layout.assignment(name) == candidate.live
         if not known:
             if candidate.grows or candidate.differs:
@@ -181,7 +195,8 @@ def _sorted_out(
         elif layout.reassigning is None and candidate.differs:
             unplaceable[candidate.ref] = _BLIND
         elif candidate.grows and len(counts := sorted({len(replicas) for replicas in candidate.live})) > 1:
-            # A controller wants new partitions to have as many as some other one has, and does not say which.
+            # A controller requires as many replicas for new partitions as some other partition has, and does
+            # not report which.
             unplaceable[candidate.ref] = (
                 f"its partitions have {counts[0]} to {counts[-1]} replicas: no partition is added before all "
                 f"have as many (declare partitions: {len(candidate.live)} first)"
@@ -189,28 +204,28 @@ def _sorted_out(
         elif layout.reassigning is None and not candidate.grows:
             blind.append(name)
         elif candidate.open or _is_under_way(candidate, layout):
-            asked.append(candidate)
-    notes = [_note(f"the racks of {listed(blind)} were not looked at: {_BLIND}")] if blind else []
-    return asked, unplaceable, notes
+            placeable.append(candidate)
+    notes = [_note(f"the racks of {listed(blind)} were not checked: {_BLIND}")] if blind else []
+    return placeable, unplaceable, notes
 
 
 def _is_under_way(candidate: _Candidate, layout: Layout) -> bool:
-    """Whether a running reassignment brings the topic to its replication factor: then it is waited for."""
+    """Return whether a running reassignment of the topic, to be waited for, changes its replicas."""
     return placement.present(candidate.observed, layout) != candidate.live
 
 
-def _expected(layout: Layout, asked: Iterable[_Candidate]) -> Layout:
-    """The layout in which what already moves to where it is wanted counts as being there."""
-    by_name = {candidate.ref.name: candidate for candidate in asked}
+def _build_expected_layout(layout: Layout, candidates: Iterable[_Candidate]) -> Layout:
+    """Build the layout in which replicas that are moving to an accepted target count as placed."""
+    by_name = {candidate.ref.name: candidate for candidate in candidates}
     running = dict(layout.reassigning or {})
-    there: dict[str, dict[int, Replicas]] = {}
+    accepted: dict[str, dict[int, Replicas]] = {}
     for (topic, number), reassignment in list(running.items()):
         candidate = by_name.get(topic)
         if candidate is not None and candidate.fits(number, reassignment.target):
-            there.setdefault(topic, {})[number] = reassignment.target
+            accepted.setdefault(topic, {})[number] = reassignment.target
             del running[topic, number]
     topics = dict(layout.topics)
-    for topic, targets in there.items():
+    for topic, targets in accepted.items():
         topics[topic] = tuple(
             replace(state, replicas=targets[state.partition]) if state.partition in targets else state
             for state in topics[topic]
@@ -218,30 +233,30 @@ def _expected(layout: Layout, asked: Iterable[_Candidate]) -> Layout:
     return replace(layout, topics=topics, reassigning=running)
 
 
-def _foreign(
-    layout: Layout, asked: Iterable[_Candidate], placements: Mapping[ResourceRef, Assignment]
+def _describe_foreign(
+    layout: Layout, candidates: Iterable[_Candidate], placements: Mapping[ResourceRef, Assignment]
 ) -> Diagnostic | None:
-    """What is said of reassignments that lead elsewhere, if the plan moves replicas."""
-    by_name = {candidate.ref.name: candidate for candidate in asked if candidate.ref in placements}
+    """Describe the running reassignments with other targets, if the plan moves replicas."""
+    by_name = {candidate.ref.name: candidate for candidate in candidates if candidate.ref in placements}
     moves = any(
         placements[candidate.ref][: len(candidate.live)] != candidate.live for candidate in by_name.values()
     )
-    others = [
+    foreign = [
         partition
         for partition, running in (layout.reassigning or {}).items()
         if (candidate := by_name.get(partition[0])) is None
         or not candidate.fits(partition[1], running.target)
     ]
-    if not moves or not others:
+    if not moves or not foreign:
         return None
     running = layout.reassigning or {}
-    moves_text = listed([f"{topic}-{number} {running[topic, number]}" for topic, number in sorted(others)])
+    moves_text = listed([f"{topic}-{number} {running[topic, number]}" for topic, number in sorted(foreign)])
     return Diagnostic(
         "KF427",
         Severity.WARNING,
         f"a reassignment that this plan does not ask for is running: {moves_text}",
         None,
-        "an apply moves no replica before it is over: it ends with an error, or waits (--when-busy wait)",
+        "an apply moves no replica until it has finished: it fails, or waits (--when-busy wait)",
     )
 
 

@@ -1,7 +1,7 @@
 """Saved plans: `Plan` to and from JSON, format 1 (schemas/plan.schema.json).
 
-The same plan and header always give the same bytes, and reading gives back an equal plan, except that the
-columns of locations are not kept.
+The same plan and header always give the same bytes, and reading them gives an equal plan, without the columns
+of locations.
 """
 
 from __future__ import annotations
@@ -16,23 +16,11 @@ import orjson
 
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core.errors import PlanFileError
-from kafkaform.core.model import (
-    SAFE,
-    Create,
-    Delete,
-    Update,
-    risk_of,
-)
+from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
-from kafkaform.plan.plan_reader import (
-    DATA_UNREAD,
-    FIGURE,
-    KEYED,
-    SUBSET,
-    parse_document,
-    read_plan,
-)
+from kafkaform.plan.plan_reader import DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_document, read_plan
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -40,7 +28,7 @@ from kafkaform.plan.plan_signature import (
     Purpose,
     Signature,
     SignedFor,
-    covered,
+    encode_signed_content,
     signature_member,
 )
 from kafkaform.plan.summary import summarise
@@ -51,65 +39,56 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from kafkaform.core.model import (
-        Diagnostic,
-        FieldChange,
-        Location,
-        Plan,
-        PlannedChange,
-        Reader,
-        ResourceRef,
-        RiskAssessment,
-    )
+    from kafkaform.core.model import Diagnostic, FieldChange, Location, ResourceRef, RiskAssessment
+    from kafkaform.core.plans import Plan, PlannedChange, Reader
 
 
 _ESCAPED = re.compile(r"[^\n -~]")
 _LAYOUT = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
-
-
-def indented(value: object, convert: Callable[[Any], object] | None = None) -> str:
-    """Lay a value out as `json.dumps(value, indent=2, ensure_ascii=False)` does, in a thirtieth of its time.
-
-    Args:
-        value: The value; keys of mappings are texts, and a plan has no fractions.
-        convert: Makes of any other object what stands for it, when its turn comes: thousands of findings
-            need not be kept twice.
-
-    Returns:
-        The text, and a line break.
-    """
-    try:
-        return orjson.dumps(value, convert, _LAYOUT).decode()
-    except TypeError:  # half of a surrogate pair, as in the name of a file that is not UTF-8
-        return json.dumps(value, default=convert, indent=2, ensure_ascii=False) + "\n"
-
 
 FORMAT_VERSION = 1
 _CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")
 _Json: TypeAlias = dict[str, Any]
 
 
+def format_json(value: object, convert: Callable[[Any], object] | None = None) -> str:
+    """Format a value as `json.dumps(value, indent=2, ensure_ascii=False)` does, in a thirtieth of the time.
+
+    Args:
+        value: The value; keys of mappings are strings, and a plan has no fractions.
+        convert: Converts any other object when it is written: thousands of findings are not kept twice.
+
+    Returns:
+        The text with a newline at its end.
+    """
+    try:
+        return orjson.dumps(value, convert, _LAYOUT).decode()
+    except TypeError:
+        # orjson refuses unpaired surrogates: Python has them in the name of a file that is not UTF-8.
+        return json.dumps(value, default=convert, indent=2, ensure_ascii=False) + "\n"
+
+
 def plan_to_json(plan: Plan, header: PlanHeader) -> str:
-    """Write a plan as JSON text with a newline at its end.
+    """Return a plan as JSON text with a newline at its end.
 
     Characters that a terminal would act on are written as JSON escapes, so the text is safe to show.
     """
-    document = _document(plan, header)
+    document = _build_document(plan, header)
     if header.signature is not None:
         signature = header.signature
         if header.signed_for is not None:
             document[SIGNED_FOR] = asdict(header.signed_for)
         document[MEMBER] = {"algorithm": ALGORITHM, "key": signature.key, "value": signature.value}
-    return _written(document)
+    return _encode(document)
 
 
-def digest_of_plan(plan: Plan, header: PlanHeader) -> str:
-    """The digest that the plan has as a document."""
-    digest: str = _document(plan, header)["digest"]
+def compute_plan_digest(plan: Plan, header: PlanHeader) -> str:
+    """Return the digest of the plan's document."""
+    digest: str = _build_document(plan, header)["digest"]
     return digest
 
 
-def _document(plan: Plan, header: PlanHeader) -> _Json:
+def _build_document(plan: Plan, header: PlanHeader) -> _Json:
     document: _Json = {
         "format_version": FORMAT_VERSION,
         "tool_version": header.tool_version,
@@ -121,12 +100,12 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
         "digest": "",
         "consent": [asdict(c) for c in plan.consents],
         "summary": asdict(summarise(plan)),
-        "changes": [_change(c) for c in plan.changes],
-        "undeclared": [{**_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
-        "unmanaged": [_ref(r) for r in plan.unmanaged],
-        "unknown": [_ref(r) for r in plan.unknown],
+        "changes": [_convert_change(c) for c in plan.changes],
+        "undeclared": [{**_convert_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
+        "unmanaged": [_convert_ref(r) for r in plan.unmanaged],
+        "unknown": [_convert_ref(r) for r in plan.unknown],
         "diagnostics": plan.diagnostics,
-        **({"readers": [_reader(r) for r in plan.readers]} if plan.readers else {}),
+        **({"readers": [_convert_reader(r) for r in plan.readers]} if plan.readers else {}),
         "broker_validated": plan.broker_validated,
         **({SUBSET: True} if plan.subset else {}),
     }
@@ -135,22 +114,22 @@ def _document(plan: Plan, header: PlanHeader) -> _Json:
 
 
 def cluster_member(cluster_id: str, header: PlanHeader) -> _Json:
-    """The member `cluster` of a document."""
+    """Build the member `cluster` of a document."""
     servers = {} if header.servers is None else {"bootstrap_servers": header.servers}
     return {"id": cluster_id, "name": header.cluster_name, **servers}
 
 
 def configuration_member(header: PlanHeader) -> _Json:
-    """The member `configuration` of a document; none where the header does not say."""
+    """Build the member `configuration` of a document; empty if the header has none."""
     if header.configuration is None:
         return {}
     return {"configuration": None if header.configuration == NO_CONFIG_FILE else header.configuration}
 
 
 def sign(text: str, key: Ed25519PrivateKey, signed_for: SignedFor) -> str:
-    """The JSON text of a plan with what it is signed for and a signature in it, in place of any it had."""
+    """Return the JSON text of a plan with a purpose and a signature, which replace any it had."""
     document = {**json.loads(text), SIGNED_FOR: asdict(signed_for)}
-    return _written({**document, MEMBER: signature_member(document, key)})
+    return _encode({**document, MEMBER: signature_member(document, key)})
 
 
 def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
@@ -173,18 +152,22 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
             raise PlanFileError(error.message, hint=made) from error
         raise
     signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
+    # The digest is of the document, and detects accidents only: anybody who edits a plan can compute it
+    # again. A signature proves the origin.
     if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
         raise PlanFileError(
             f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not match",
             hint="create it again with `kafkaform plan --out`; change the manifests, not the plan",
         )
-    return plan, PlanHeader(
+    return resolve_consents(plan), PlanHeader(
         tool_version=document["tool_version"],
         commit=document["commit"],
         cluster_name=document["cluster"]["name"],
         environment=document["environment"],
         created_at=document["created_at"],
-        signature=Signature(signature["key"], signature["value"], covered(document)) if signature else None,
+        signature=Signature(signature["key"], signature["value"], encode_signed_content(document))
+        if signature
+        else None,
         signed_for=SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
         configuration=(document["configuration"] or NO_CONFIG_FILE) if "configuration" in document else None,
         servers=document["cluster"].get("bootstrap_servers"),
@@ -193,7 +176,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a plan document's content: no times, places, origins, teams or tool version."""
+    """Return the digest of a plan document, without times, locations, origins, teams and tool version."""
     content = {key: document[key] for key in (*_CONTENT, SUBSET) if key in document}
     content["cluster"] = document["cluster"]["id"]
     content["changes"] = [
@@ -203,14 +186,14 @@ def digest_of(document: Mapping[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-def _written(document: _Json) -> str:
-    text = indented(document, _diagnostic)
-    # Python looks at each character for a pattern, and for these questions only at words of them.
+def _encode(document: _Json) -> str:
+    text = format_json(document, _convert_diagnostic)
+    # A pattern visits each character in Python; these two checks run in C.
     plain = text.isascii() and "\x7f" not in text
-    return text if plain else _ESCAPED.sub(_escaped, text)
+    return text if plain else _ESCAPED.sub(_escape, text)
 
 
-def _change(planned: PlannedChange) -> _Json:
+def _convert_change(planned: PlannedChange) -> _Json:
     change = planned.change
     risk = risk_of(change).label
     match change:
@@ -220,13 +203,13 @@ def _change(planned: PlannedChange) -> _Json:
             own = SAFE
         case Delete(uid=uid, assessment=assessment):
             own = assessment
-    # The risk of a create or a delete is that of the whole; its fields repeat it, so that no reader of
-    # fields alone takes a field of a destructive delete for safe.
+    # The fields of a create or a delete repeat its risk: a reader of fields alone must not take a
+    # destructive delete for safe.
     whole = None if isinstance(change, Update) else risk
-    origin = {} if planned.origin is None else {"origin": _origin(planned)}
+    origin = {} if planned.origin is None else {"origin": _convert_origin(planned)}
     keyed = {} if planned.keyed is None else {KEYED: planned.keyed}
     return {
-        **_ref(change.ref),
+        **_convert_ref(change.ref),
         "id": uid,
         "action": action_of(change),
         "status": planned.status.value,
@@ -234,22 +217,22 @@ def _change(planned: PlannedChange) -> _Json:
         "hazard": own.hazard or None,
         "risk_reason": own.reason or None,
         "risk_remedy": own.remedy,
-        **_facts(own),
+        **_convert_facts(own),
         "reason": planned.reason,
         "remedy": planned.remedy,
-        "source": _source(planned.location),
+        "source": _convert_location(planned.location),
         **origin,
         **keyed,
         **({"team": planned.team} if planned.team else {}),
-        "fields": [_field(f, whole or f.assessment.risk.label) for f in fields_of(change)],
+        "fields": [_convert_field(f, whole or f.assessment.risk.label) for f in fields_of(change)],
     }
 
 
-def _origin(planned: PlannedChange) -> _Json:
+def _convert_origin(planned: PlannedChange) -> _Json:
     return {"from": planned.origin, "earlier": list(planned.earlier)}
 
 
-def _field(field: FieldChange, risk: str) -> _Json:
+def _convert_field(field: FieldChange, risk: str) -> _Json:
     return {
         "path": field.path,
         "before": field.before,
@@ -260,46 +243,48 @@ def _field(field: FieldChange, risk: str) -> _Json:
         "hazard": field.assessment.hazard or None,
         "reason": field.assessment.reason or None,
         "remedy": field.assessment.remedy,
-        **_facts(field.assessment),
+        **_convert_facts(field.assessment),
         "deferred": field.deferred,
     }
 
 
-def _facts(assessment: RiskAssessment) -> _Json:
+def _convert_facts(assessment: RiskAssessment) -> _Json:
     unread = {DATA_UNREAD: True} if assessment.data_unread else {}
     return {**unread, **({FIGURE: assessment.figure} if assessment.figure else {})}
 
 
-def _diagnostic(diagnostic: Diagnostic) -> _Json:
+def _convert_diagnostic(diagnostic: Diagnostic) -> _Json:
     return {
         "code": diagnostic.code,
         "severity": diagnostic.severity.value,
         "message": diagnostic.message,
-        "source": _source(diagnostic.location),
+        "source": _convert_location(diagnostic.location),
         "suggestion": diagnostic.suggestion,
         "waived": diagnostic.waived,
-        **({} if diagnostic.ref is None else {"about": _ref(diagnostic.ref)}),
+        **({} if diagnostic.ref is None else {"about": _convert_ref(diagnostic.ref)}),
     }
 
 
-def _reader(reader: Reader) -> _Json:
+def _convert_reader(reader: Reader) -> _Json:
     return {
-        **_ref(reader.ref),
+        **_convert_ref(reader.ref),
         "topics": list(reader.topics),
         **({"team": reader.team} if reader.team else {}),
     }
 
 
-def _ref(ref: ResourceRef) -> _Json:
+def _convert_ref(ref: ResourceRef) -> _Json:
     return {"kind": ref.kind, "name": ref.name}
 
 
-def _source(location: Location | None) -> _Json | None:
+def _convert_location(location: Location | None) -> _Json | None:
     return None if location is None else {"file": location.file, "line": location.line}
 
 
-def _escaped(match: re.Match[str]) -> str:
-    char = match.group()  # no line break: those of strings are escaped already, and the others are layout
+def _escape(match: re.Match[str]) -> str:
+    # The pattern leaves line breaks alone: in strings they are escaped already, and elsewhere they are
+    # layout.
+    char = match.group()
     if is_plain(char):
         return char
     utf16 = char.encode("utf-16-be", "surrogatepass").hex()

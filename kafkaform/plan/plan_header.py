@@ -1,15 +1,16 @@
-"""Where a plan is from, as its file says, and how old, and of which version, what was saved may be."""
+"""The header of a saved plan, and the checks of its age and version."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kafkaform import __version__
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
-from kafkaform.core.wording import aged
+from kafkaform.core.wording import format_age
 
 if TYPE_CHECKING:
     from kafkaform.core.errors import KafkaformError
@@ -17,25 +18,28 @@ if TYPE_CHECKING:
 
 
 ADDRESSES = 120
-"""The most characters of a file's name, or of the addresses of brokers, in a header."""
+"""The most characters of a file name or of broker addresses in a header."""
+
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""The tolerance for creation times in the future, by a machine whose clock is ahead."""
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})(?:[.+-].*|(?:a|b|rc)\d+.*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanHeader:
-    """What a saved plan says about its making.
+    """The header of a saved plan: when, where and by which version it was made.
 
     Attributes:
         tool_version: The version of kafkaform.
-        commit: The Git commit of the manifests, where known; with `-dirty` behind it, where they differ from
-            that commit.
-        cluster_name: The cluster's name in the configuration, where it has one.
+        commit: The Git commit of the manifests, if known, with the suffix `-dirty` if they differ from it.
+        cluster_name: The cluster's name in the configuration, if it has one.
         environment: The environment whose overrides were merged.
         created_at: RFC 3339 in UTC, such as `2025-06-01T12:00:00Z`.
-        signature: Its signature, not verified; None where it has none.
-        signed_for: What it is signed for, or is to be; None where nobody signs it, or did not say what for.
-        configuration: The path of the configuration file, or NO_CONFIG_FILE; None where it does not say.
-        servers: The addresses of brokers that were used; None where it does not say.
-        digest: The digest of the plan's content, once its file was found to match it; None of a new plan.
+        signature: The signature, not verified; None if there is none.
+        signed_for: The purpose of the signature; None if there is none.
+        configuration: The path of the configuration file, or NO_CONFIG_FILE; None if not recorded.
+        servers: The bootstrap addresses that were used; None if not recorded.
+        digest: The digest of the plan's content, once its file was found to match it; None in a new plan.
     """
 
     tool_version: str
@@ -51,19 +55,15 @@ class PlanHeader:
 
 
 def provenance(header: PlanHeader | None) -> dict[str, str]:
-    """What a report was made with, beside the cluster's name and the environment: words, and what they name.
+    """Return the configuration and the brokers that a report was made with, by label.
 
-    Empty where the header does not say. An address that stands for the cluster's name is not repeated.
+    What the header does not record is left out, and so are addresses that are the cluster's name.
     """
-    said = {
+    facts = {
         "configuration": header.configuration if header else None,
         "brokers": header.servers if header and header.servers != header.cluster_name else None,
     }
-    return {word: value for word, value in said.items() if value is not None}
-
-
-CLOCKS_DIFFER = timedelta(minutes=5)
-"""How far in the future something may have been made: by a machine whose clock is ahead."""
+    return {label: value for label, value in facts.items() if value is not None}
 
 
 def require_fresh(
@@ -76,22 +76,22 @@ def require_fresh(
     again: str,
     error: type[KafkaformError],
 ) -> None:
-    """Refuse what is older than it may be, or from the future.
+    """Raise an error if a document is too old, or from the future.
 
     Args:
-        what: What it is, as in "the plan".
-        created_at: When it was made, by its own word (RFC 3339).
-        max_age: How old it may be; None: any age.
+        what: The document, as in "the plan".
+        created_at: Its recorded creation time (RFC 3339).
+        max_age: The maximum age; None: any age.
         now: The time, with its zone.
-        where: The file, fit for a terminal.
-        again: How a new one is made.
-        error: What to raise.
+        where: The file, printable.
+        again: The hint how to create a new one.
+        error: The class of the error.
     """
     try:
         created = datetime.fromisoformat(created_at)
     except ValueError as unreadable:
         raise error(
-            f"{where}: the age of {what} is not known: there is no such time as {clipped(created_at, 40)}",
+            f"{where}: the age of {what} is not known: invalid creation time {clipped(created_at, 40)}",
             hint=again,
         ) from unreadable
     if created - now > CLOCKS_DIFFER:
@@ -101,18 +101,16 @@ def require_fresh(
         )
     if max_age is not None and now - created > max_age:
         raise error(
-            f"{where}: {what} is {aged(now - created)} old; the maximum age is {aged(max_age)}",
+            f"{where}: {what} is {format_age(now - created)} old; the maximum age is {format_age(max_age)}",
             hint=f"{again}, or allow it with --max-age",
         )
 
 
-_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})(?:[.+-].*|(?:a|b|rc)\d+.*)?", re.ASCII)
-
-
 def is_compatible(version: str, with_: str = __version__) -> bool:
-    """Whether two versions understand plans alike: the same major one, and before 1.0 the same minor one."""
-    one, other = _VERSION.fullmatch(version), _VERSION.fullmatch(with_)
-    if one is None or other is None:
+    """Return whether two versions are compatible: same major, and before 1.0 same minor version."""
+    # Semantic versioning: before 1.0, any minor version may change what a plan means.
+    first, second = _VERSION.fullmatch(version), _VERSION.fullmatch(with_)
+    if first is None or second is None:
         return version == with_
-    (major, minor), (major2, minor2) = one.groups(), other.groups()
+    (major, minor), (major2, minor2) = first.groups(), second.groups()
     return int(major) == int(major2) and (int(major) > 0 or int(minor) == int(minor2))

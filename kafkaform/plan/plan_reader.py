@@ -1,4 +1,4 @@
-"""From a plan document to a `Plan`: what fits schemas/plan.schema.json, and does not contradict itself."""
+"""The reader of plan documents, which checks the schema (schemas/plan.schema.json) and consistency."""
 
 from __future__ import annotations
 
@@ -6,33 +6,28 @@ import json
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from kafkaform.core.errors import PlanFileError
-from kafkaform.core.layout import format_assignment, parse_assignment
 from kafkaform.core.model import (
     Change,
-    ChangeOrigin,
-    Consent,
     Create,
     Delete,
     Diagnostic,
     FieldChange,
     FieldValue,
     Location,
-    Plan,
-    PlannedChange,
-    Reader,
     ResourceRef,
     Risk,
     RiskAssessment,
     Severity,
     Status,
-    UndeclaredConfig,
     Update,
     risk_of,
 )
+from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.replicas.facts import PLACEMENT
+from kafkaform.resources.replicas.layout import format_assignment, parse_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,9 +36,9 @@ Object: TypeAlias = dict[str, Any]
 
 _AGAIN = "make it with `kafkaform plan --out`"
 SUBSET = "subset"
-"""The member that a plan of a part of the resources has, and no other."""
+"""The member of a plan that covers only a part of the resources."""
 KEYED = "keyed"
-"""The member of a change whose manifest says whether order per key matters."""
+"""The member of a change whose manifest declares whether order per key matters."""
 DATA_UNREAD = "data_unread"
 FIGURE = "figure"
 _RISKS = {risk.label: risk for risk in Risk}
@@ -52,27 +47,27 @@ _LARGEST_BROKER_ID = 2**31 - 1
 _LARGEST = 2**63  # no number of Kafka's is larger
 
 
-class _Violation(Exception):  # noqa: N818 - translated by whoever knows what was to be read
-    """What is wrong with a document, and where."""
+class _Violation(Exception):  # noqa: N818 - internal: translated into a PlanFileError
+    """A problem of a document, with its place."""
 
 
 def parse_document(text: str, file: str, *, newest: int) -> Object:
-    """Parse JSON that all readers take alike, and make sure that it is a plan of a format that is read here.
+    """Parse strict JSON, and check that it is a plan of a supported format.
 
-    No key is there twice (of two, readers of JSON differ in which one counts), and numbers are whole ones of
+    Duplicate keys are refused (JSON readers differ in which one they use), and numbers must be integers of
     at most 64 bits.
 
     Raises:
-        PlanFileError: It is not.
+        PlanFileError: It is not such a document.
     """
     where = printable(file)
     try:
         document = json.loads(
             text,
-            parse_int=_whole,
-            parse_float=_no_fraction,
-            parse_constant=_no_fraction,
-            object_pairs_hook=_distinct,
+            parse_int=_parse_integer,
+            parse_float=_refuse_fraction,
+            parse_constant=_refuse_fraction,
+            object_pairs_hook=_build_object,
         )
     except json.JSONDecodeError as error:
         raise PlanFileError(
@@ -80,11 +75,13 @@ def parse_document(text: str, file: str, *, newest: int) -> Object:
         ) from error
     except _Violation as error:
         raise PlanFileError(f"{where}: not a valid plan: {error}", hint=_AGAIN) from error
+    # json.loads recurses, and raises RecursionError for a deeply nested document.
     except (ValueError, RecursionError) as error:
         raise PlanFileError(
-            f"{where}: not a plan: a number or a nesting that no plan holds", hint=_AGAIN
+            f"{where}: not a plan: a number is too large, or values are nested too deeply", hint=_AGAIN
         ) from error
     version = document.get("format_version") if isinstance(document, dict) else None
+    # type() and not isinstance(), as True is an int to Python.
     if not isinstance(document, dict) or type(version) is not int or version < 1:
         raise PlanFileError(f"{where}: not a kafkaform plan: it has no format_version", hint=_AGAIN)
     if version > newest:
@@ -101,45 +98,50 @@ def read_plan(document: Object, file: str) -> Plan:
     Raises:
         PlanFileError: The document is not a plan of format 1; the message names the first wrong place.
     """
+    # The schema comes first, so that the code below needs no checks of types. It checks only relations that a
+    # schema cannot express.
     wrong = first_problem("plan", document)
     if wrong is None:
         try:
-            return _plan(document)
+            return _build_plan(document)
         except _Violation as error:
             wrong = str(error)
     raise PlanFileError(f"{printable(file)}: not a valid plan: {clipped(wrong, _LONG)}", hint=_AGAIN)
 
 
-def _plan(document: Object) -> Plan:
-    changes = tuple(_change(item, f"changes[{index}]") for index, item in enumerate(document["changes"]))
+def _build_plan(document: Object) -> Plan:
+    changes = tuple(
+        _build_change(item, f"changes[{index}]") for index, item in enumerate(document["changes"])
+    )
     _require_unique((str(change.ref) for change in changes), "changes", "more than one change of")
     return Plan(
         cluster_id=document["cluster"]["id"],
         changes=changes,
         unchanged=document["summary"]["unchanged"],
-        unmanaged=_refs(document, "unmanaged"),
+        unmanaged=_build_refs(document, "unmanaged"),
         undeclared=tuple(
             UndeclaredConfig(ref, item["path"], item["value"])
-            for ref, item in zip(_refs(document, "undeclared"), document["undeclared"], strict=True)
+            for ref, item in zip(_build_refs(document, "undeclared"), document["undeclared"], strict=True)
         ),
         consents=tuple(
             Consent(item["resource"], item["hazard"], item["reason"]) for item in document["consent"]
         ),
         diagnostics=tuple(
-            _diagnostic(item, f"diagnostics[{index}]") for index, item in enumerate(document["diagnostics"])
+            _build_diagnostic(item, f"diagnostics[{index}]")
+            for index, item in enumerate(document["diagnostics"])
         ),
         broker_validated=document["broker_validated"],
-        unknown=_refs(document, "unknown"),
+        unknown=_build_refs(document, "unknown"),
         subset=SUBSET in document,
         readers=tuple(
             Reader(ref, tuple(item["topics"]), item.get("team", ""))
-            for ref, item in zip(_refs(document, "readers"), document.get("readers", ()), strict=True)
+            for ref, item in zip(_build_refs(document, "readers"), document.get("readers", ()), strict=True)
         ),
     )
 
 
-def _change(item: Object, at: str) -> PlannedChange:
-    ref = _ref(item, at)
+def _build_change(item: Object, at: str) -> PlannedChange:
+    ref = _build_ref(item, at)
     whole = RiskAssessment(
         _RISKS[item["risk"]],
         item["hazard"] or "",
@@ -148,7 +150,7 @@ def _change(item: Object, at: str) -> PlannedChange:
         item.get(DATA_UNREAD, False),
         item.get(FIGURE, ""),
     )
-    fields = tuple(map(_field, item["fields"]))
+    fields = tuple(map(_build_field, item["fields"]))
     _require_unique((field.path for field in fields), f"{at}.fields", "more than one field")
     change: Change
     match item["action"]:
@@ -160,16 +162,17 @@ def _change(item: Object, at: str) -> PlannedChange:
             change = Delete(ref, item["id"], {field.path: field.before for field in fields}, whole)
     if not isinstance(change, Update):
         for index, field in enumerate(fields):
+            # Otherwise an edited plan could show a deletion with fields that look safe.
             if field.assessment.risk is not whole.risk:
                 _fail(f"{at}.fields[{index}].risk", "not the risk of the whole change")
     _check_placement(change, at)
     if whole.risk is not risk_of(change):
         _fail(f"{at}.risk", "not the worst risk of the fields")
-    origin, earlier = _origin(item["origin"], at, fields) if "origin" in item else (None, ())
+    origin, earlier = _build_origin(item["origin"], at, fields) if "origin" in item else (None, ())
     return PlannedChange(
         change,
         Status(item["status"]),
-        _source(item),
+        _build_location(item),
         item["reason"],
         item["remedy"],
         origin,
@@ -179,7 +182,7 @@ def _change(item: Object, at: str) -> PlannedChange:
     )
 
 
-def _field(item: Object) -> FieldChange:
+def _build_field(item: Object) -> FieldChange:
     return FieldChange(
         path=item["path"],
         before=item["before"],
@@ -199,20 +202,20 @@ def _field(item: Object) -> FieldChange:
 
 
 def _check_placement(change: Change, at: str) -> None:
-    """Refuse replicas that nobody could carry out: they are texts that are parsed again later."""
+    """Refuse invalid replicas: they are strings that are parsed only later."""
     match change:
         case Update(fields=fields):
             sides = [[field.before, field.after] for field in fields if field.path == PLACEMENT]
         case Create(state=state) | Delete(state=state):
             sides = [[state[PLACEMENT]]] if PLACEMENT in state else []
     for values in sides:
-        counts = [_partitions_of(value) for value in values]
+        counts = [_count_partitions(value) for value in values]
         if 0 in counts or counts != sorted(counts):
-            _fail(f"{at}.fields", "a placement that is not one, or has fewer partitions than before")
+            _fail(f"{at}.fields", "an invalid placement, or one with fewer partitions than before")
 
 
-def _partitions_of(value: FieldValue) -> int:
-    """How many partitions a placement has; 0 if it is none as `kafkaform.core.layout` writes it."""
+def _count_partitions(value: FieldValue) -> int:
+    """Return the number of partitions of a placement; 0 if it is not as `format_assignment` writes it."""
     try:
         assignment = parse_assignment(str(value))
     except ValueError:
@@ -221,7 +224,9 @@ def _partitions_of(value: FieldValue) -> int:
     return len(assignment) if known and format_assignment(assignment) == value else 0
 
 
-def _origin(item: Object, at: str, fields: tuple[FieldChange, ...]) -> tuple[ChangeOrigin, tuple[str, ...]]:
+def _build_origin(
+    item: Object, at: str, fields: tuple[FieldChange, ...]
+) -> tuple[ChangeOrigin, tuple[str, ...]]:
     origin, earlier = ChangeOrigin(item["from"]), tuple(item["earlier"])
     if bool(earlier) != (origin is ChangeOrigin.MIXED) or not {field.path for field in fields}.issuperset(
         earlier
@@ -230,29 +235,29 @@ def _origin(item: Object, at: str, fields: tuple[FieldChange, ...]) -> tuple[Cha
     return origin, earlier
 
 
-def _diagnostic(item: Object, at: str) -> Diagnostic:
+def _build_diagnostic(item: Object, at: str) -> Diagnostic:
     return Diagnostic(
         item["code"],
         Severity(item["severity"]),
         item["message"],
-        _source(item),
+        _build_location(item),
         item["suggestion"],
         item["waived"],
-        _ref(item["about"], f"{at}.about") if "about" in item else None,
+        _build_ref(item["about"], f"{at}.about") if "about" in item else None,
     )
 
 
-def _refs(document: Object, key: str) -> tuple[ResourceRef, ...]:
-    return tuple(_ref(item, f"{key}[{index}]") for index, item in enumerate(document.get(key, ())))
+def _build_refs(document: Object, key: str) -> tuple[ResourceRef, ...]:
+    return tuple(_build_ref(item, f"{key}[{index}]") for index, item in enumerate(document.get(key, ())))
 
 
-def _ref(item: Object, at: str) -> ResourceRef:
+def _build_ref(item: Object, at: str) -> ResourceRef:
     if item["kind"] not in KINDS:
-        _fail(f"{at}.kind", f"no kind that this kafkaform knows: {clipped(item['kind'], 60)!r}")
+        _fail(f"{at}.kind", f"unknown kind {clipped(item['kind'], 60)!r}")
     return ResourceRef(item["kind"], item["name"])
 
 
-def _source(item: Object) -> Location | None:
+def _build_location(item: Object) -> Location | None:
     source = item["source"]
     return None if source is None else Location(source["file"], source["line"])
 
@@ -269,21 +274,22 @@ def _fail(at: str, message: str) -> NoReturn:
     raise _Violation(f"{at}: {message}")
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> Object:
-    read = dict(pairs)
-    if len(read) != len(pairs):
+def _build_object(pairs: list[tuple[str, Any]]) -> Object:
+    document = dict(pairs)
+    if len(document) != len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _Violation(f"the key {clipped(twice, 60)!r} is there twice")
-    return read
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise _Violation(f"duplicate key {clipped(duplicate, 60)!r}")
+    return document
 
 
-def _whole(number: str) -> int:
+def _parse_integer(number: str) -> int:
     value = int(number)
     if abs(value) > _LARGEST:
         raise ValueError(number)
     return value
 
 
-def _no_fraction(number: str) -> NoReturn:
+# A plan has no fractions; a float would silently lose digits above 2**53.
+def _refuse_fraction(number: str) -> NoReturn:
     raise ValueError(number)

@@ -1,14 +1,9 @@
 """Signatures of saved plans: Ed25519 (RFC 8032) over the whole document, except the signature itself.
 
-Their keys are PEM files, as OpenSSL writes them.
+Keys are PEM files, as OpenSSL writes them. No message contains more of a key than its type.
 
-A digest shows that a plan is undamaged; only a signature shows who made it. What a plan is signed for is
-part of the document, so that the signature covers it: a plan of a branch that nobody has merged is signed
-to be reviewed, and no apply takes it as it is.
-
-Reading the keys that saved plans are signed and verified with: Ed25519 in PEM, as OpenSSL writes them.
-
-No message of this module holds anything of a key but its kind.
+A digest proves that a plan is undamaged; only a signature proves who made it. The signature covers its own
+purpose: the plan of a branch that is not merged is signed for review, and no apply accepts it.
 """
 
 from __future__ import annotations
@@ -18,11 +13,12 @@ import json
 import os
 import re
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import KafkaformError, PlanFileError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
 
 if TYPE_CHECKING:
@@ -34,14 +30,15 @@ if TYPE_CHECKING:
 
 ALGORITHM = "ed25519"
 MEMBER = "signature"
-"""The key of a signature in a plan document."""
+"""The member of a plan document that contains the signature."""
 SIGNED_FOR = "signed_for"
-"""The key of what a plan document is signed for."""
-_DOMAIN = b"kafkaform plan v1\n"  # a signature of anything else that the key has signed fits no plan
+"""The member of a plan document that contains the purpose of the signature."""
+# Domain separation: a signature that the key has made for anything else is not valid for a plan.
+_DOMAIN = b"kafkaform plan v1\n"
 
 
 class Purpose(StrEnum):
-    """What a plan is signed for."""
+    """The purpose of a signature."""
 
     REVIEW = "review"
     APPLY = "apply"
@@ -49,11 +46,11 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SignedFor:
-    """What a plan is signed for, as its signer says.
+    """The purpose of a signature, as the signer states it.
 
     Attributes:
-        purpose: `REVIEW`: to be compared with (`apply --reviewed`). `APPLY`: to be carried out as it is.
-        ref: The ref of the manifests that was checked out, such as `refs/heads/main`; None where none was.
+        purpose: `REVIEW`: for `apply --reviewed`. `APPLY`: to be carried out as it is.
+        ref: The Git ref that was checked out, such as `refs/heads/main`; None if none was.
     """
 
     purpose: Purpose
@@ -62,12 +59,12 @@ class SignedFor:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A signature as a saved plan has it, not yet verified.
+    """A signature in a saved plan, not yet verified.
 
     Attributes:
-        key: The fingerprint of the key that it says it is of.
+        key: The fingerprint of the claimed key.
         value: The signature in base64.
-        covers: The bytes that it is over.
+        covers: The signed bytes.
     """
 
     key: str
@@ -76,7 +73,7 @@ class Signature:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """`sha256:` and, in hexadecimal, the SHA-256 of the key's SubjectPublicKeyInfo in DER."""
+    """Return `sha256:` and the hexadecimal SHA-256 of the key's SubjectPublicKeyInfo in DER."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -84,25 +81,25 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 
 
 def signature_member(document: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, str]:
-    """The signature of a plan document, as that document holds it."""
+    """Sign a plan document; return the member that contains the signature."""
     return {
         "algorithm": ALGORITHM,
         "key": fingerprint(key.public_key()),
-        "value": b64encode(key.sign(covered(document))).decode(),
+        "value": b64encode(key.sign(encode_signed_content(document))).decode(),
     }
 
 
-def covered(document: Mapping[str, Any]) -> bytes:
-    """What the signature of a plan document is over: canonical JSON of all else in it, behind a prefix."""
-    rest = {name: value for name, value in document.items() if name != MEMBER}
-    return _DOMAIN + json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+def encode_signed_content(document: Mapping[str, Any]) -> bytes:
+    """Return the signed bytes of a plan document: a prefix, and canonical JSON without the signature."""
+    content = {name: value for name, value in document.items() if name != MEMBER}
+    return _DOMAIN + json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKey], file: str) -> None:
-    """Refuse a plan that is not signed with one of these keys.
+    """Raise an error unless a plan is signed with one of these keys.
 
     Raises:
-        PlanFileError: It is unsigned, signed with another key, or not what was signed.
+        PlanFileError: It is unsigned, signed with another key, or changed since.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -112,6 +109,7 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
             f"{where}: the plan is not signed, but only signed plans are applied here",
             hint="have it made where the key is: kafkaform plan --out FILE --sign-key KEY --sign-for apply",
         )
+    # The fingerprint in the plan only selects the key; the signature is verified with the trusted one.
     known = {fingerprint(key): key for key in keys}
     if signature.key not in known:
         raise PlanFileError(
@@ -128,9 +126,10 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
 
 
 KEY_VARIABLE = "KAFKAFORM_SIGN_KEY"
-"""The environment variable that may hold the signing key itself, as PEM."""
+"""The environment variable that may contain the signing key itself, as PEM."""
 PASSPHRASE_VARIABLE = "KAFKAFORM_SIGN_KEY_PASSPHRASE"  # noqa: S105 - a name, no passphrase
 
+# Bytes that are read of a key's file: an Ed25519 key has a few hundred.
 _LARGEST = 65_536
 _OTHERS = 0o077
 _PLAIN = "PRIVATE KEY"
@@ -143,12 +142,12 @@ _MAKE_PUBLIC = "make it with: openssl pkey -in sign.pem -pubout -out verify.pem"
 
 
 def read_private_key(file: Path | None, environ: Mapping[str, str]) -> Ed25519PrivateKey | None:
-    """The key to sign with: of the file, else of KAFKAFORM_SIGN_KEY; None if there is neither.
+    """Read the signing key from the file, else from KAFKAFORM_SIGN_KEY; None if there is neither.
 
     An encrypted key is decrypted with KAFKAFORM_SIGN_KEY_PASSPHRASE.
 
     Raises:
-        KafkaformError: It is no such key, or others may read the file, as for ssh.
+        KafkaformError: It is not an Ed25519 private key, or other users may read the file, as for ssh.
     """
     if file is not None:
         where, pem = f"the signing key {clipped(str(file), 200)}", _read_own(file)
@@ -158,37 +157,38 @@ def read_private_key(file: Path | None, environ: Mapping[str, str]) -> Ed25519Pr
         return None
     kinds = _BEGIN.findall(pem)
     if kinds not in ([_PLAIN], [_ENCRYPTED]):
-        raise _unfit(where, kinds, "one Ed25519 private key in PEM (PKCS #8)", _MAKE_PRIVATE)
+        raise _build_key_error(where, kinds, "one Ed25519 private key in PEM (PKCS #8)", _MAKE_PRIVATE)
     passphrase = None
     if kinds == [_ENCRYPTED]:
         passphrase = environ.get(PASSPHRASE_VARIABLE)
         if not passphrase:
             raise KafkaformError(f"{where} is encrypted", hint=f"set {PASSPHRASE_VARIABLE}")
-    return _private(where, pem, passphrase)
+    return _load_private_key(where, pem, passphrase)
 
 
 def read_public_keys(file: Path) -> tuple[Ed25519PublicKey, ...]:
-    """The keys to verify with; several, one behind the other, while one takes over from another.
+    """Read the verifying keys; there are several while keys are rotated.
 
     Raises:
-        KafkaformError: The file holds none, or anything else.
+        KafkaformError: The file contains no key, or anything else.
     """
     where = f"the verifying key {clipped(str(file), 200)}"
     pem = _read(file, where)
     kinds = _BEGIN.findall(pem)
     blocks = _BLOCK.findall(pem)
     if not blocks or set(kinds) != {_PUBLIC} or len(blocks) != len(kinds):
-        raise _unfit(where, kinds, "Ed25519 public keys in PEM, and nothing else", _MAKE_PUBLIC)
-    return tuple(_public(where, block) for block in blocks)
+        raise _build_key_error(where, kinds, "Ed25519 public keys in PEM, and nothing else", _MAKE_PUBLIC)
+    return tuple(_load_public_key(where, block) for block in blocks)
 
 
-def _private(where: str, pem: str, passphrase: str | None) -> Ed25519PrivateKey:
+def _load_private_key(where: str, pem: str, passphrase: str | None) -> Ed25519PrivateKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         key = load_pem_private_key(pem.encode(), passphrase.encode() if passphrase else None)
+    # The error of the library is not chained: no message has more of a key than its type.
     except (ValueError, UnsupportedAlgorithm):
         if passphrase:
             raise KafkaformError(
@@ -200,7 +200,7 @@ def _private(where: str, pem: str, passphrase: str | None) -> Ed25519PrivateKey:
     return key
 
 
-def _public(where: str, pem: str) -> Ed25519PublicKey:
+def _load_public_key(where: str, pem: str) -> Ed25519PublicKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -215,11 +215,11 @@ def _public(where: str, pem: str) -> Ed25519PublicKey:
 
 
 def _read_own(file: Path) -> str:
-    """The text of a private key's file, which nobody else may be able to read."""
+    """Read a private key's file, which no other user may be able to read."""
     where = f"the signing key {clipped(str(file), 200)}"
     text = _read(file, where)
     about = file.stat()
-    # As ssh has it: whoever owns a file that is not ours, such as a mounted secret, guards it.
+    # As in ssh: a file of another owner, such as a mounted secret, is that owner's responsibility.
     if about.st_uid == os.getuid() and about.st_mode & _OTHERS:
         raise KafkaformError(f"{where} can be read by others", hint=f"chmod 600, or use {KEY_VARIABLE}")
     return text
@@ -236,6 +236,6 @@ def _read(file: Path, where: str) -> str:
         raise KafkaformError(f"{where} is not in PEM", hint=hint) from None
 
 
-def _unfit(where: str, kinds: list[str], wanted: str, hint: str) -> KafkaformError:
+def _build_key_error(where: str, kinds: list[str], wanted: str, hint: str) -> KafkaformError:
     held = " and ".join(kinds[:3]) or "nothing in PEM"
     return KafkaformError(f"{where} holds {held}; it must hold {wanted}", hint=hint)

@@ -1,12 +1,12 @@
-"""Whether a saved plan may be applied: who signed it and what for, what made it, its age and its commit."""
+"""The checks before a saved plan is applied: its signature and purpose, version, age and commit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError, RepositoryError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import DIRTY, listed
 from kafkaform.plan.plan_header import is_compatible, require_fresh
@@ -27,41 +27,41 @@ _AGAIN = "make a new plan"
 class History(Protocol):
     """The repository of the manifests; its methods raise RepositoryError."""
 
-    def head(self) -> str:
-        """The commit that is checked out."""
+    def read_head(self) -> str:
+        """Return the commit that is checked out."""
 
-    def changed(self, commit: str, paths: Iterable[Path]) -> Sequence[str]:
-        """The files at these paths that are not as the commit has them."""
+    def find_changes(self, commit: str, paths: Iterable[Path]) -> Sequence[str]:
+        """Find the files at these paths that differ from the commit."""
 
-    def merge_base(self, commit: str) -> str | None:
-        """The latest commit that this one and HEAD have in common."""
+    def find_merge_base(self, commit: str) -> str | None:
+        """Find the latest common ancestor of this commit and HEAD."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The commit that is checked out, and the files that are not as it has them."""
+    """The commit that is checked out, and the files that differ from it."""
 
     commit: str
     changed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, repository: History, paths: Iterable[Path]) -> Checkout:
-        """Look at the manifests and the configuration at these paths; raises RepositoryError."""
-        commit = repository.head()
-        return cls(commit, tuple(repository.changed(commit, paths)))
+        """Read the state of the manifests and the configuration at these paths; raises RepositoryError."""
+        commit = repository.read_head()
+        return cls(commit, tuple(repository.find_changes(commit, paths)))
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What a saved plan must meet.
+class TrustRequirements:
+    """The requirements for a saved plan.
 
     Attributes:
-        keys: The keys of which one must have signed it; None: it needs no signature.
-        purposes: What it may be signed for, where it must be signed.
-        repository: Where its commit must be merged, where it must be signed: HEAD here comes from it, or is
-            it. None: nowhere.
-        max_age: How old it may be; None: any age.
-        checkout: What it must have been made from; None: from anything.
+        keys: One of these keys must have signed it; None: it needs no signature.
+        purposes: The accepted purposes of a required signature.
+        repository: The commit of a plan that must be signed must be an ancestor of HEAD here, or HEAD; None:
+            any commit.
+        max_age: The maximum age; None: any age.
+        checkout: The commit that it must have been made from; None: any commit.
     """
 
     keys: tuple[Ed25519PublicKey, ...] | None = None
@@ -71,97 +71,99 @@ class Terms:
     checkout: Checkout | None = None
 
 
-def check_trust(made: PlanHeader, terms: Terms, *, now: datetime, file: str) -> None:
-    """Refuse a saved plan that does not meet the terms, or that another version of kafkaform made.
+def check_trust(header: PlanHeader, requirements: TrustRequirements, *, now: datetime, file: str) -> None:
+    """Raise an error if a saved plan does not meet the requirements, or its version is not compatible.
 
     Args:
-        made: What the plan says about its making.
-        terms: What it must meet.
+        header: The header of the plan.
+        requirements: The requirements.
         now: The time, with its zone.
         file: The plan's file, for messages.
 
     Raises:
-        PlanFileError: The first thing that is wrong; the signature comes before all that it covers.
+        PlanFileError: The first requirement that is not met; the signature is checked first.
     """
-    if terms.keys is not None:
-        require_signed(made.signature, terms.keys, file)
+    # The signature first: until it is verified, everything else in the file may be forged.
+    if requirements.keys is not None:
+        require_signed(header.signature, requirements.keys, file)
     where = printable(file)
-    if terms.keys is not None:
-        _require_purpose(made, terms.purposes, where)
-    _require_version(made, where)
-    if terms.max_age is not None:
+    if requirements.keys is not None:
+        _require_purpose(header, requirements.purposes, where)
+    _require_version(header, where)
+    if requirements.max_age is not None:
         require_fresh(
             "the plan",
-            made.created_at,
-            terms.max_age,
+            header.created_at,
+            requirements.max_age,
             now,
             where=where,
             again=_AGAIN,
             error=PlanFileError,
         )
-    if terms.checkout is not None:
-        _require_commit(made, terms.checkout, where)
-    elif terms.keys is not None and terms.repository is not None:
-        _require_merged(made, terms.repository, where)
+    if requirements.checkout is not None:
+        _require_commit(header, requirements.checkout, where)
+    elif requirements.keys is not None and requirements.repository is not None:
+        _require_merged(header, requirements.repository, where)
 
 
-def _require_purpose(made: PlanHeader, purposes: frozenset[Purpose], where: str) -> None:
-    if made.signed_for is None:
+def _require_purpose(header: PlanHeader, purposes: frozenset[Purpose], where: str) -> None:
+    if header.signed_for is None:
         raise PlanFileError(
             f"{where}: the plan is signed, but not for a stated purpose",
             hint="sign it again: kafkaform plan --out FILE --sign-key KEY --sign-for apply (or review)",
         )
-    if made.signed_for.purpose not in purposes:
+    if header.signed_for.purpose not in purposes:
         raise PlanFileError(
-            f"{where}: the plan is signed for {made.signed_for.purpose}, not for being applied as it is",
+            f"{where}: the plan is signed for {header.signed_for.purpose}, not for apply",
             hint="apply what was merged: kafkaform apply --reviewed FILE; or, where its commit is merged, "
             "make a plan with --sign-for apply",
         )
 
 
-def _require_merged(made: PlanHeader, repository: History, where: str) -> None:
-    """Compare the commit with what is known here: a ref in the plan is only its signer's word."""
-    commit = _committed(made, where)
+def _require_merged(header: PlanHeader, repository: History, where: str) -> None:
+    """Require that the commit is merged here: the ref in a plan is only a claim of its signer."""
+    commit = _require_recorded_commit(header, where)
     try:
-        merged = repository.merge_base(commit) == commit
+        # A commit is its own merge base with HEAD if and only if it is an ancestor of HEAD, or HEAD.
+        merged = repository.find_merge_base(commit) == commit
     except RepositoryError as error:
         raise PlanFileError(f"{where}: {error.message}", hint=error.hint) from error
     if not merged:
         raise PlanFileError(
-            f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, which is not part of "
-            f"{repository.head()[:12]}, which is checked out",
-            hint=f"merge it first, or {_AGAIN} from what is merged",
+            f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, which is not merged into "
+            f"the checked-out commit {repository.read_head()[:12]}",
+            hint=f"merge it first, or {_AGAIN} from the merged manifests",
         )
 
 
-def _require_version(made: PlanHeader, where: str) -> None:
-    if not is_compatible(made.tool_version):
-        version = clipped(made.tool_version, 40)
+def _require_version(header: PlanHeader, where: str) -> None:
+    if not is_compatible(header.tool_version):
+        version = clipped(header.tool_version, 40)
         raise PlanFileError(
             f"{where}: the plan was made by kafkaform {version}, and this is {__version__}, which may "
-            "understand it otherwise",
+            "read it differently",
             hint=f"apply it with the version that made it, or {_AGAIN}",
         )
 
 
-def _committed(made: PlanHeader, where: str) -> str:
-    """The commit that a plan was made from."""
-    if made.commit is None:
+def _require_recorded_commit(header: PlanHeader, where: str) -> str:
+    """Return the commit that a plan was made from; raise a PlanFileError if there is none."""
+    if header.commit is None:
         raise PlanFileError(
             f"{where}: the plan does not contain the commit that it was made from",
             hint="create it in the Git repository of the manifests, with all manifests committed",
         )
-    if made.commit.endswith(DIRTY):
-        base = clipped(made.commit.removesuffix(DIRTY)[:12], 40)
+    if header.commit.endswith(DIRTY):
+        base = clipped(header.commit.removesuffix(DIRTY)[:12], 40)
         raise PlanFileError(
             f"{where}: the plan was made from files that differ from commit {base}",
             hint=f"commit them, and {_AGAIN}",
         )
-    return made.commit
+    return header.commit
 
 
-def _require_commit(made: PlanHeader, checkout: Checkout, where: str) -> None:
-    commit, here = _committed(made, where), checkout.commit[:12]
+def _require_commit(header: PlanHeader, checkout: Checkout, where: str) -> None:
+    commit, here = _require_recorded_commit(header, where), checkout.commit[:12]
     if commit != checkout.commit:
         raise PlanFileError(
             f"{where}: the plan was made from commit {clipped(commit[:12], 40)}, but {here} is checked out",

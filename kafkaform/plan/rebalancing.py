@@ -1,46 +1,46 @@
-"""Rebalancing: moving replicas and leaders between brokers, as a plan that can be reviewed."""
+"""Rebalancing: plans that move replicas and leaders between brokers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.model import Desired, Diagnostic, Intent, Plan, Severity, Status, Undeclared
-from kafkaform.core.moves import MoveOptions
-from kafkaform.core.operations import Reassign
-from kafkaform.core.rights import WATCHING, lacking
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Desired, Diagnostic, Intent, Severity, Status, Undeclared
+from kafkaform.core.rights import WATCHING, explain_missing_rights
 from kafkaform.core.wording import listed
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.measuring import measure_copies
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
-from kafkaform.plan.planner import plan_from
-from kafkaform.plan.planning import check_identity
+from kafkaform.plan.planning import check_identity, plan_from
 from kafkaform.plan.policy import Policy, matches
-from kafkaform.resources import KINDS
-from kafkaform.resources.topic import topic_ref
-from kafkaform.resources.topic.live import topic_facts
-from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
+from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.replicas.operations import Reassign
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader, PartitionReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings
-    from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition
     from kafkaform.core.model import Facts
+    from kafkaform.core.partitions import Broker, TopicPartition
+    from kafkaform.core.plans import Plan
     from kafkaform.resources.consent import Grant
+    from kafkaform.resources.replicas.layout import Assignment, Layout
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRequest:
-    """What a rebalance is asked to do.
+    """The scope and the options of a rebalance.
 
     Attributes:
-        globs: Only topics of such a name; empty: all, those of Kafka itself too.
-        remove: Brokers that are to hold nothing any more.
-        add: Brokers that are to get their share; empty: whichever hold less.
-        static: Topics that stay where a manifest puts them.
+        globs: The names (globs) of topics; empty: all, including those of Kafka itself.
+        remove: Brokers to empty.
+        add: Brokers to fill to their share; empty: any that hold less.
+        static: Topics that stay, as a manifest places their replicas.
         allow: Consents given on the command line.
     """
 
@@ -56,12 +56,12 @@ class Rebalance:
     """A planned rebalance.
 
     Attributes:
-        plan: The changes; none where nothing would be better.
+        plan: The changes; none if no move is an improvement.
         brokers: The live brokers.
-        not_emptied: Brokers that were to be emptied, and still hold some of the topics asked for.
-        before: How replicas and leaders lie on the brokers.
-        after: How they will.
-        moves: What it takes.
+        not_emptied: Brokers to empty that still hold some of the requested topics afterwards.
+        before: The present balance.
+        after: The balance afterwards.
+        moves: The cost of the moves.
     """
 
     plan: Plan
@@ -73,7 +73,7 @@ class Rebalance:
 
 
 def static_topics(declared: Iterable[Desired]) -> frozenset[str]:
-    """The topics whose replicas a manifest places one by one."""
+    """Return the topics whose replicas a manifest places one by one."""
     return frozenset(
         topic.ref.name for topic in declared if topic.state is not None and PLACEMENT in topic.state
     )
@@ -82,10 +82,10 @@ def static_topics(declared: Iterable[Desired]) -> frozenset[str]:
 def make_rebalance(
     request: RebalanceRequest, cluster: ClusterReader, target: ClusterSettings | None
 ) -> Rebalance:
-    """Plan the moves that spread replicas and leaders evenly, or that empty brokers.
+    """Plan the moves that spread replicas and leaders evenly, or empty brokers.
 
     Args:
-        request: What is asked for.
+        request: The scope and the options.
         cluster: The cluster.
         target: The cluster's settings: its id, what it forbids, and its throttle.
 
@@ -97,27 +97,30 @@ def make_rebalance(
     facts = cluster.facts()
     check_identity(facts, target)
     layout = cluster.layout()
+    # Without the list, replicas of a running reassignment look as if they were there to stay.
     if layout.reassigning is None:
-        text, hint = lacking(WATCHING)
-        raise ClusterError(f"running reassignments cannot be seen: {text}", hint=hint)
+        text, hint = explain_missing_rights(WATCHING)
+        raise ClusterError(f"cannot list running reassignments: {text}", hint=hint)
     _check_brokers(request, layout)
     names = [name for name in layout.topics if not request.globs or matches(name, request.globs)]
+    # A glob that matches nothing would otherwise end with "nothing to move".
     if request.globs and not names:
         raise UsageError(f"--topics {listed(request.globs)} matches no topic of the cluster")
     movable = [name for name in names if name not in request.static]
-    sizes = _sizes(cluster, [p for name in movable for p in _partitions(name, layout)])
+    sizes = _read_sizes(cluster, [p for name in movable for p in _list_partitions(name, layout)])
     placed = rebalance(movable, layout, remove=request.remove, add=request.add, sizes=sizes)
     before = {name: layout.assignment(name) for name in layout.topics}
-    plan = _plan(
+    plan = _build_plan(
         request,
         cluster,
         target,
         placed.assignments,
         layout,
-        replace(topic_facts(facts), layout=layout).beside(facts),
+        facts.having(replace(facts.get(ReplicaFacts), layout=layout)),
     )
+    # Asked last, once it is known that something has to move.
     _require_moves(plan, cluster)
-    refused = {change.ref.name for change in plan.with_status(Status.REFUSED)}
+    refused = {change.ref.name for change in plan.select_by_status(Status.REFUSED)}
     moving = {name: places for name, places in placed.assignments.items() if name not in refused}
     after = {**before, **moving}
     still_holding = {
@@ -127,7 +130,7 @@ def make_rebalance(
             held := [name for name, places in after.items() if any(broker in replicas for replicas in places)]
         )
     }
-    notes = [*_left(placed.refused, still_holding), *_static(request, names)]
+    notes = [*_describe_left(placed.refused, still_holding), *_describe_static(request, names)]
     return Rebalance(
         replace(plan, diagnostics=(*notes, *plan.diagnostics), subset=True),
         layout.brokers,
@@ -139,16 +142,19 @@ def make_rebalance(
 
 
 def _require_moves(plan: Plan, cluster: ResourceReader) -> None:
-    """Raise NotOffered where replicas have to be moved, and the cluster has no such request."""
+    """Raise NotOffered if replicas have to be moved and the cluster has no request for that."""
     operations = (o for change in plan.changes for o in KINDS[change.ref.kind].operations(change.change))
     for objection in cluster.validate([o for o in operations if isinstance(o, Reassign)]):
         if isinstance(objection, NotOffered):
             raise objection
 
 
-def _sizes(cluster: PartitionReader, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """The sizes of partitions; none where the cluster does not tell any."""
+def _read_sizes(
+    cluster: PartitionReader, partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Read the sizes of partitions; empty if the cluster does not offer them."""
     try:
+        # Sizes only break ties between equally useful moves, so a rebalance works without them.
         return cluster.partition_sizes(partitions)
     except NotOffered:
         return {}
@@ -168,11 +174,11 @@ def _check_brokers(request: RebalanceRequest, layout: Layout) -> None:
         raise KafkaformError("no broker would remain", hint=known)
 
 
-def _partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
+def _list_partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
     return ((topic, number) for number in range(len(layout.topics[topic])))
 
 
-def _plan(
+def _build_plan(
     request: RebalanceRequest,
     cluster: ClusterReader,
     target: ClusterSettings | None,
@@ -180,21 +186,23 @@ def _plan(
     layout: Layout,
     facts: Facts,
 ) -> Plan:
-    places = {topic_ref(name): assignment for name, assignment in assignments.items()}
+    places = {placed_ref(name): assignment for name, assignment in assignments.items()}
     options = target.moves if target is not None else MoveOptions()
-    facts = replace(topic_facts(facts), placements=places).beside(facts)
+    facts = facts.having(replace(facts.get(ReplicaFacts), placements=places))
     moves = [
         PlannedMove(name, layout.assignment(name), assignment) for name, assignment in assignments.items()
     ]
     facts = check_disk_space(measure_copies(facts, moves, cluster, options), moves, cluster, options)
-    # Nothing is said of these topics but where they lie: nothing else of them is planned.
+    # These topics have no fields but the placement, so that nothing else is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
     policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)
     return plan_from(wanted, cluster.observe(places.keys()), facts, policy)
 
 
-def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]) -> Iterator[Diagnostic]:
-    """What is said of topics that must stay, and of brokers that are not empty then."""
+def _describe_left(
+    refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]
+) -> Iterator[Diagnostic]:
+    """Describe the topics that must stay, and the brokers that are therefore not empty."""
     by_reason: dict[str, list[str]] = {}
     for name, why in sorted(refused.items()):
         by_reason.setdefault(why, []).append(name)
@@ -210,7 +218,7 @@ def _left(refused: Mapping[str, str], still_holding: Mapping[int, Sequence[str]]
         )
 
 
-def _static(request: RebalanceRequest, names: Iterable[str]) -> Iterator[Diagnostic]:
+def _describe_static(request: RebalanceRequest, names: Iterable[str]) -> Iterator[Diagnostic]:
     kept = sorted(request.static.intersection(names))
     if kept:
         yield Diagnostic(

@@ -1,27 +1,30 @@
-"""Whether a plan made now does what an earlier one did that was reviewed, and nothing else.
+"""The comparison of a plan made now with the plan that was reviewed.
 
-Only what an apply would carry out is compared: not wording, sizes, places in files or findings, which vary,
-and not what either plan leaves alone.
+Only what an apply would carry out is compared: not wording, sizes, locations or findings, which vary, and not
+the changes that neither plan carries out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.core.printable import clipped
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.base import field_order
+from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.values import action_of, fields_of, label, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafkaform.core.model import Change, Consent, Desired, Plan, PlannedChange, ResourceRef
+    from kafkaform.core.model import Change, Desired, ResourceRef
+    from kafkaform.core.plans import Consent, Plan, PlannedChange
     from kafkaform.plan.plan_header import PlanHeader
 
-    Made: TypeAlias = tuple[Plan, PlanHeader]
+    PlanWithHeader: TypeAlias = tuple[Plan, PlanHeader]
 
 _DOES = {"create": "creates it", "update": "changes it", "delete": "deletes it"}
 _ELSEWHERE = "gets its replicas on other brokers than in the reviewed plan, because the cluster has changed"
@@ -30,12 +33,12 @@ _WAITS = {Status.NEEDS_CONSENT: "needs consent", Status.REFUSED: "is refused"}
 
 @dataclass(frozen=True, slots=True)
 class ReviewComparison:
-    """How a plan made now stands to the one that was reviewed; each entry is one printable line.
+    """The comparison of a plan made now with the reviewed one; each entry is one printable line.
 
     Attributes:
-        differences: What would be done otherwise than reviewed: any of them stops an apply.
-        notes: What was reviewed and needs no doing any more, and what is new and is left alone.
-        beyond: Whether something would be done of which the reviewed plan does not speak, as after the merge
+        differences: Deviations from the reviewed plan: any of them stops an apply.
+        notes: Reviewed changes that are done already, and new changes that an apply would not carry out.
+        beyond: Whether an apply would carry out changes that are not in the reviewed plan, as after the merge
             of another branch that is not applied yet.
     """
 
@@ -44,28 +47,31 @@ class ReviewComparison:
     beyond: bool = False
 
 
-def compare(reviewed: Made, now: Made, desired: Iterable[Desired]) -> ReviewComparison:
-    """Compare what two plans would do.
+def compare(reviewed: PlanWithHeader, now: PlanWithHeader, desired: Iterable[Desired]) -> ReviewComparison:
+    """Compare what two plans would carry out.
 
     Args:
         reviewed: The plan that was reviewed.
-        now: One for the same cluster, made now.
-        desired: The manifests that it was made from: they tell what is done already from what is no longer
-            wanted.
+        now: A plan for the same cluster, made now.
+        desired: The manifests of the plan made now: they show whether a missing change is done or dropped.
     """
-    (plan, made), (plan_now, made_now) = reviewed, now
+    (plan, header), (plan_now, header_now) = reviewed, now
     changes = {planned.ref: planned for planned in plan.changes}
     changes_now = {planned.ref: planned for planned in plan_now.changes}
-    declared = {one.ref: one for one in desired}
-    found = [_Finding(said) for said in _circumstances(plan, made, plan_now, made_now)]
+    declared = {resource.ref: resource for resource in desired}
+    findings = [_Finding(text) for text in _compare_headers(plan, header, plan_now, header_now)]
     for ref in sorted(changes.keys() | changes_now.keys()):
-        of_one = _resource(changes.get(ref), changes_now.get(ref), declared.get(ref), plan_now)
-        found += (replace(finding, text=f"{_named(ref)} {finding.text}") for finding in of_one)
-    found += (_Finding(said) for said in _consents(plan, plan_now))
+        findings_of_resource = _compare_resource(
+            changes.get(ref), changes_now.get(ref), declared.get(ref), plan_now
+        )
+        findings += (
+            replace(finding, text=f"{_clip(ref)} {finding.text}") for finding in findings_of_resource
+        )
+    findings += (_Finding(text) for text in _compare_consents(plan, plan_now))
     return ReviewComparison(
-        tuple(finding.text for finding in found if finding.stops),
-        tuple(finding.text for finding in found if not finding.stops),
-        any(finding.beyond for finding in found if finding.stops),
+        tuple(finding.text for finding in findings if finding.stops),
+        tuple(finding.text for finding in findings if not finding.stops),
+        any(finding.beyond for finding in findings if finding.stops),
     )
 
 
@@ -76,43 +82,47 @@ class _Finding:
     beyond: bool = False
 
 
-def _circumstances(plan: Plan, made: PlanHeader, plan_now: Plan, made_now: PlanHeader) -> Iterator[str]:
+def _compare_headers(plan: Plan, header: PlanHeader, plan_now: Plan, header_now: PlanHeader) -> Iterator[str]:
     if plan.cluster_id != plan_now.cluster_id:
-        ids = f"{_named(plan.cluster_id)}; this is {_named(plan_now.cluster_id)}"
+        ids = f"{_clip(plan.cluster_id)}; this is {_clip(plan_now.cluster_id)}"
         yield f"the reviewed plan is for the cluster {ids}"
-    if made.environment != made_now.environment:
-        one, other = (_environment(header.environment) for header in (made, made_now))
-        yield f"the reviewed plan is for {one}; this is {other}"
+    if header.environment != header_now.environment:
+        expected, actual = (_environment(each.environment) for each in (header, header_now))
+        yield f"the reviewed plan is for {expected}; this is {actual}"
 
 
-def _resource(
+def _compare_resource(
     before: PlannedChange | None, after: PlannedChange | None, declared: Desired | None, now: Plan
 ) -> Iterator[_Finding]:
     """Compare what two plans do to one resource."""
     if before is None:
         if after is not None:
-            is_new = f"is not in the reviewed plan: now an apply {_does(after)}"
+            is_new = f"is not in the reviewed plan: an apply now {_action(after)}"
             yield _Finding(is_new, after.status is Status.PLANNED, beyond=True)
     elif after is None:
         if before.status is Status.PLANNED:
-            yield _no_more(before, declared, now)
+            yield _describe_dropped(before, declared, now)
     elif Status.PLANNED not in {before.status, after.status}:
         return
     elif before.status is not after.status or action_of(before.change) != action_of(after.change):
-        yield _Finding(f"is another change: the reviewed plan {_does(before)}; now an apply {_does(after)}")
+        yield _Finding(
+            f"is a different change: the reviewed plan {_action(before)}; an apply now {_action(after)}"
+        )
     else:
-        yield from _change(before, after, declared, now)
+        yield from _compare_change(before, after, declared, now)
 
 
-def _no_more(planned: PlannedChange, declared: Desired | None, now: Plan) -> _Finding:
-    """A change of the reviewed plan that would not be made any more."""
-    fields = all(_is_done(field, planned.ref, declared, now) for field in _fields(planned))
+def _describe_dropped(planned: PlannedChange, declared: Desired | None, now: Plan) -> _Finding:
+    """Describe a change of the reviewed plan that would no longer be made."""
+    fields = all(_is_done(field, planned.ref, declared, now) for field in _list_fields(planned))
     if fields and _is_there_or_gone(planned.change, declared, now):
-        return _Finding("is as the reviewed plan would have it already", stops=False)
-    return _Finding(f"would stay as it is: the reviewed plan {_does(planned)}; now an apply leaves it alone")
+        return _Finding("is already as the reviewed plan declares it", stops=False)
+    return _Finding(
+        f"would not change: the reviewed plan {_action(planned)}; an apply now leaves it unchanged"
+    )
 
 
-def _change(
+def _compare_change(
     before: PlannedChange, after: PlannedChange, declared: Desired | None, now: Plan
 ) -> Iterator[_Finding]:
     if _uid(before.change) != _uid(after.change):
@@ -120,74 +130,83 @@ def _change(
     if risk_of(after.change) > risk_of(before.change):
         risks = f"{risk_of(before.change).label} in the reviewed plan, and {risk_of(after.change).label} now"
         yield _Finding(f"has a riskier change: {risks}")
-    fields = {field.path: field for field in _fields(before)}
-    fields_now = {field.path: field for field in _fields(after)}
+    fields = {field.path: field for field in _list_fields(before)}
+    fields_now = {field.path: field for field in _list_fields(after)}
+    # A field that is deferred now is neither done nor changed by this apply: it is compared as missing.
     deferred = {field.path for field in fields_of(after.change) if field.deferred is not None}
-    for path in sorted(fields.keys() | fields_now.keys(), key=KINDS[before.ref.kind].field_order):
-        one, other = fields.get(path), fields_now.get(path)
-        if one is not None and path not in deferred and _is_chosen(path, declared):
-            if other is None:
-                yield _Finding("has its replicas placed already", stops=False)
-            elif one.after != other.after:
+    for path in sorted(fields.keys() | fields_now.keys(), key=field_order(KINDS[before.ref.kind])):
+        reviewed, current = fields.get(path), fields_now.get(path)
+        if reviewed is not None and path not in deferred and _is_chosen(path, declared):
+            # The placement itself is not compared: it depends on the load of all brokers at the time of the
+            # plan.
+            if current is None:
+                yield _Finding("already has its replicas placed", stops=False)
+            elif reviewed.after != current.after:
                 yield _Finding(_ELSEWHERE, stops=False)
-            elif one.before != other.before:
-                yield _Finding("has a part of its replicas placed already", stops=False)
+            elif reviewed.before != current.before:
+                yield _Finding("already has some of its replicas placed", stops=False)
         elif (
-            one is not None
-            and other is None
+            reviewed is not None
+            and current is None
             and path not in deferred
-            and _is_done(one, before.ref, declared, now)
+            and _is_done(reviewed, before.ref, declared, now)
         ):
-            yield _Finding(f"has {label(path)} {_value(one, before, after=True)} already", stops=False)
+            yield _Finding(f"already has {label(path)} {_value(reviewed, before, after=True)}", stops=False)
         else:
-            yield from (_Finding(text, beyond=one is None) for text in _field(one, other, before))
+            yield from (
+                _Finding(text, beyond=reviewed is None) for text in _compare_field(reviewed, current, before)
+            )
 
 
 def _is_chosen(path: str, declared: Desired | None) -> bool:
-    """Whether a plan says where replicas are to be, and no manifest does.
+    """Return whether a plan places replicas by itself, without a manifest.
 
-    It goes by what all brokers hold at the time. How many replicas there are to be was reviewed.
+    Such a placement depends on the load of all brokers at the time. The number of replicas was reviewed.
     """
     return path == PLACEMENT and declared is not None and path not in (declared.state or {})
 
 
-def _field(one: FieldChange | None, other: FieldChange | None, planned: PlannedChange) -> Iterator[str]:
-    """What differs in one field."""
-    if one is not None and other is not None and not _begins_alike(one, other, planned):
-        was, is_ = (_value(field, planned, after=False) for field in (one, other))
-        yield f"has {label(one.path)} {is_} now, and had {was} when the plan was reviewed"
-    if one is None:
-        if other is not None:
-            would = f"would get {label(other.path)} {_value(other, planned, after=True)}"
-            yield f"{would}: the reviewed plan leaves that field alone"
-    elif other is None:
-        meant = _value(one, planned, after=True)
-        yield f"would keep its {label(one.path)}: the reviewed plan sets it to {meant}"
-    elif one.after != other.after:
-        meant, would_be = (_value(field, planned, after=True) for field in (one, other))
-        yield f"would get {label(one.path)} {would_be}: the reviewed plan sets it to {meant}"
+def _compare_field(
+    reviewed: FieldChange | None, current: FieldChange | None, planned: PlannedChange
+) -> Iterator[str]:
+    """Yield the differences of one field."""
+    if reviewed is not None and current is not None and not _begins_alike(reviewed, current, planned):
+        was, is_ = (_value(field, planned, after=False) for field in (reviewed, current))
+        yield f"now has {label(reviewed.path)} {is_}; it was {was} when the plan was reviewed"
+    if reviewed is None:
+        if current is not None:
+            would = f"would get {label(current.path)} {_value(current, planned, after=True)}"
+            yield f"{would}: the reviewed plan does not change that field"
+    elif current is None:
+        meant = _value(reviewed, planned, after=True)
+        yield f"would keep its {label(reviewed.path)}: the reviewed plan sets it to {meant}"
+    elif reviewed.after != current.after:
+        meant, would_be = (_value(field, planned, after=True) for field in (reviewed, current))
+        yield f"would get {label(reviewed.path)} {would_be}: the reviewed plan sets it to {meant}"
 
 
-def _begins_alike(one: FieldChange, other: FieldChange, planned: PlannedChange) -> bool:
-    """Whether a field has the value that it was reviewed with, or what a part of the change made of it."""
-    return one.before == other.before or KINDS[planned.ref.kind].on_the_way(one, other.before)
+def _begins_alike(reviewed: FieldChange, current: FieldChange, planned: PlannedChange) -> bool:
+    """Return whether a field has its reviewed value, or one from a part of the change."""
+    return reviewed.before == current.before or KINDS[planned.ref.kind].field(reviewed.path).on_the_way(
+        reviewed, current.before
+    )
 
 
-def _consents(plan: Plan, now: Plan) -> Iterator[str]:
-    """Consents that one plan rests on and the other does not; those of what is done already do not count."""
+def _compare_consents(plan: Plan, now: Plan) -> Iterator[str]:
+    """Yield the consents that only one of the plans has, except those for changes that are done already."""
     changing = {str(planned.ref) for planned in now.changes}
     for consent in plan.consents:
         if consent not in now.consents and consent.resource in changing:
-            yield f"{_consent(consent)} counted when the plan was reviewed, and is not given now"
+            yield f"{_consent(consent)} was given when the plan was reviewed, but is not given now"
     for consent in now.consents:
         if consent not in plan.consents:
             yield f"{_consent(consent)} was not given when the plan was reviewed"
 
 
 def _is_done(field: FieldChange, ref: ResourceRef, declared: Desired | None, now: Plan) -> bool:
-    """Whether a field that an apply would no longer change has the value that it was to get.
+    """Return whether a field that an apply would no longer change has its target value.
 
-    What has no change is as the manifests have it now; a config that they do not mention may be anything.
+    A field without a change is as the manifests declare it now; an undeclared config may have any value.
     """
     state = declared.state if declared is not None and declared.state is not None else {}
     if _is_chosen(field.path, declared):
@@ -196,11 +215,11 @@ def _is_done(field: FieldChange, ref: ResourceRef, declared: Desired | None, now
         kept = declared.intent.undeclared is Undeclared.KEEP
         if kept or any(live.ref == ref and live.path == field.path for live in now.undeclared):
             return False
-    return KINDS[ref.kind].equal(field.path, state.get(field.path), field.after)
+    return KINDS[ref.kind].field(field.path).equal(state.get(field.path), field.after)
 
 
 def _is_there_or_gone(change: Change, declared: Desired | None, now: Plan) -> bool:
-    """Whether a resource that has no change any more is there, or is gone, as it was to be."""
+    """Return whether a resource without a change exists, or is gone, as after the reviewed change."""
     if change.ref in now.unknown:
         return False
     is_wanted = declared is not None and declared.state is not None
@@ -209,8 +228,8 @@ def _is_there_or_gone(change: Change, declared: Desired | None, now: Plan) -> bo
     return is_wanted
 
 
-def _fields(planned: PlannedChange) -> list[FieldChange]:
-    """The fields that an apply carries out."""
+def _list_fields(planned: PlannedChange) -> list[FieldChange]:
+    """List the fields that an apply changes."""
     return [field for field in fields_of(planned.change) if field.deferred is None]
 
 
@@ -218,10 +237,10 @@ def _uid(change: Change) -> str | None:
     return None if isinstance(change, Create) else change.uid
 
 
-def _does(planned: PlannedChange) -> str:
+def _action(planned: PlannedChange) -> str:
     if planned.status is Status.PLANNED:
         return _DOES[action_of(planned.change)]
-    return f"leaves it alone, as the {action_of(planned.change)} {_WAITS[planned.status]}"
+    return f"leaves it unchanged, as the {action_of(planned.change)} {_WAITS[planned.status]}"
 
 
 def _value(field: FieldChange, planned: PlannedChange, *, after: bool) -> str:
@@ -229,12 +248,12 @@ def _value(field: FieldChange, planned: PlannedChange, *, after: bool) -> str:
 
 
 def _environment(name: str | None) -> str:
-    return "no environment" if name is None else f"environment {_named(name)}"
+    return "no environment" if name is None else f"environment {_clip(name)}"
 
 
 def _consent(consent: Consent) -> str:
-    return f"{_named(consent.resource)}: consent to {_named(consent.hazard)} ({clipped(consent.reason, 80)})"
+    return f"{_clip(consent.resource)}: consent to {_clip(consent.hazard)} ({clipped(consent.reason, 80)})"
 
 
-def _named(what: object) -> str:
+def _clip(what: object) -> str:
     return clipped(str(what), 200)

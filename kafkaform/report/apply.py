@@ -1,4 +1,4 @@
-"""What became of an apply, as terminal text and as JSON."""
+"""The results of an apply as terminal text and as JSON."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.core.apply_result import AGAIN, Result
-from kafkaform.core.model import Plan, Update
-from kafkaform.core.printable import clipped
+from kafkaform.core.apply_result import RETRY_HINT, Result
+from kafkaform.core.model import Update
 from kafkaform.core.wording import counted, listed
-from kafkaform.report.equal_changes import Entry, gathered, without_name
-from kafkaform.report.notes import ConsentLedger
-from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.text import SYMBOLS
-from kafkaform.report.truncation import divided, more_alike, sort_of
+from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Section, TextSpan, Verbatim
+from kafkaform.report.equal_changes import Entry, group_equal, mask_name
+from kafkaform.report.page import render_page
+from kafkaform.report.sections import SYMBOLS
+from kafkaform.report.truncation import divide_listed, find_safe_sort, summarise_alike
 from kafkaform.resources.values import action_of, label, single
 
 if TYPE_CHECKING:
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
     from kafkaform.core.apply_result import ApplyReport, ResourceResult
     from kafkaform.core.operations import Operation
-    from kafkaform.report.page import Part
+    from kafkaform.report.document import Inline
+    from kafkaform.report.page import Page
     from kafkaform.report.truncation import Sort
 
 FORMAT_VERSION = 1
@@ -37,75 +37,68 @@ _WORDS = {
     Result.NEEDS_CONSENT: "needs consent",
     Result.NOT_TRIED: "not tried",
 }
-_STYLES = {
-    Result.APPLIED: "green",
-    Result.ALREADY: "dim",
-    Result.NOT_TRIED: "yellow",
-    Result.NEEDS_CONSENT: "yellow",
-    Result.REFUSED: "red",
-    Result.MOVED: "red",
-    Result.FAILED: "bold red",
+_ROLES = {
+    Result.APPLIED: Role.GOOD,
+    Result.ALREADY: Role.MUTED,
+    Result.NOT_TRIED: Role.WARNING,
+    Result.NEEDS_CONSENT: Role.WARNING,
+    Result.REFUSED: Role.BAD,
+    Result.MOVED: Role.BAD,
+    Result.FAILED: Role.VERY_BAD,
 }
-"""In the order in which they are shown: what needs somebody comes last, where a terminal shows it."""
+"""In the order of display: results that need attention come last, above the prompt."""
 _SUMMED_UP = {Result.APPLIED, Result.ALREADY, Result.NOT_TRIED}
-"""Where many are alike; whatever needs somebody is listed."""
+"""Results that are only counted when many are alike."""
 
 _NEXT = {
-    Result.FAILED: f"fix what failed, then {AGAIN}",
-    Result.NOT_TRIED: AGAIN,
-    Result.MOVED: "make a new plan and review it: somebody else changed these resources",
+    Result.FAILED: f"fix what failed, then {RETRY_HINT}",
+    Result.NOT_TRIED: RETRY_HINT,
+    Result.MOVED: "make a new plan and review it: these resources were changed since the plan",
     Result.NEEDS_CONSENT: "if the loss is intended, give consent in the manifest or on the command line",
     Result.REFUSED: "follow the advice of each refusal",
 }
-_NO_CONSENTS = ConsentLedger(Plan(cluster_id=""))
 
 
 def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | None = None) -> Page:
-    """Word what became of each resource; then a summary, and what to do next.
+    """Render the result of each resource, a summary and the next steps.
 
     Args:
         report: The report.
-        verbose: List everything, also what is usually only counted.
-        width: Where to wrap prose, in columns; None leaves it in whole lines.
+        verbose: List everything instead of counting what is alike.
+        width: The columns at which prose wraps; None for no wrapping.
     """
-    page = Page(width)
-    for result in _STYLES:
-        results = [one for one in report.results if one.result is result]
-        listed, summed_up = divided(results, _sort, verbose=verbose)
-        for group in [[one] for one in listed] if verbose else gathered(listed, _equality):
-            _headline(page, group)
-            for lead, prose in _details(group[0]):
-                text = prose if len(group) == 1 else without_name(prose, group[0].planned.ref.name)
-                page.note(lead, clipped(text, PROSE), indent=FIELD_INDENT)
-            if result is Result.NEEDS_CONSENT:
-                entry = Entry.of([one.planned for one in group])
-                whom, flags = entry.allow_flags(_NO_CONSENTS.missing(group[0].planned))
-                page.verbatim(f"consent{whom and f' {whom}'}: ", flags)
+    items: list[Item] = []
+    for result in _ROLES:
+        results = [outcome for outcome in report.results if outcome.result is result]
+        listed, summed_up = divide_listed(results, _count_key, verbose=verbose)
+        # With --verbose each result stands alone, as each change does in the plan.
+        groups = [[outcome] for outcome in listed] if verbose else group_equal(listed, _equality_key)
+        items += map(_describe_result, groups)
         for ((action, _), message, hint), alike in summed_up.items():
-            what = _DONE[action] if result is Result.APPLIED else _WORDS[result]
-            page.note("", more_alike(what, [one.planned for one in alike]), indent=2)
-            for lead, prose in (("", message), ("hint: ", hint or "")):
-                if prose:
-                    page.note(lead, clipped(prose, PROSE), indent=FIELD_INDENT)
-    if report.results:
-        page.line()
-    page.note("", _summary(report), "bold" if report.complete else "bold red", indent=0)
-    for step in _next_steps(report):
-        page.note("next: ", step, indent=2)
-    return page
+            phrase = _DONE[action] if result is Result.APPLIED else _WORDS[result]
+            details = (("", message), ("hint", hint or ""))
+            below = [Paragraph(text, lead) for lead, text in details if text]
+            items.append(Item(summarise_alike(phrase, [outcome.planned for outcome in alike]), below=below))
+    blocks = (
+        Section(items, lambda item: item),
+        Section([*_next_steps(report)], lambda step: Paragraph(step, "next")),
+    )
+    summary = TextSpan(_summarise(report), Role.STRONG if report.complete else Role.VERY_BAD)
+    return render_page(ReportDocument("", blocks, summary=summary), width=width)
 
 
-def _sort(one: ResourceResult) -> tuple[Sort, str, str | None] | None:
-    """Sort a result by what it is counted with; None where somebody has to look at it."""
-    sort = sort_of(one.planned)
-    half_done = one.deferred or (one.result is Result.NOT_TRIED and one.done)
-    if sort is None or half_done or one.result not in _SUMMED_UP:
+def _count_key(outcome: ResourceResult) -> tuple[Sort, str, str | None] | None:
+    """Return the key under which a result is counted; None for one that needs attention."""
+    sort = find_safe_sort(outcome.planned)
+    # A change that was carried out in part needs a look, whatever its risk was.
+    half_done = outcome.deferred or (outcome.result is Result.NOT_TRIED and outcome.done)
+    if sort is None or half_done or outcome.result not in _SUMMED_UP:
         return None
-    return sort, one.message, one.hint
+    return sort, outcome.message, outcome.hint
 
 
 def apply_to_json(report: ApplyReport) -> str:
-    """The report for programs."""
+    """Return the report as JSON."""
     return (
         json.dumps(
             {
@@ -114,23 +107,27 @@ def apply_to_json(report: ApplyReport) -> str:
                 "interrupted": report.interrupted,
                 "unknown": [{"kind": ref.kind, "name": ref.name} for ref in report.unknown],
                 "errors": [
-                    {"code": found.code, "resource": str(found.ref or "") or None, "message": found.message}
-                    for found in report.errors
+                    {
+                        "code": finding.code,
+                        "resource": str(finding.ref or "") or None,
+                        "message": finding.message,
+                    }
+                    for finding in report.errors
                 ],
-                "summary": {result.value: count for result, count in _counts(report).items()},
+                "summary": {result.value: count for result, count in _count_results(report).items()},
                 "results": [
                     {
-                        "kind": one.planned.ref.kind,
-                        "name": one.planned.ref.name,
-                        "action": action_of(one.planned.change),
-                        "result": one.result.value,
-                        "message": one.message or None,
-                        "hint": one.hint,
-                        "done": [describe(operation) for operation in one.done],
-                        "not_done": [describe(operation) for operation in one.not_done],
-                        "not_carried_out": [field.path for field in one.deferred],
+                        "kind": outcome.planned.ref.kind,
+                        "name": outcome.planned.ref.name,
+                        "action": action_of(outcome.planned.change),
+                        "result": outcome.result.value,
+                        "message": outcome.message or None,
+                        "hint": outcome.hint,
+                        "done": [describe(operation) for operation in outcome.done],
+                        "not_done": [describe(operation) for operation in outcome.not_done],
+                        "not_carried_out": [field.path for field in outcome.deferred],
                     }
-                    for one in report.results
+                    for outcome in report.results
                 ],
             },
             indent=2,
@@ -140,75 +137,88 @@ def apply_to_json(report: ApplyReport) -> str:
 
 
 def describe(operation: Operation) -> str:
-    """What an operation sets, in a few printable words."""
+    """Describe what an operation sets in a printable phrase."""
     kind = operation.ref.kind
     return operation.words(lambda path, value: f"{label(path)} = {single(kind, path, value)}")
 
 
-def _equality(one: ResourceResult) -> Hashable:
-    """What is said of a result, but for the name of the resource."""
-    name = one.planned.ref.name
-    details = tuple((lead, without_name(prose, name)) for lead, prose in _details(one))
-    needed = _NO_CONSENTS.missing(one.planned)
-    return one.planned.ref.kind, action_of(one.planned.change), details, _listed(one.done), needed
+def _equality_key(outcome: ResourceResult) -> Hashable:
+    """Return all that is printed of a result except the name of the resource."""
+    name = outcome.planned.ref.name
+    details = tuple((lead, mask_name(prose, name)) for lead, prose in _list_details(outcome))
+    return (
+        outcome.planned.ref.kind,
+        action_of(outcome.planned.change),
+        details,
+        _join_operations(outcome.done),
+        outcome.planned.missing,
+    )
 
 
-def _headline(page: Page, group: Sequence[ResourceResult]) -> None:
-    one = group[0]
-    action = action_of(one.planned.change)
-    style = _STYLES[one.result]
-    if one.result is Result.APPLIED:
-        symbol, symbol_style = SYMBOLS[action]
-        word = _DONE[action]
-    elif one.result is Result.ALREADY:
-        symbol, symbol_style = "=", style
-        word = _ALREADY[action]
-    else:
-        symbol, symbol_style = "!", style
-        word = f"{action} {_WORDS[one.result]}"
-    entry = Entry.of([result.planned for result in group])
-    done = _listed(one.done) if one.result is Result.APPLIED and action != "delete" else ""
-    place = clipped(entry.place, 280) if symbol == "!" else ""
-    name = clipped(entry.subject, 280)
-    beside = f": {done}" if done else f"  {place}" if place else ""
-    fits = page.fits(f"    {name}  {word}{beside}")
-    parts: list[Part] = [(symbol, f"bold {symbol_style}"), " ", (name, "bold"), (f"  {word}", style)]
-    page.line(*parts, (beside if fits else "", "dim"), indent=2)
-    if beside and not fits:
-        page.note("", done or place, "dim", indent=FIELD_INDENT)
+def _describe_result(group: Sequence[ResourceResult]) -> Item:
+    """Describe a result, or equal ones of several resources."""
+    outcome = group[0]
+    name = outcome.planned.ref.name
+    action = action_of(outcome.planned.change)
+    role = _ROLES[outcome.result]
+    entry = Entry.create([result.planned for result in group])
+    text: Inline = ()
+    gap = "  "
+    match outcome.result:
+        case Result.APPLIED:
+            symbol, word, gap = SYMBOLS[action], _DONE[action], ": "
+            text = [TextSpan(_join_operations(outcome.done), Role.MUTED)] if action != "delete" else ()
+        case Result.ALREADY:
+            symbol, word = TextSpan("=", role), _ALREADY[action]
+        case _:
+            symbol, word = TextSpan("!", role), f"{action} {_WORDS[outcome.result]}"
+            text = [TextSpan(entry.place, Role.PLACE)]
+    below: list[Paragraph | Verbatim | Item] = []
     if len(group) > 1:
-        page.note("", ", ".join(entry.titles(short=True)), indent=FIELD_INDENT)
+        names = ", ".join(entry.titles(short=True))
+        # The names were clipped one by one; the default limit must not cut their list.
+        below.append(Paragraph(TextSpan(names, limit=len(names) + 1)))
+    for lead, detail in _list_details(outcome):
+        below.append(Paragraph(detail if len(group) == 1 else mask_name(detail, name), lead))
+    if outcome.result is Result.NEEDS_CONSENT:
+        scope, flags = entry.allow_flags(outcome.planned.missing)
+        below.append(Verbatim(flags, f"consent{scope and f' {scope}'}"))
+    return Item(
+        [symbol, " ", TextSpan(entry.subject, Role.NAME), "  ", TextSpan(word, role)], text, below, gap=gap
+    )
 
 
-def _details(one: ResourceResult) -> Iterator[tuple[str, str]]:
-    if one.message:
-        yield "", one.message
-    if one.hint and one.result is not Result.NEEDS_CONSENT:
-        yield "instead: " if one.result is Result.REFUSED else "hint: ", one.hint
-    if one.result is not Result.APPLIED and isinstance(one.planned.change, Update):
-        if one.done:
-            yield "done: ", _listed(one.done)
-        if one.not_done:
-            yield "not done: ", _listed(one.not_done)
-    for field in one.deferred:
-        yield f"{label(field.path)} not applied yet: ", field.deferred or ""
+def _list_details(outcome: ResourceResult) -> Iterator[tuple[str, str]]:
+    if outcome.message:
+        yield "", outcome.message
+    if outcome.hint and outcome.result is not Result.NEEDS_CONSENT:
+        yield "instead" if outcome.result is Result.REFUSED else "hint", outcome.hint
+    if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update):
+        if outcome.done:
+            yield "done", _join_operations(outcome.done)
+        if outcome.not_done:
+            yield "not done", _join_operations(outcome.not_done)
+    for field in outcome.deferred:
+        yield f"{label(field.path)} not applied yet", field.deferred or ""
 
 
-def _listed(operations: Iterable[Operation]) -> str:
+def _join_operations(operations: Iterable[Operation]) -> str:
     return ", ".join(map(describe, operations))
 
 
-def _counts(report: ApplyReport) -> dict[Result, int]:
-    counts = Counter(one.result for one in report.results)
+def _count_results(report: ApplyReport) -> dict[Result, int]:
+    counts = Counter(outcome.result for outcome in report.results)
     return {result: counts[result] for result in Result}
 
 
-def _summary(report: ApplyReport) -> str:
-    actions = Counter(action_of(one.planned.change) for one in report.results if one.result is Result.APPLIED)
-    counts = _counts(report)
+def _summarise(report: ApplyReport) -> str:
+    actions = Counter(
+        action_of(outcome.planned.change) for outcome in report.results if outcome.result is Result.APPLIED
+    )
+    counts = _count_results(report)
     parts = [f"{actions[action]:,} {word}" for action, word in _DONE.items() if actions[action]]
     parts += [f"{counts[result]:,} {word}" for result, word in _WORDS.items() if counts[result]]
-    deferred = sum(len(one.deferred) for one in report.results)
+    deferred = sum(len(outcome.deferred) for outcome in report.results)
     if deferred:
         parts.append(f"{counted(deferred, 'field')} not applied yet")
     if report.unknown:
@@ -216,15 +226,16 @@ def _summary(report: ApplyReport) -> str:
     if report.errors:
         parts.append(f"{counted(len(report.errors), 'error')} of rules")
     start = "Interrupted" if report.interrupted else "Apply"
+    # Complete means that the cluster was read again, not that brokers accepted the requests.
     end = "Verified by reading the cluster again." if report.complete else "Not complete."
     return f"{start}: {', '.join(parts)}. {end}" if parts else f"{start}: nothing to do."
 
 
 def _next_steps(report: ApplyReport) -> Iterator[str]:
-    present = {one.result for one in report.results}
+    present = {outcome.result for outcome in report.results}
     if Result.FAILED in present:
-        present.discard(Result.NOT_TRIED)  # which is said by then
+        present.discard(Result.NOT_TRIED)  # the step for FAILED includes it
     yield from (step for result, step in _NEXT.items() if result in present)
     if report.errors:
-        codes = listed([*dict.fromkeys(found.code for found in report.errors)])
+        codes = listed([*dict.fromkeys(finding.code for finding in report.errors)])
         yield f"correct what rules report as errors: {codes}"

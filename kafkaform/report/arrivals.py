@@ -3,96 +3,138 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from kafkaform.core.printable import printable
 from kafkaform.core.units import coarse_duration
 from kafkaform.core.wording import FEW, counted
-from kafkaform.report.page import Cell, Column, fit_columns, table
+from kafkaform.core.wording import listed as listed_names
+from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Section, Table, TextSpan
+from kafkaform.report.page import render_page
+from kafkaform.report.skew_values import numbers
 from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from kafkaform.report.page import Row
+    from kafkaform.report.document import Block, Row
+    from kafkaform.report.page import Page
 
+_BEFORE = "Before"
 _COLUMNS = (
-    Column("TOPIC", least=12),
-    Column("PARTITIONS", right=True, rank=1),
-    Column("PERIOD", least=9),
-    Column("RECORDS", right=True, rank=2),
-    Column("RECORDS/S", right=True),
-    Column("MAX/MEAN", right=True),
-    Column("FULLEST", right=True),
-    Column("EVER", right=True, rank=3),
+    Column("topic", least=12),
+    Column("Partitions", right=True, rank=1),
+    Column("Period", least=9),
+    Column("Records", right=True, rank=2),
+    Column("Records/s", right=True),
+    Column("Max/mean", right=True),
+    Column("Fullest", right=True),
+    Column("Ever", right=True, rank=3),
+    Column(_BEFORE, right=True),
     Column("", least=8),
 )
-_STYLES = {Spread.UNEVEN: "red", Spread.UNKNOWN: "yellow"}
+_ROLES = {Spread.UNEVEN: Role.BAD, Spread.UNKNOWN: Role.WARNING}
 _NOTHING = "-"
 
 
 def render_arrivals(
-    found: Sequence[TopicArrivals], *, verbose: bool = False, width: int | None = None
-) -> Text:
-    """Write the uneven topics, those that are not known, and how many there are of each.
+    arrivals: Sequence[TopicArrivals],
+    *,
+    verbose: bool = False,
+    width: int | None = None,
+    earlier: Mapping[str, float] | None = None,
+) -> Page:
+    """Render the topics that are uneven or unknown, notes on them, and a count of each kind.
 
     Args:
-        found: The topics, in the order of the report.
-        verbose: List the even topics, too.
-        width: The characters of a line of the terminal; None where no terminal reads it.
+        arrivals: The topics in the order of the report.
+        verbose: List the even topics too.
+        width: The width of the terminal in columns; None if the output is no terminal.
+        earlier: The last stored ratio by topic; None leaves out the column.
     """
-    listed = [topic for topic in found if verbose or topic.spread in _STYLES]
-    text = Text()
+    # Even topics, and those with too little data, need no attention.
+    listed = [topic for topic in arrivals if verbose or topic.spread in _ROLES]
+    blocks: list[Block | Section[str]] = []
     if listed:
-        rows = [_row(topic) for topic in listed]
-        kept = fit_columns(_COLUMNS, rows, width)
-        columns = [_COLUMNS[i] for i in kept]
-        text.append_text(table(columns, [[row[i] for i in kept] for row in rows], width)).append("\n\n")
-    reasons = [(topic.name, topic.unknown) for topic in listed if topic.unknown]
-    for name, reason in reasons[:FEW]:
-        text.append(f"{printable(name)}: not known, because {reason}\n", "yellow")
-    if len(reasons) > FEW:
-        text.append(f"… {counted(len(reasons) - FEW, 'more topic')} not known\n", "yellow")
-    counts = Counter(topic.spread for topic in found)
+        columns = [column for column in _COLUMNS if earlier is not None or column.header != _BEFORE]
+        blocks.append(Table(columns, [_row(topic, earlier) for topic in listed]))
+    names: dict[str, list[str]] = defaultdict(list)
+    # Equal notes of several topics are one line with their names.
+    for topic in listed:
+        for note in list_notes(topic):
+            names[note].append(topic.name)
+    notes = [f"{listed_names(topics)}: {note}" for note, topics in names.items()]
+    if len(notes) > FEW:
+        notes[FEW:] = [f"… {counted(len(notes) - FEW, 'more note')} (--format json has them)"]
+    counts = Counter(topic.spread for topic in arrivals)
     parts = [f"{counts[spread]:,} {spread}" for spread in Spread if counts[spread]]
-    hint = " (--verbose lists all)" if len(listed) < len(found) else ""
-    return text.append(f"Arrivals in {counted(len(found), 'topic')}: {', '.join(parts)}{hint}.", "bold")
+    hint = " (--verbose lists all)" if len(listed) < len(arrivals) else ""
+    summary = f"Arrivals in {counted(len(arrivals), 'topic')}: {', '.join(parts)}{hint}."
+    blocks.append(Section(notes, lambda note: Paragraph(TextSpan(note, Role.WARNING))))
+    document = ReportDocument("", blocks, summary=TextSpan(summary, Role.STRONG), indent=0)
+    return render_page(document, width=width)
 
 
-def _row(topic: TopicArrivals) -> Row:
+def list_notes(topic: TopicArrivals) -> list[str]:
+    """Return the caveats about the figures of a topic."""
+    if not topic.counts:
+        return [f"not known, because {topic.unknown}"]
+    notes = []
+    if topic.unknown is not None:
+        notes.append(f"counted since the topic was made, because {topic.unknown}")
+    elif topic.emptied:
+        # Offsets look the same after a deletion by hand and by retention, so the note says what the period
+        # would lack.
+        removed = sum(topic.ends[number] or 0 for number in topic.emptied)
+        kept = "partition %s keeps" if len(topic.emptied) == 1 else "partitions %s keep"
+        notes.append(
+            f"{kept % numbers(topic.emptied)} next to none of {counted(removed, 'record')}: if they were "
+            "deleted by hand, the period lacks some of them; the ratio since the topic was made is "
+            f"{_format_ratio(topic.ratio_since_made)}"
+        )
+    if topic.transactional:
+        # Each transaction writes a marker to every partition it touched, and a marker has an offset, like a
+        # record.
+        notes.append(
+            "markers of transactions count as arrivals, at most one for each record: the ratio is between "
+            "half and twice the one shown; aborted records count, too"
+        )
+    return notes
+
+
+def _row(topic: TopicArrivals, earlier: Mapping[str, float] | None) -> Row:
     rate = _NOTHING if topic.per_second is None else f"{topic.per_second:,.1f}"
     return (
         topic.name,
         str(len(topic.ends)),
-        _period(topic),
+        _format_period(topic),
         f"{topic.total:,}" if topic.counts else _NOTHING,
         rate,
-        _times(topic.ratio),
+        _format_ratio(topic.ratio),
         _NOTHING if topic.fullest is None else str(topic.fullest),
-        _times(topic.ratio_since_made),
-        Cell(str(topic.spread), _STYLES.get(topic.spread, "")),
+        _format_ratio(topic.ratio_since_made),
+        *([] if earlier is None else [_format_ratio(earlier.get(topic.name))]),
+        TextSpan(str(topic.spread), _ROLES.get(topic.spread, Role.TEXT)),
     )
 
 
-def _period(topic: TopicArrivals) -> str:
+def _format_period(topic: TopicArrivals) -> str:
     if topic.since_made:
         return "since made"
     return _NOTHING if topic.period_ms is None else f"last {coarse_duration(topic.period_ms)}"
 
 
-def _times(ratio: float | None) -> str:
+def _format_ratio(ratio: float | None) -> str:
     return _NOTHING if ratio is None else f"{ratio:.2f}"
 
 
-def arrivals_to_json(found: Sequence[TopicArrivals]) -> str:
-    """Write all topics for programs; what is not known is null."""
-    return json.dumps({"format_version": 1, "topics": [_topic(topic) for topic in found]}, indent=2)
+def arrivals_to_json(arrivals: Sequence[TopicArrivals], *, earlier: Mapping[str, float] | None = None) -> str:
+    """Return all topics as JSON; unknown figures are null."""
+    topics = [_topic_to_json(topic, (earlier or {}).get(topic.name)) for topic in arrivals]
+    return json.dumps({"format_version": 1, "topics": topics}, indent=2)
 
 
-def _topic(topic: TopicArrivals) -> dict[str, Any]:
+def _topic_to_json(topic: TopicArrivals, earlier: float | None) -> dict[str, Any]:
     return {
         "name": topic.name,
         "spread": str(topic.spread),
@@ -104,7 +146,11 @@ def _topic(topic: TopicArrivals) -> dict[str, Any]:
         "records_per_second": topic.per_second,
         "max_over_mean": topic.ratio,
         "max_over_mean_since_made": topic.ratio_since_made,
+        "max_over_mean_before": earlier,
         "fullest_partition": topic.fullest,
+        "emptied_partitions": list(topic.emptied),
+        "transactional": topic.transactional,
+        "notes": list_notes(topic),
         "partitions": [
             {"records": topic.counts[number] if topic.counts else None, "records_since_made": end}
             for number, end in enumerate(topic.ends)

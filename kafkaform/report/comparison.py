@@ -1,119 +1,130 @@
-"""A comparison of two clusters or environments in words, as JSON and as Markdown."""
+"""A comparison of two clusters or environments as text, JSON and Markdown."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeAlias
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from kafkaform.core.model import FieldChange, ResourceRef, Update
-from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import counted
 from kafkaform.inspect.comparison import PROTOCOL, FieldDifference
-from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.page import Cell, Column, table
-from kafkaform.report.truncation import Block, fit_all
+from kafkaform.report.document import Column, Item, ReportDocument, Role, Section, TextSpan, count_left_out
+from kafkaform.report.markdown import LIMIT, write_markdown
+from kafkaform.report.page import render_page
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import label, worded
+from kafkaform.resources.values import format_field, label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from kafkaform.core.model import FieldValue
     from kafkaform.inspect.comparison import Comparison, ResourceDifference
+    from kafkaform.report.page import Page
 
 FORMAT_VERSION = 1
-LIMIT = 60_000
-"""As many characters as a comment on GitHub has room for."""
-
-_Line: TypeAlias = tuple[str, str, str, str, str]
-"""A resource, a field of it, what the first and the second side have, and what is to be said of it."""
 
 _LEAST = 16
 _DONE = "as declared"
+_SEE = "see `kafkaform compare`"
 
 
-def render_comparison(comparison: Comparison, *, width: int | None = None) -> Text:
-    """A table of what differs, then the sum.
-
-    Args:
-        comparison: The comparison.
-        width: The characters of a line; None where no terminal reads it.
-    """
-    text = Text()
-    lines = [*_inherited(comparison), *(line for one in comparison.differences for line in _lines(one))]
-    if lines:
-        columns = [
-            Column("", least=_LEAST),
-            Column("field", least=_LEAST),
-            Column(printable(comparison.a), least=_LEAST),
-            Column(printable(comparison.b), least=_LEAST),
-            Column("", least=_LEAST),
-        ]
-        text.append_text(table(columns, [_row(line) for line in lines], width))
-        text.append("\n\n")
-    for ref, why in comparison.unknown.items():
-        text.append(f"not read: {printable(str(ref))}: {clipped(why, 300)}\n", "yellow")
-    text.append(_sentence(comparison), "bold")
-    return text
+def render_comparison(comparison: Comparison, *, width: int | None = None) -> Page:
+    """Render the comparison for a terminal of `width` columns; None if the output is no terminal."""
+    return render_page(_build(comparison), width=width)
 
 
-def _row(line: _Line) -> Sequence[str | Cell]:
-    resource, name, a, b, remark = line
-    style = "dim" if remark == _DONE else "yellow"
-    return (Cell(resource, "bold"), name, a, b, Cell(remark, style))
+def comparison_to_markdown(comparison: Comparison, *, limit: int = LIMIT) -> str:
+    """Return the comparison as Markdown of at most `limit` characters, for a comment on GitHub."""
+    return write_markdown(_build(comparison), limit=limit)
 
 
-def _lines(difference: ResourceDifference) -> Iterator[_Line]:
-    title = clipped(str(difference.ref), 280)
+def _build(comparison: Comparison) -> ReportDocument:
+    columns = [
+        Column("Resource", least=_LEAST),
+        Column("Field", least=_LEAST),
+        Column(comparison.a, least=_LEAST, role=Role.CODE),
+        Column(comparison.b, least=_LEAST, role=Role.CODE),
+        Column("", least=_LEAST),
+    ]
+    rows = [*_inherited_rows(comparison)]
+    for difference in comparison.differences:
+        rows += _difference_rows(difference)
+    sides = [TextSpan(side, Role.CODE, 80) for side in (comparison.a, comparison.b)]
+    return ReportDocument(
+        ["kafkaform compare: ", sides[0], " and ", sides[1]],
+        (
+            Section(
+                tuple(comparison.unknown.items()),
+                lambda pair: Item(["not read: ", TextSpan(str(pair[0]), Role.CODE)], pair[1], gap=": "),
+                count_left_out("resource", _SEE),
+                share=0.3,
+            ),
+            Section(rows, lambda row: row, count_left_out("line", _SEE), columns=columns),
+        ),
+        summary=TextSpan(_summarise(comparison), Role.STRONG),
+    )
+
+
+def _row(resource: str, field: str, a: str, b: str, remark: str) -> tuple[TextSpan, ...]:
+    roles = (Role.NAME, Role.CODE, Role.CODE, Role.CODE, Role.MUTED if remark == _DONE else Role.WARNING)
+    texts = (resource, field, a, b, remark)
+    return tuple(TextSpan(text, role, 200) for text, role in zip(texts, roles, strict=True))
+
+
+def _difference_rows(difference: ResourceDifference) -> Iterator[tuple[TextSpan, ...]]:
+    title = str(difference.ref)
     if not difference.fields:
         shown = _describe_resource(difference)
-        there = tuple(shown if has else "(missing)" for has in (difference.in_a, difference.in_b))
-        yield title, "", there[0], there[1], _DONE if difference.as_declared else difference.remark
+        a, b = (shown if has else "(missing)" for has in (difference.in_a, difference.in_b))
+        yield _row(title, "", a, b, _DONE if difference.as_declared else difference.note)
     for number, field in enumerate(difference.fields):
-        a, b = _values(difference.ref, field)
-        yield "" if number else title, label(field.path), a, b, _remark(field)
+        values = _format_values(difference.ref, field)
+        # The name stands in the first row of a resource only, so that its fields read as one group.
+        yield _row("" if number else title, label(field.path), *values, _compose_remark(field))
 
 
 def _describe_resource(difference: ResourceDifference) -> str:
-    """Describe a resource that only one side has: the counts of a topic, the protocol of a group."""
+    """Describe a resource that exists on one side only: the counts of a topic, the protocol of a group."""
     partitions, replicas = map(difference.state.get, ("partitions", "replicationFactor"))
     if isinstance(partitions, int):
         return counted(partitions, "partition") + (f", RF {replicas}" if replicas else "")
     return str(difference.state.get(PROTOCOL, "there"))
 
 
-def _remark(field: FieldDifference) -> str:
-    said = _DONE if field.as_declared else field.remark
-    return "; ".join(part for part in ("same effective value" if field.same_effect else "", said) if part)
+def _compose_remark(field: FieldDifference) -> str:
+    comment = _DONE if field.as_declared else field.note
+    return "; ".join(part for part in ("same effective value" if field.same_effect else "", comment) if part)
 
 
-def _inherited(comparison: Comparison) -> Iterator[_Line]:
-    for one in comparison.inherited:
-        a, b = _values(ResourceRef(one.kind, ""), FieldDifference(one.path, None, None, one.a, one.b))
-        noun = KINDS[one.kind].noun
-        verb = "inherits it" if one.count == 1 else "inherit it"
-        yield "(broker defaults)", label(one.path), a, b, f"{counted(one.count, noun)} {verb}"
+def _inherited_rows(comparison: Comparison) -> Iterator[tuple[TextSpan, ...]]:
+    for inherited in comparison.inherited:
+        values = _format_values(
+            ResourceRef(inherited.kind, ""),
+            FieldDifference(inherited.path, None, None, inherited.a, inherited.b),
+        )
+        noun = KINDS[inherited.kind].words.noun
+        verb = "inherits it" if inherited.count == 1 else "inherit it"
+        remark = f"{counted(inherited.count, noun)} {verb}"
+        yield _row("(broker defaults)", label(inherited.path), *values, remark)
 
 
-def _values(ref: ResourceRef, field: FieldDifference) -> tuple[str, str]:
-    """What both sides have, in the words of plans."""
+def _format_values(ref: ResourceRef, field: FieldDifference) -> tuple[str, str]:
+    """Return the values of both sides as plans word them."""
+    # As a change from one side to the other, values are worded as plans word them.
     change = FieldChange(field.path, field.a, field.b, field.effective_a, field.effective_b)
-    shown = [side.short for side in worded(Update(ref, None, (change,)), change).sides]
+    shown = [side.short for side in format_field(Update(ref, None, (change,)), change).sides]
     return shown[0], shown[1]
 
 
-def _sentence(comparison: Comparison) -> str:
-    """The sum, in one line."""
+def _summarise(comparison: Comparison) -> str:
     differences = comparison.differences
     if not differences and not comparison.inherited and not comparison.unknown:
         return f"The same: {counted(comparison.same, 'resource')}."
-    expected = sum(one.as_declared for one in differences)
+    expected = sum(difference.as_declared for difference in differences)
     parts = (
-        (sum(not one.in_b for one in differences), f"only in {printable(comparison.a)}"),
-        (sum(not one.in_a for one in differences), f"only in {printable(comparison.b)}"),
-        (both := sum(one.in_a and one.in_b for one in differences), _verb(both)),
+        (sum(not difference.in_b for difference in differences), f"only in {comparison.a}"),
+        (sum(not difference.in_a for difference in differences), f"only in {comparison.b}"),
+        (both := sum(difference.in_a and difference.in_b for difference in differences), _verb(both)),
         (expected, "of these as declared"),
         (
             inherited := len(comparison.inherited),
@@ -122,93 +133,63 @@ def _sentence(comparison: Comparison) -> str:
         (comparison.same, "the same"),
         (len(comparison.unknown), "not known"),
     )
+    # In this order: what differs is certain, even if something could not be read.
     if comparison.unexpected:
         verdict = "Different"
     elif comparison.unknown:
         verdict = "Incomplete"
     else:
         verdict = "Different as declared"
-    return f"{verdict}: {', '.join(f'{count:,} {what}' for count, what in parts if count)}."
+    return f"{verdict}: {', '.join(f'{count:,} {words}' for count, words in parts if count)}."
 
 
 def _verb(count: int) -> str:
     return "differs" if count == 1 else "differ"
 
 
-# --- Markdown --------------------------------------------------------------------------------------
-
-
-def comparison_to_markdown(comparison: Comparison, *, limit: int = LIMIT) -> str:
-    """The same for a comment on GitHub, in at most `limit` characters."""
-    a, b = code(comparison.a, 80, cell=True), code(comparison.b, 80, cell=True)
-    head = f"## kafkaform compare: {a} and {b}\n\n**{prose(_sentence(comparison))}**\n"
-    lines = [*_inherited(comparison), *(line for one in comparison.differences for line in _lines(one))]
-    blocks = (
-        Block(
-            "\n### Not readable\n\n",
-            tuple(comparison.unknown.items()),
-            lambda one: f"- {code(str(one[0]))}: {prose(one[1])}\n",
-            lambda skipped: f"… {len(skipped):,} more left out",
-            share=0.3,
-        ),
-        Block(
-            f"\n| Resource | Field | {a} | {b} | |\n| --- | --- | --- | --- | --- |\n",
-            lines,
-            _markdown_row,
-            lambda skipped: f"… {counted(len(skipped), 'more line')} left out; see `kafkaform compare`",
-        ),
-    )
-    return head + fit_all(blocks, limit - len(head))
-
-
-def _markdown_row(line: _Line) -> str:
-    resource, name, a, b, remark = line
-    cells = [code(text, 120, cell=True) if text else "" for text in (resource, name, a, b)]
-    return f"| {' | '.join(cells)} | {code(remark, 200, cell=True) if remark else ''} |\n"
-
-
 # --- JSON ------------------------------------------------------------------------------------------
 
 
 def comparison_to_json(comparison: Comparison) -> str:
-    """As JSON, with values as Kafka has them."""
+    """Return the comparison as JSON, with the values that Kafka returns."""
     document = {
         "format_version": FORMAT_VERSION,
         "a": comparison.a,
         "b": comparison.b,
         "same": comparison.same,
-        "differences": [_difference(one) for one in comparison.differences],
+        "differences": [_difference_to_json(difference) for difference in comparison.differences],
         "inherited": [
-            {"kind": one.kind, "path": one.path, "a": one.a, "b": one.b, "resources": one.count}
-            for one in comparison.inherited
+            {"kind": i.kind, "path": i.path, "a": i.a, "b": i.b, "resources": i.count}
+            for i in comparison.inherited
         ],
         "unknown": [
-            {"kind": ref.kind, "name": ref.name, "reason": why} for ref, why in comparison.unknown.items()
+            {"kind": ref.kind, "name": ref.name, "reason": reason}
+            for ref, reason in comparison.unknown.items()
         ],
     }
     return json.dumps(document, indent=2)
 
 
-def _difference(one: ResourceDifference) -> dict[str, object]:
+def _difference_to_json(difference: ResourceDifference) -> dict[str, object]:
     return {
-        "kind": one.ref.kind,
-        "name": one.ref.name,
-        "in_a": one.in_a,
-        "in_b": one.in_b,
-        "as_declared": one.as_declared,
-        "remark": one.remark or None,
-        "fields": [_field(each) for each in one.fields],
+        "kind": difference.ref.kind,
+        "name": difference.ref.name,
+        "in_a": difference.in_a,
+        "in_b": difference.in_b,
+        "as_declared": difference.as_declared,
+        "remark": difference.note or None,
+        "fields": [_field_to_json(field) for field in difference.fields],
     }
 
 
-def _field(one: FieldDifference) -> dict[str, FieldValue]:
+def _field_to_json(field: FieldDifference) -> dict[str, FieldValue]:
     return {
-        "path": one.path,
-        "a": one.a,
-        "b": one.b,
-        "effective_a": one.effective_a,
-        "effective_b": one.effective_b,
-        "same_effect": one.same_effect,
-        "as_declared": one.as_declared,
-        "remark": one.remark or None,
+        "path": field.path,
+        "a": field.a,
+        "b": field.b,
+        "effective_a": field.effective_a,
+        "effective_b": field.effective_b,
+        "same_effect": field.same_effect,
+        "as_declared": field.as_declared,
+        "remark": field.note or None,
     }

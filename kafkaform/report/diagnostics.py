@@ -13,45 +13,43 @@ from urllib.parse import quote
 
 from kafkaform import __version__
 from kafkaform.core.model import Severity
-from kafkaform.core.printable import plain_quotes, printable, wrapped
+from kafkaform.core.printable import plain_quotes, printable, wrap_text
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
-from kafkaform.report.findings import everywhere, of_plan
+from kafkaform.report.findings import divide_findings, wrap_findings
 from kafkaform.rules import entries
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.model import Location, Plan
-    from kafkaform.report.findings import ChangedFiles, Reported, Workspace
+    from kafkaform.core.model import Location
+    from kafkaform.core.plans import Plan
+    from kafkaform.report.findings import ChangedFiles, ReportedFinding, Workspace
     from kafkaform.rules import Note, Rule
 
 
 _INDENT = "    "
 
 
-def findings_to_text(found: Sequence[Reported], *, width: int | None = None) -> str:
-    """Write a line for each finding; `width` is where to wrap it, None leaves it in one line."""
-    lines = [as_line(finding) for finding in found]
+def findings_to_text(findings: Sequence[ReportedFinding], *, width: int | None = None) -> str:
+    """Write a line for each finding, wrapped at `width` columns; None for no wrapping."""
+    lines = [format_finding(finding) for finding in findings]
     if width is not None:
-        lines = [part for line in lines for part in wrapped(line, width, _INDENT)]
+        lines = [part for line in lines for part in wrap_text(line, width, _INDENT)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def findings_to_json(found: Sequence[Reported], *, about: Mapping[str, object] | None = None) -> str:
-    """Write findings for programs, after what else is to be said `about` the run."""
-    content = {**(about or {}), "diagnostics": [as_json(finding) for finding in found]}
+def findings_to_json(
+    findings: Sequence[ReportedFinding], *, about: Mapping[str, object] | None = None
+) -> str:
+    """Return findings as JSON, after the members `about` the run."""
+    content = {**(about or {}), "diagnostics": [finding_to_json(finding) for finding in findings]}
     return json.dumps(content, indent=2) + "\n"
 
 
-def findings_to_github(found: Sequence[Reported], *, workspace: Workspace) -> str:
+def findings_to_github(findings: Sequence[ReportedFinding], *, workspace: Workspace) -> str:
     """Write an annotation for each finding that is not waived."""
-    return "".join(f"{line}\n" for line in commands(found, workspace))
+    return "".join(f"{line}\n" for line in write_commands(findings, workspace))
 
 
 def plan_to_github(plan: Plan, *, workspace: Workspace, changed: ChangedFiles | None = None) -> str:
@@ -59,42 +57,48 @@ def plan_to_github(plan: Plan, *, workspace: Workspace, changed: ChangedFiles | 
 
     Args:
         plan: The plan.
-        workspace: What paths are relative to.
-        changed: The files whose findings come first among those that are as severe; None: no file does.
+        workspace: The folder that paths are relative to.
+        changed: The files whose findings come first within a severity; None for no preference.
     """
-    found = of_plan(plan)
-    relevant = changed.first(found.relevant) if changed is not None else found.relevant
-    others = f"Also {found.elsewhere.sentence(printable)}\n" if found.elsewhere else ""
-    annotations = findings_to_github(everywhere(relevant), workspace=workspace)
-    return f"{annotations}{others}{summary_sentence(plan)}\n"
+    findings = divide_findings(plan)
+    # Within a severity this order is kept below, so lines that the pull request changes are among the ten
+    # errors and ten warnings that GitHub shows of a step.
+    relevant = changed.first(findings.relevant) if changed is not None else findings.relevant
+    # One line for all warnings on unchanged resources: as annotations they would take the places of those
+    # that this branch caused.
+    unchanged = f"Also {findings.unchanged.sentence(printable)}\n" if findings.unchanged else ""
+    annotations = findings_to_github(wrap_findings(relevant), workspace=workspace)
+    return f"{annotations}{unchanged}{summary_sentence(plan)}\n"
 
 
 def plan_to_sarif(plan: Plan, *, policies: Mapping[str, Rule] | None = None, workspace: Workspace) -> str:
-    """Write all findings of a plan: a scanner takes an alert that is missing for one that was fixed.
+    """Write all findings of a plan: a scanner closes an alert that is missing from the log.
 
     Args:
         plan: The plan.
-        policies: The project's own policies, which explain their codes.
-        workspace: What paths are relative to.
+        policies: The project's policies by code.
+        workspace: The folder that paths are relative to.
     """
+    # A policy of the project is described like a rule: without it, the alert would have a code and no
+    # explanation.
     known: dict[str, Rule | Note] = {**entries(), **(policies or {})}
-    return findings_to_sarif(everywhere(plan.diagnostics), known=known, workspace=workspace)
+    return findings_to_sarif(wrap_findings(plan.diagnostics), known=known, workspace=workspace)
 
 
-def as_line(one: Reported) -> str:
-    """A finding in one line for people."""
-    diagnostic = one.diagnostic
+def format_finding(finding: ReportedFinding) -> str:
+    """Format a finding as one line of text."""
+    diagnostic = finding.diagnostic
     where = f"{diagnostic.location}: " if diagnostic.location else ""
     code = f"{diagnostic.code} " if diagnostic.code else ""
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
     waived = f" (waived: {diagnostic.waived})" if diagnostic.waived is not None else ""
-    text = f"{where}{diagnostic.severity.value}: {code}{one.message}{hint}{waived}"
+    text = f"{where}{diagnostic.severity.value}: {code}{finding.message}{hint}{waived}"
     return plain_quotes(printable(text))
 
 
-def as_json(one: Reported) -> dict[str, object]:
-    """A finding for programs; `code` is null for a problem of the input."""
-    diagnostic = one.diagnostic
+def finding_to_json(finding: ReportedFinding) -> dict[str, object]:
+    """Convert a finding for JSON; `code` is null for an invalid input."""
+    diagnostic = finding.diagnostic
     place = diagnostic.location
     return {
         "code": diagnostic.code or None,
@@ -103,33 +107,35 @@ def as_json(one: Reported) -> dict[str, object]:
         "source": {"file": place.file, "line": place.line, "column": place.column} if place else None,
         "suggestion": diagnostic.suggestion,
         "waived": diagnostic.waived,
-        "environments": list(one.environments) or None,
+        "environments": list(finding.environments) or None,
     }
 
 
-def has_errors(found: Sequence[Reported]) -> bool:
-    """Whether a finding is an error that nobody has waived."""
-    return any(one.diagnostic.severity is Severity.ERROR for one in _open(found))
+def has_errors(findings: Sequence[ReportedFinding]) -> bool:
+    """Return whether a finding is an error and is not waived."""
+    return any(finding.diagnostic.severity is Severity.ERROR for finding in _list_open(findings))
 
 
-def tally(found: Sequence[Reported]) -> list[str]:
-    """How many of each, such as `1 error`, `2 warnings`, `1 waived`; empty if there are none."""
-    counts = Counter(one.diagnostic.severity for one in _open(found))
+def count_findings(findings: Sequence[ReportedFinding]) -> list[str]:
+    """Count findings by severity: `1 error`, `2 warnings`, `1 waived`."""
+    counts = Counter(finding.diagnostic.severity for finding in _list_open(findings))
+    # Info is called a note in text, as in SARIF; JSON keeps the name of the severity.
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
     parts = [counted(counts[severity], word) for severity, word in words.items() if counts[severity]]
-    waived = len(found) - counts.total()
+    waived = len(findings) - counts.total()
     return [*parts, f"{waived:,} waived"] if waived else parts
 
 
-def _open(found: Sequence[Reported]) -> list[Reported]:
-    return [one for one in found if one.diagnostic.waived is None]
+def _list_open(findings: Sequence[ReportedFinding]) -> list[ReportedFinding]:
+    return [finding for finding in findings if finding.diagnostic.waived is None]
 
 
 _Json: TypeAlias = dict[str, object]
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 INVALID_INPUT = "invalid-input"
-"""The rule id of what is wrong with the input itself."""
+"""The rule id of problems of the input."""
+# The version is part of the name: results of another way to compute it would not match, and be new alerts.
 FINGERPRINT = "kafkaform/v1"
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -142,37 +148,40 @@ _INVALID_INPUT = {
 
 
 def findings_to_sarif(
-    found: Sequence[Reported], *, known: Mapping[str, Rule | Note], workspace: Workspace
+    findings: Sequence[ReportedFinding], *, known: Mapping[str, Rule | Note], workspace: Workspace
 ) -> str:
-    """Write the log of one run.
+    """Write the SARIF log of one run.
 
     Args:
-        found: The findings.
-        known: What explains their codes.
-        workspace: What paths are relative to.
+        findings: The findings.
+        known: The rules and notes by code.
+        workspace: The folder that paths are relative to.
     """
-    rules = sorted({one.diagnostic.code or INVALID_INPUT for one in found})
-    seen: Counter[str] = Counter()
+    # Only rules with findings, in a fixed order: the same findings give the same file.
+    rules = sorted({finding.diagnostic.code or INVALID_INPUT for finding in findings})
+    digests: Counter[str] = Counter()
     run: _Json = {
         "tool": {
             "driver": {
                 "name": "kafkaform",
                 "version": __version__,
-                "rules": [_descriptor(code, known) for code in rules],
+                "rules": [_describe_rule(code, known) for code in rules],
             }
         },
         "invocations": [{"executionSuccessful": INVALID_INPUT not in rules}],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(one, rules, workspace, seen) for one in found],
+        "results": [_sarif_result(finding, rules, workspace, digests) for finding in findings],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _descriptor(code: str, known: Mapping[str, Rule | Note]) -> _Json:
+def _describe_rule(code: str, known: Mapping[str, Rule | Note]) -> _Json:
     if code == INVALID_INPUT:
         return dict(_INVALID_INPUT)
     entry = known.get(code)
-    if entry is None:  # of a plug-in or a policy that is not here, as in a plan that was saved elsewhere
+    if (
+        entry is None
+    ):  # from a plug-in or a policy that is not installed here, as in a plan saved on another machine
         return {"id": code}
     return {
         "id": code,
@@ -183,8 +192,10 @@ def _descriptor(code: str, known: Mapping[str, Rule | Note]) -> _Json:
     }
 
 
-def _result(one: Reported, rules: list[str], workspace: Workspace, seen: Counter[str]) -> _Json:
-    diagnostic = one.diagnostic
+def _sarif_result(
+    finding: ReportedFinding, rules: list[str], workspace: Workspace, digests: Counter[str]
+) -> _Json:
+    diagnostic = finding.diagnostic
     code = diagnostic.code or INVALID_INPUT
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
     place = diagnostic.location
@@ -192,14 +203,14 @@ def _result(one: Reported, rules: list[str], workspace: Workspace, seen: Counter
         "ruleId": code,
         "ruleIndex": rules.index(code),
         "level": _LEVELS[diagnostic.severity],
-        "message": {"text": one.message + hint},
+        "message": {"text": finding.message + hint},
     }
     if place is not None:
         region = {"startLine": place.line, "startColumn": place.column}
         artifact = {"uri": _uri(workspace.path(place.file))}
         result["locations"] = [{"physicalLocation": {"artifactLocation": artifact, "region": region}}]
-    result["partialFingerprints"] = {FINGERPRINT: _fingerprint(one, place, workspace, seen)}
-    # The standard wants this on all results or on none.
+    result["partialFingerprints"] = {FINGERPRINT: _fingerprint(finding, place, workspace, digests)}
+    # SARIF 2.1.0, 3.27.23: either all results have suppressions or none has.
     result["suppressions"] = (
         []
         if diagnostic.waived is None
@@ -208,19 +219,25 @@ def _result(one: Reported, rules: list[str], workspace: Workspace, seen: Counter
     return result
 
 
-def _fingerprint(one: Reported, place: Location | None, workspace: Workspace, seen: Counter[str]) -> str:
-    """What stays as it is when lines move: the rule, the file, the message; equal ones are numbered."""
-    from hashlib import sha256  # which loads OpenSSL: SARIF alone needs it
+def _fingerprint(
+    finding: ReportedFinding, place: Location | None, workspace: Workspace, digests: Counter[str]
+) -> str:
+    """Return a digest of rule, file and message, which survives moved lines; equal ones are numbered."""
+    from hashlib import sha256  # loads OpenSSL, which only SARIF needs
 
     file = workspace.path(place.file) if place else ""
-    parts = (one.diagnostic.code, file, one.message)
+    # Without the line: it moves with every edit above it, and a moved finding is not a new alert.
+    parts = (finding.diagnostic.code, file, finding.message)
+    # The name of a file that is not UTF-8 has surrogates, which would not encode otherwise.
     digest = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    seen[digest] += 1
-    return f"{digest}:{seen[digest]}"
+    # Two equal fingerprints would be one alert, and closing it would close both findings.
+    digests[digest] += 1
+    return f"{digest}:{digests[digest]}"
 
 
 def _uri(path: str) -> str:
-    """A URI reference: relative, or with its scheme for a file outside of the workspace."""
+    """Return a relative URI reference, or a file URI for a file outside of the workspace."""
+    # Services match relative references with the files of a checkout; a file outside of it needs its scheme.
     if path.startswith("/"):
         return PurePosixPath(path).as_uri()
     return quote(path, safe="/", errors="surrogateescape")
@@ -228,23 +245,28 @@ def _uri(path: str) -> str:
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 _ORDER = list(_COMMANDS)
+# The escapes of GitHub's own toolkit: a line break would end the command, and the rest of a message could be
+# a command of its own. In properties, a comma would start the next one, and two colons the message.
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 _DATA_TABLE, _PROPERTY_TABLE = str.maketrans(_DATA), str.maketrans(_PROPERTY)
 
 
-def commands(found: Iterable[Reported], workspace: Workspace) -> Iterator[str]:
-    """A line for each finding, the worst first: GitHub shows only the first ten of a kind and step.
+def write_commands(findings: Iterable[ReportedFinding], workspace: Workspace) -> Iterator[str]:
+    """Write a line for each finding, the worst first: GitHub shows only ten of a kind per step.
 
-    Waived findings are left out: what was decided once need not be read in every pull request.
+    Waived findings are left out: they were decided once and would repeat in every pull request.
     """
-    open_ones = [one for one in found if one.diagnostic.waived is None]
-    for one in sorted(open_ones, key=lambda one: _ORDER.index(one.diagnostic.severity)):
-        yield _annotation(one, workspace)
+    open_findings = [finding for finding in findings if finding.diagnostic.waived is None]
+    # The sort is stable: within a severity, the order of the caller stays.
+    for finding in sorted(open_findings, key=lambda finding: _ORDER.index(finding.diagnostic.severity)):
+        yield _write_annotation(finding, workspace)
 
 
-def _annotation(one: Reported, workspace: Workspace) -> str:
-    diagnostic = one.diagnostic
+def _write_annotation(finding: ReportedFinding, workspace: Workspace) -> str:
+    diagnostic = finding.diagnostic
+    # Without a place GitHub shows the annotation on the page of the run alone, where the title says which
+    # rule it is.
     properties = {"title": printable(diagnostic.code or "invalid input")}
     if place := diagnostic.location:
         properties = {
@@ -253,7 +275,8 @@ def _annotation(one: Reported, workspace: Workspace) -> str:
             "col": str(place.column),
             **properties,
         }
-    told = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
-    lines = [one.message, diagnostic.suggestion or ""]
+    attributes = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
+    # The suggestion is a line of its own: an escaped line break is one in the annotation.
+    lines = [finding.message, diagnostic.suggestion or ""]
     text = "\n".join(plain_quotes(printable(line)) for line in lines if line).translate(_DATA_TABLE)
-    return f"::{_COMMANDS[diagnostic.severity]} {told}::{text}"
+    return f"::{_COMMANDS[diagnostic.severity]} {attributes}::{text}"

@@ -10,92 +10,121 @@ from kafkaform.core.model import Severity
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted
 from kafkaform.inspect.health_check import HealthVerdict
-from kafkaform.report import notes
-from kafkaform.report.diagnostics import as_json
-from kafkaform.report.findings import Reported, abridged
-from kafkaform.report.markdown import LIMIT
-from kafkaform.report.markdown_escape import code, finding, prose, sentence
-from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.truncation import Block, fit_all, left_out_others
-from kafkaform.rules.health import offline, under_min_isr, under_replicated
+from kafkaform.report.diagnostics import finding_to_json
+from kafkaform.report.document import (
+    Item,
+    ReportDocument,
+    Role,
+    Section,
+    TextSpan,
+    count_left_out,
+    name_cluster,
+)
+from kafkaform.report.findings import ReportedFinding, abridge_findings
+from kafkaform.report.markdown import LIMIT, write_markdown
+from kafkaform.report.page import render_page
+from kafkaform.report.sections import describe_finding
+from kafkaform.rules.health import find_offline, find_under_min_isr, find_under_replicated
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkaform.inspect.health_check import HealthReport, UncheckedRule
+    from kafkaform.report.page import Page
+    from kafkaform.report.sections import Finding
 
 VERDICTS = {
-    HealthVerdict.HEALTHY: "bold green",
-    HealthVerdict.UNHEALTHY: "bold red",
-    HealthVerdict.UNKNOWN: "bold yellow",
+    HealthVerdict.HEALTHY: Role.GOOD,
+    HealthVerdict.UNHEALTHY: Role.BAD,
+    HealthVerdict.UNKNOWN: Role.WARNING,
 }
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _NAME = 80
 
 
 def figures(report: HealthReport) -> dict[str, int | None]:
-    """A health report in numbers; None where it is not known."""
+    """Return the figures of a health report by name; None for an unknown one."""
     health = report.health
     return {
         "brokers": len(health.brokers),
         "topics": len(health.topics),
         "partitions": len(health.partitions),
-        "offline_partitions": len(offline(health)),
-        "under_replicated_partitions": len(under_replicated(health)),
-        "under_min_isr_partitions": len(under_min_isr(health)),
+        "offline_partitions": len(find_offline(health)),
+        "under_replicated_partitions": len(find_under_replicated(health)),
+        "under_min_isr_partitions": len(find_under_min_isr(health)),
         "reassigning_partitions": None if health.reassigning is None else len(health.reassigning),
         "groups": len(report.groups),
     }
 
 
 def headline(report: HealthReport, name: str) -> str:
-    """What was looked at, and the verdict: `cluster prod: 3 brokers, 90 topics, 270 partitions: healthy`."""
+    """Return what was examined and the verdict: `cluster prod: 3 brokers, 90 topics: healthy`."""
+    return f"cluster {clipped(name, _NAME)}: {_count_examined(report)}: {verdict_words(report)}"
+
+
+def _count_examined(report: HealthReport) -> str:
     health = report.health
-    looked_at = {
+    examined = {
         "broker": health.brokers,
         "topic": health.topics,
         "partition": health.partitions,
         **({"group": report.groups} if report.groups else {}),
     }
-    seen = ", ".join(counted(len(things), noun) for noun, things in looked_at.items())
-    return f"cluster {clipped(name, _NAME)}: {seen}: {verdict_words(report)}"
+    return ", ".join(counted(len(items), noun) for noun, items in examined.items())
 
 
 def verdict_words(report: HealthReport) -> str:
-    """Return the verdict, with the number of findings."""
-    return f"{report.verdict}{_tally(report)}"
+    """Return the verdict and the number of findings by severity."""
+    return f"{report.verdict}{_format_counts(report)}"
 
 
 def render_health(
     report: HealthReport, name: str, *, verbose: bool = False, width: int | None = None
 ) -> Page:
-    """Word a health report.
+    """Render a health report for a terminal.
 
     Args:
-        report: What was found.
-        name: What the reader calls the cluster.
-        verbose: List every finding, also where one rule has many.
-        width: Where to wrap prose, in columns; None leaves it in whole lines.
+        report: The health report.
+        name: The name of the cluster.
+        verbose: List every finding of every rule.
+        width: The columns at which text wraps; None for no wrapping.
     """
-    page = Page(width)
-    lead, _, verdict = headline(report, name).rpartition(": ")
-    if page.fits(f"{lead}: {verdict}"):
-        page.line(f"{lead}: ", (verdict, VERDICTS[report.verdict]))
-    else:
-        page.note("", f"{lead}:", indent=0)
-        page.line((verdict, VERDICTS[report.verdict]), indent=2)
-    notes.listing(page, report.findings if verbose else abridged(report.findings))
-    for rule in report.unchecked:
-        style = "yellow" if rule.matters else "dim"
-        what = clipped(rule.what, PROSE)
-        if page.fits(f"  not checked {rule.code}  {what}"):
-            page.line((f"not checked {rule.code}", style), f"  {what}", indent=2)
-        else:
-            page.line((f"not checked {rule.code}", style), indent=2)
-            page.note("", what, indent=FIELD_INDENT)
-    return page
+    findings = report.findings if verbose else abridge_findings(report.findings)
+    return render_page(_build(report, name, findings), width=width)
+
+
+def health_to_markdown(report: HealthReport, name: str, *, limit: int = LIMIT) -> str:
+    """Return a health report as Markdown of at most `limit` characters, for an issue or a chat.
+
+    A line counts whatever is left out.
+    """
+    return write_markdown(_build(report, name, report.findings), limit=limit)
+
+
+def _build(report: HealthReport, name: str, findings: Sequence[Finding]) -> ReportDocument:
+    see = "`kafkaform doctor --verbose` lists them"
+    return ReportDocument(
+        "kafkaform doctor",
+        (
+            Section(findings, describe_finding, count_left_out("finding", see), share=0.8),
+            Section(report.unchecked, _describe_unchecked, count_left_out("rule", see)),
+        ),
+        TextSpan(verdict_words(report), VERDICTS[report.verdict]),
+        (name_cluster(name, report.health.cluster_id or None), _count_examined(report)),
+    )
+
+
+def _describe_unchecked(rule: UncheckedRule) -> Item:
+    role = Role.WARNING if rule.matters else Role.MUTED
+    return Item(
+        TextSpan(f"not checked {rule.code}", role),
+        rule.what if rule.matters else f"{rule.what} (does not affect the verdict)",
+    )
 
 
 def health_to_json(report: HealthReport, name: str) -> str:
-    """Write a health report for programs; `healthy` is null where that is not known."""
+    """Return a health report as JSON; `healthy` is null if unknown."""
+    # In KRaft, brokers may name any live broker as the controller; the leader of the quorum is the real one.
     quorum = report.health.quorum
     healthy = {HealthVerdict.HEALTHY: True, HealthVerdict.UNHEALTHY: False, HealthVerdict.UNKNOWN: None}
     content = {
@@ -104,7 +133,7 @@ def health_to_json(report: HealthReport, name: str) -> str:
         "fail_on": report.fail_on.value,
         "controller": quorum.leader if quorum is not None else report.health.controller,
         "summary": figures(report),
-        "diagnostics": [as_json(Reported(finding)) for finding in report.findings],
+        "diagnostics": [finding_to_json(ReportedFinding(finding)) for finding in report.findings],
         "unread": [
             {"code": rule.code, "reason": rule.what, "matters": rule.matters} for rule in report.unchecked
         ],
@@ -112,28 +141,8 @@ def health_to_json(report: HealthReport, name: str) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def health_to_markdown(report: HealthReport, name: str, *, limit: int = LIMIT) -> str:
-    """Write a health report for an issue or a chat, in at most `limit` characters.
-
-    Nothing is left out without a line that says how much.
-    """
-    lead, _, verdict = headline(report, name).rpartition(": ")
-    cluster = f" Its id is {code(report.health.cluster_id, 80)}." if report.health.cluster_id else ""
-    head = f"## kafkaform doctor: {prose(verdict)}\n\n{sentence(lead[:1].upper() + lead[1:])}{cluster}\n"
-    see = "`kafkaform doctor --verbose` lists them"
-    blocks = (
-        Block("\n", report.findings, finding, left_out_others("finding", see), share=0.8),
-        Block("\n### Not checked\n\n", report.unchecked, _unchecked_item, left_out_others("rule", see)),
-    )
-    return head + fit_all(blocks, limit - len(head))
-
-
-def _unchecked_item(rule: UncheckedRule) -> str:
-    matters = "" if rule.matters else " It does not decide whether the cluster is healthy."
-    return f"- {code(rule.code)}: {sentence(rule.what)}{matters}\n"
-
-
-def _tally(report: HealthReport) -> str:
+def _format_counts(report: HealthReport) -> str:
+    # A waived finding does not count: it was accepted, and the verdict ignores it.
     counts = Counter(finding.severity for finding in report.findings if finding.waived is None)
     parts = [counted(counts[severity], word) for severity, word in _WORDS.items() if counts[severity]]
     return f" ({', '.join(parts)})" if parts else ""

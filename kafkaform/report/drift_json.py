@@ -1,4 +1,4 @@
-"""Drift for programs: JSON, format 1 (schemas/drift.schema.json), and workflow commands of GitHub Actions."""
+"""Drift as JSON (format 1, schemas/drift.schema.json) and as workflow commands of GitHub Actions."""
 
 from __future__ import annotations
 
@@ -9,33 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kafkaform.core.model import Diagnostic, Severity, risk_of
 from kafkaform.inspect.drift import Form
 from kafkaform.plan.plan_file import cluster_member, configuration_member
-from kafkaform.report.diagnostics import as_json, commands
-from kafkaform.report.drift_ways import accepting, restoring, yaml_of
+from kafkaform.report.diagnostics import finding_to_json, write_commands
+from kafkaform.report.drift_ways import format_yaml, plan_acceptance, plan_restoration
 from kafkaform.report.drift_wording import (
+    count_drift,
     declared_words,
     form_words,
     live_words,
     since_field,
     since_whole,
     summary_sentence,
-    tally,
     unmanaged_words,
 )
-from kafkaform.report.findings import Reported, everywhere
+from kafkaform.report.findings import ReportedFinding, wrap_findings
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.core.model import Location, ResourceRef, Setting
-    from kafkaform.inspect.drift import (
-        Drift,
-        FieldDrift,
-        Past,
-        ResourceDrift,
-    )
+    from kafkaform.inspect.drift import Drift, FieldDrift, Past, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.drift_ways import Reach, Way
+    from kafkaform.report.drift_ways import CommandContext, Remediation
     from kafkaform.report.findings import Workspace
 
 
@@ -43,8 +38,8 @@ FORMAT_VERSION = 1
 _Json: TypeAlias = dict[str, Any]
 
 
-def drift_to_json(drift: Drift, header: PlanHeader, reach: Reach) -> str:
-    """Write drift as JSON text with a newline at its end; in ASCII, so the text is safe to show."""
+def drift_to_json(drift: Drift, header: PlanHeader, context: CommandContext) -> str:
+    """Return drift as JSON with a trailing newline; ASCII only, so it is safe to print."""
     document: _Json = {
         "format_version": FORMAT_VERSION,
         "tool_version": header.tool_version,
@@ -56,23 +51,23 @@ def drift_to_json(drift: Drift, header: PlanHeader, reach: Reach) -> str:
         "verdict": drift.verdict.value,
         "unrecorded": drift.unrecorded,
         "unmanaged_counts": drift.unmanaged_counts,
-        "summary": asdict(tally(drift)),
-        "resources": [_resource(drifted, drift, reach) for drifted in drift.resources],
-        "unmanaged": None if drift.unmanaged is None else [_ref(ref) for ref in drift.unmanaged],
-        "unknown": [_ref(ref) for ref in drift.unknown],
-        "diagnostics": [_diagnostic(Reported(note)) for note in drift.notes],
+        "summary": asdict(count_drift(drift)),
+        "resources": [_resource_to_json(resource, context) for resource in drift.resources],
+        "unmanaged": None if drift.unmanaged is None else [_ref_to_json(ref) for ref in drift.unmanaged],
+        "unknown": [_ref_to_json(ref) for ref in drift.unknown],
+        "diagnostics": [_diagnostic_to_json(ReportedFinding(note)) for note in drift.notes],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _resource(drifted: ResourceDrift, drift: Drift, reach: Reach) -> _Json:
-    planned = drifted.planned
+def _resource_to_json(resource: ResourceDrift, context: CommandContext) -> _Json:
+    planned = resource.planned
     return {
-        **_ref(drifted.ref),
-        "drift": drifted.form.value,
-        "source": _source(drifted.desired.location),
-        "since": _past(drifted.past),
-        "fields": [_field(one) for one in drifted.fields],
+        **_ref_to_json(resource.ref),
+        "drift": resource.form.value,
+        "source": _source_to_json(resource.desired.location),
+        "since": _past_to_json(resource.past),
+        "fields": [_field_to_json(field) for field in resource.fields],
         "apply": None
         if planned is None
         else {
@@ -81,36 +76,40 @@ def _resource(drifted: ResourceDrift, drift: Drift, reach: Reach) -> _Json:
             "reason": planned.reason,
             "remedy": planned.remedy,
         },
-        "restore": _way(restoring(drifted, drift, reach)),
-        "accept": _way(accepting(drifted, reach)),
+        "restore": _remediation_to_json(plan_restoration(resource, context)),
+        "accept": _remediation_to_json(plan_acceptance(resource, context)),
     }
 
 
-def _field(one: FieldDrift) -> _Json:
-    change = one.change
+def _field_to_json(field: FieldDrift) -> _Json:
+    change = field.change
     return {
         "path": change.path,
-        "declared": one.declared,
+        "declared": field.declared,
         "manifest": change.after,
         "live": change.before,
         "effective_manifest": change.effective_after,
         "effective_live": change.effective_before,
-        "source": _source(one.place),
+        "source": _source_to_json(field.place),
         "risk": change.assessment.risk.label,
         "hazard": change.assessment.hazard or None,
         "reason": change.assessment.reason or None,
         "deferred": change.deferred,
-        "since": _past(one.past),
+        "since": _past_to_json(field.past),
     }
 
 
-def _past(past: Past | None) -> _Json | None:
+def _past_to_json(past: Past | None) -> _Json | None:
     if past is None:
         return None
-    return {"cause": past.cause.value, "last": _setting(past.last), "live_value": _setting(past.source)}
+    return {
+        "cause": past.cause.value,
+        "last": _setting_to_json(past.last),
+        "live_value": _setting_to_json(past.source),
+    }
 
 
-def _setting(setting: Setting | None) -> _Json | None:
+def _setting_to_json(setting: Setting | None) -> _Json | None:
     if setting is None:
         return None
     return {
@@ -123,57 +122,74 @@ def _setting(setting: Setting | None) -> _Json | None:
     }
 
 
-def _way(way: Way) -> _Json:
+def _remediation_to_json(remediation: Remediation) -> _Json:
     lines = [
-        {"source": _source(line.place), "keys": list(line.keys), "new": line.new, "yaml": yaml_of(line)}
-        for line in way.lines
+        {
+            "source": _source_to_json(line.place),
+            "keys": list(line.keys),
+            "new": line.new,
+            "yaml": format_yaml(line),
+        }
+        for line in remediation.lines
     ]
-    return {"command": way.command, "reason": way.reason, "instead": way.instead, "lines": lines}
+    return {
+        "command": remediation.command,
+        "reason": remediation.reason,
+        "instead": remediation.instead,
+        "lines": lines,
+    }
 
 
-def _diagnostic(found: Reported) -> _Json:
-    return {name: value for name, value in as_json(found).items() if name != "environments"}
+def _diagnostic_to_json(finding: ReportedFinding) -> _Json:
+    # Drift is that of one environment, so the member would always be null.
+    return {name: value for name, value in finding_to_json(finding).items() if name != "environments"}
 
 
-def _ref(ref: ResourceRef) -> _Json:
+def _ref_to_json(ref: ResourceRef) -> _Json:
     return {"kind": ref.kind, "name": ref.name}
 
 
-def _source(place: Location | None) -> _Json | None:
-    return None if place is None else {"file": place.file, "line": place.line}
+def _source_to_json(location: Location | None) -> _Json | None:
+    return None if location is None else {"file": location.file, "line": location.line}
 
 
 _TITLE = "drift"
 
 
-def drift_to_github(drift: Drift, reach: Reach, workspace: Workspace) -> str:
-    """An annotation for each field that differs, and the verdict as a line of its own."""
-    found = [one for drifted in drift.resources for one in _annotations(drifted, drift, reach)]
-    found += [
+def drift_to_github(drift: Drift, context: CommandContext, workspace: Workspace) -> str:
+    """Write an annotation for each field that differs, then a line with the verdict."""
+    annotations = [
+        annotation for drifted in drift.resources for annotation in _list_annotations(drifted, context)
+    ]
+    # An error, as nothing is known about it; a drift that is known is a warning.
+    annotations += [
         Diagnostic(_TITLE, Severity.ERROR, f"{ref} is not visible to this account") for ref in drift.unknown
     ]
     if drift.unmanaged:
         severity = Severity.WARNING if drift.unmanaged_counts else Severity.INFO
-        found.append(Diagnostic(_TITLE, severity, f"{unmanaged_words(drift)}: no manifest declares them"))
-    lines = [*commands(everywhere((*found, *drift.notes)), workspace), summary_sentence(drift)]
+        annotations.append(
+            Diagnostic(_TITLE, severity, f"{unmanaged_words(drift)}: no manifest declares them")
+        )
+    lines = [*write_commands(wrap_findings((*annotations, *drift.notes)), workspace), summary_sentence(drift)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _annotations(drifted: ResourceDrift, drift: Drift, reach: Reach) -> Iterator[Diagnostic]:
-    way = restoring(drifted, drift, reach)
-    restore = way.command or way.reason or ""
+def _list_annotations(drifted: ResourceDrift, context: CommandContext) -> Iterator[Diagnostic]:
+    remediation = plan_restoration(drifted, context)
+    restore = remediation.command or remediation.reason or ""
     if drifted.form is not Form.DIFFERS:
         since = since_whole(drifted)
         message = f"{drifted.ref} is {form_words(drifted)}{f' ({since})' if since else ''}"
         yield _warning(message, drifted.desired.location, restore)
-    for one in drifted.fields:
-        since = since_field(drifted.ref, one)
+    for field in drifted.fields:
+        since = since_field(drifted.ref, field)
+        # Live first: an annotation is read beside the declared value.
         message = (
-            f"{drifted.ref}: {label(one.change.path)} is {live_words(drifted.ref, one)}, "
-            f"the manifest says {declared_words(drifted.ref, one)}{f' ({since})' if since else ''}"
+            f"{drifted.ref}: {label(field.change.path)} is {live_words(drifted.ref, field)}, "
+            f"the manifest says {declared_words(drifted.ref, field)}{f' ({since})' if since else ''}"
         )
-        yield _warning(message, one.place, restore)
+        yield _warning(message, field.place, restore)
 
 
-def _warning(message: str, place: Location | None, restore: str) -> Diagnostic:
-    return Diagnostic(_TITLE, Severity.WARNING, message, place, f"restore: {restore}")
+def _warning(message: str, location: Location | None, restore: str) -> Diagnostic:
+    return Diagnostic(_TITLE, Severity.WARNING, message, location, f"restore: {restore}")

@@ -1,42 +1,36 @@
-"""How drift is settled: by an apply that restores the cluster, or by an edit of the manifest."""
+"""Remediations of drift: an apply that restores the cluster, or an edit of the manifest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from glob import escape
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.scalars import Style, written
+from kafkaform.config.manifests.scalars import Style, format_value
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command
 from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
-from kafkaform.report.notes import ConsentLedger
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import LONGEST
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import (
-        Desired,
-        FieldValue,
-        Location,
-        ResourceRef,
-    )
-    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
+    from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
+    from kafkaform.inspect.drift import FieldDrift, ResourceDrift
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a manifest that is to be written.
+class ManifestLine:
+    """A line to write into a manifest.
 
     Attributes:
-        kind: The kind of the resource.
+        kind: The resource's kind.
         path: The field that it sets.
-        value: What to; None: the resource is to have no own value.
-        place: The line that it replaces; for a new one, the nearest that is there already.
-        keys: The keys that lead to it, its own last.
-        new: Whether the manifest does not have it yet.
+        value: The new value; None removes the resource's own value.
+        place: The line that it replaces; for a new line, the nearest existing one.
+        keys: The path of keys, its own last.
+        new: Whether the line is added to the manifest.
     """
 
     kind: str
@@ -48,30 +42,30 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way to settle the drift of a resource.
+class Remediation:
+    """A remediation of the drift of a resource.
 
     Attributes:
-        command: The command that does it; None where none does.
-        reason: Why there is no command, or what the command does not do.
+        command: The command; None if no command does this.
+        reason: Why there is no command, or what the command leaves undone.
         instead: What to do instead.
-        lines: The lines of the manifest that it takes.
+        lines: The lines to write into the manifest.
     """
 
     command: str | None = None
     reason: str | None = None
     instead: str | None = None
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ManifestLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How commands get at the manifests and the cluster of a report.
+class CommandContext:
+    """The arguments by which commands find the manifests and the cluster of a report.
 
     Attributes:
-        paths: The manifests, as they were given.
-        options: What leads to the cluster.
-        override: The environment that an accepted value is written down for; None where it is the only one.
+        paths: The manifests as given on the command line.
+        options: The options that select the cluster.
+        override: The environment whose overrides take an accepted value; None if there is only one.
     """
 
     paths: tuple[str, ...] = ()
@@ -79,71 +73,87 @@ class Reach:
     override: str | None = None
 
     def command(self, verb: str, *options: str) -> str:
-        """A command about these manifests, quoted for a shell."""
+        """Return a command on these manifests, quoted for a shell."""
         return command(verb, *self.paths, options=(*options, *self.options))
 
     def get(self, ref: ResourceRef) -> str:
-        """The command that prints a live resource as a manifest."""
-        return command("get", KINDS[ref.kind].noun, ref.name, options=self.options)
+        """Return the command that prints a live resource as a manifest."""
+        return command("get", KINDS[ref.kind].words.noun, ref.name, options=self.options)
 
 
-def restoring(drifted: ResourceDrift, drift: Drift, reach: Reach) -> Way:
-    """How the cluster is brought back to what the manifest says.
+def plan_restoration(drifted: ResourceDrift, context: CommandContext) -> Remediation:
+    """Return the remediation that restores the cluster to the manifest.
 
-    A config that nothing declares is taken away only once the manifest says so, by the lines.
+    A config that nothing declares is only removed after the returned lines are in the manifest.
     """
     planned = drifted.planned
-    lines = tuple(_line(drifted.desired, one, None, reach) for one in drifted.fields if one.left_alone)
-    apply = ("apply", "--target", _only(drifted.ref))
+    lines = tuple(
+        _manifest_line(drifted.desired, field, None, context) for field in drifted.fields if field.left_alone
+    )
+    apply = ("apply", "--target", _target_of(drifted.ref))
     match planned.status if planned is not None else None:
         case None | Status.PLANNED:
-            return Way(reach.command(*apply), lines=lines)
+            return Remediation(context.command(*apply), lines=lines)
         case Status.NEEDS_CONSENT:
             assert planned is not None  # noqa: S101 - it has a status
-            hazards = ConsentLedger(drift.plan).missing(planned)
-            flags = [word for hazard in hazards for word in ("--allow", grant_of(planned.ref, hazard))]
-            return Way(reach.command(*apply, *flags), planned.reason, planned.remedy, lines)
+            # The consents are part of the command, so that it can be run as printed once the risk below it
+            # has been read.
+            flags = [
+                word for hazard in planned.missing for word in ("--allow", grant_of(planned.ref, hazard))
+            ]
+            return Remediation(context.command(*apply, *flags), planned.reason, planned.remedy, lines)
         case Status.REFUSED:
             assert planned is not None  # noqa: S101 - it has a status
-            return Way(None, f"refused: {planned.reason}", planned.remedy, lines)
+            # No flag helps against a refusal, so no command is offered.
+            return Remediation(None, f"refused: {planned.reason}", planned.remedy, lines)
 
 
-def accepting(drifted: ResourceDrift, reach: Reach) -> Way:
-    """How the manifest is brought to what the cluster has."""
+def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediation:
+    """Return the remediation that adopts the live values into the manifest."""
     match drifted.form:
         case Form.MISSING:
-            return Way(None, whole_obstacle(drifted), "declare state: absent, or delete the manifest")
+            return Remediation(None, whole_obstacle(drifted), "declare state: absent, or delete the manifest")
         case Form.PRESENT:
-            return Way(
-                reach.get(drifted.ref),
+            return Remediation(
+                context.get(drifted.ref),
                 whole_obstacle(drifted),
                 "replace the manifest with the output of this command",
             )
         case Form.DIFFERS:
-            fields = [(one, obstacle(drifted.ref, one)) for one in drifted.fields]
+            obstacles_by_field = [(field, obstacle(drifted.ref, field)) for field in drifted.fields]
             lines = tuple(
-                _line(drifted.desired, one, one.change.before, reach)
-                for one, reason in fields
+                # What can be adopted is adopted; the reason names what keeps the other fields from it.
+                _manifest_line(drifted.desired, field, field.change.before, context)
+                for field, reason in obstacles_by_field
                 if reason is None
             )
-            adopt = reach.command("drift", "--adopt", "--target", _only(drifted.ref)) if lines else None
-            obstacles = dict.fromkeys(reason for _, reason in fields if reason is not None)
-            return Way(adopt, "; ".join(obstacles) or None, None, lines)
+            adopt = (
+                context.command("drift", "--adopt", "--target", _target_of(drifted.ref)) if lines else None
+            )
+            obstacles = dict.fromkeys(reason for _, reason in obstacles_by_field if reason is not None)
+            return Remediation(adopt, "; ".join(obstacles) or None, None, lines)
 
 
-def _only(ref: ResourceRef) -> str:
-    """What matches this resource and no other, whatever its name has of a pattern."""
+def _target_of(ref: ResourceRef) -> str:
+    """Return a target that matches only this resource: wildcards in its name are escaped."""
+    # Groups may have any name, and a target is a glob.
     return f"{ref.kind}/{escape(ref.name)}"
 
 
-def _line(desired: Desired, one: FieldDrift, value: FieldValue, reach: Reach) -> Line:
-    path, keys = one.change.path, one.keys
-    base = ("spec",) if reach.override is None else ("spec", "overrides", reach.override)
-    # What one cluster has is no word on the others: what holds for those stays as it is.
+def _manifest_line(
+    desired: Desired, field: FieldDrift, value: FieldValue, context: CommandContext
+) -> ManifestLine:
+    path, keys = field.change.path, field.keys
+    base = ("spec",) if context.override is None else ("spec", "overrides", context.override)
+    # A live value of one cluster must not change the manifests of the others.
     if keys is not None and keys[: len(base)] == base:
-        return Line(desired.ref.kind, path, value, one.place, keys, new=False)
-    own = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
-    return Line(desired.ref.kind, path, value, desired.nearest((*base, *own)), (*base, *own), new=True)
+        return ManifestLine(desired.ref.kind, path, value, field.place, keys, new=False)
+    # The field has no line of its own in this manifest, or only one that other clusters share: a new line
+    # overrides it here alone.
+    suffix = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
+    return ManifestLine(
+        desired.ref.kind, path, value, desired.nearest((*base, *suffix)), (*base, *suffix), new=True
+    )
 
 
 UNDECLARED_FIRST = "First add this to the manifest, to remove what is not declared:"
@@ -152,16 +162,19 @@ BY_HAND = "Or edit the manifest:"
 _STYLE = Style()
 
 
-def yaml_of(line: Line) -> str:
-    """The line itself, without its indentation."""
+def format_yaml(line: ManifestLine) -> str:
+    """Return the line as YAML, without its indentation."""
     value: str | int | bool | None = line.value
+    # Kafka returns numbers of milliseconds and bytes; a manifest has them in units, as 7d.
     if isinstance(value, str) and line.path.startswith(CONFIG_PREFIX):
-        value = written(KINDS[line.kind].configs().get(line.path.removeprefix(CONFIG_PREFIX)), value)
-    return f"{_STYLE.scalar(line.keys[-1])}: {_STYLE.scalar(value)}"
+        value = format_value(
+            KINDS[line.kind].configs.keys().get(line.path.removeprefix(CONFIG_PREFIX)), value
+        )
+    return f"{_STYLE.render_scalar(line.keys[-1])}: {_STYLE.render_scalar(value)}"
 
 
-def line_words(line: Line) -> str:
-    """Where it goes, and the line."""
-    where = f"{line.place.file}:{line.place.line}" if line.place else "the manifest"
+def describe_line(line: ManifestLine) -> str:
+    """Describe the line and where it belongs."""
+    location = f"{line.place.file}:{line.place.line}" if line.place else "the manifest"
     into = f", in {'.'.join(line.keys[:-1])}" if line.new else ""
-    return f"{printable(where + into)}:  {clipped(yaml_of(line), LONGEST)}"
+    return f"{printable(location + into)}:  {clipped(format_yaml(line), LONGEST)}"

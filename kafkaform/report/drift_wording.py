@@ -1,24 +1,25 @@
-"""Drift in words, the same in every format; all of it printable."""
+"""The sentences on drift that all formats share; all of them printable."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkaform.core.groups import OFFSETS_PREFIX
-from kafkaform.core.model import Risk, Update, assessments
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import CONFIG_PREFIX, Risk, Update, assessments
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import Worded, single, worded
+from kafkaform.resources.values import FormattedValue, format_field, single
 
 if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef, Setting
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
+# The record is text that others can write: a time of another form is shown as it is, clipped. ASCII, as \d
+# would match digits of every script.
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "but not by a recorded apply"
 _WORD = 120
@@ -26,18 +27,18 @@ _WORD = 120
 
 @dataclass(frozen=True, slots=True)
 class DriftCounts:
-    """A drift in numbers.
+    """The counts of a drift report.
 
     Attributes:
-        drifted: Declared resources that are not as declared: all of the next three.
-        differs: Those of which fields differ.
-        missing: Those that are not there.
-        present: Those that are there and should not be.
-        fields: Fields that differ, a resource that is missing or should not be there counted once.
-        undeclared: Configs among these that nothing declares.
+        drifted: Declared resources that are not as declared; the sum of the next three.
+        differs: Resources with fields that differ.
+        missing: Resources that do not exist.
+        present: Resources that exist and should not.
+        fields: Fields that differ; a missing or present resource counts as one.
+        undeclared: Fields among these that nothing declares.
         unchanged: Declared resources that are as declared.
-        unmanaged: Resources that nobody declares; None where nobody looked for them.
-        unknown: Declared resources of which the account cannot tell whether they exist.
+        unmanaged: Resources that nothing declares; None if they were not listed.
+        unknown: Declared resources that are not visible to the account.
     """
 
     drifted: int
@@ -51,16 +52,16 @@ class DriftCounts:
     unknown: int
 
 
-def tally(drift: Drift) -> DriftCounts:
-    """Count what drifted."""
-    forms = Counter(drifted.form for drifted in drift.resources)
+def count_drift(drift: Drift) -> DriftCounts:
+    """Count drifted resources and fields."""
+    forms = Counter(resource.form for resource in drift.resources)
     return DriftCounts(
         drifted=len(drift.resources),
         differs=forms[Form.DIFFERS],
         missing=forms[Form.MISSING],
         present=forms[Form.PRESENT],
-        fields=sum(drifted.size for drifted in drift.resources),
-        undeclared=sum(one.left_alone for drifted in drift.resources for one in drifted.fields),
+        fields=sum(resource.size for resource in drift.resources),
+        undeclared=sum(field.left_alone for resource in drift.resources for field in resource.fields),
         unchanged=drift.unchanged,
         unmanaged=None if drift.unmanaged is None else len(drift.unmanaged),
         unknown=len(drift.unknown),
@@ -68,43 +69,45 @@ def tally(drift: Drift) -> DriftCounts:
 
 
 def headline(drift: Drift) -> str:
-    """The verdict in a few words."""
-    numbers = tally(drift)
+    """Return the verdict in a few words."""
+    counts = count_drift(drift)
     parts = []
-    if numbers.drifted:
-        parts.append(f"drift in {counted(numbers.drifted, 'resource')}")
-    if drift.unmanaged_counts and numbers.unmanaged:
+    if counts.drifted:
+        parts.append(f"drift in {counted(counts.drifted, 'resource')}")
+    if drift.unmanaged_counts and counts.unmanaged:
         parts.append(unmanaged_words(drift))
-    if numbers.unknown:
+    # First, as it limits all that follows.
+    if counts.unknown:
         parts.insert(0, "incomplete")
     return ", ".join(parts) or "no drift"
 
 
 def summary_sentence(drift: Drift) -> str:
-    """The last line of a report: it says "No drift" only where nothing at all is left open."""
-    numbers = tally(drift)
-    asides = []
-    if numbers.unknown:
-        asides.append(f"{counted(numbers.unknown, 'resource')} not visible to this account")
-    if numbers.unmanaged:
-        asides.append(unmanaged_words(drift))
-    also = f" Also {', '.join(asides)}." if asides else ""
-    if not numbers.drifted:
-        what = "all as declared" if not numbers.unknown else "as declared"
-        return f"{_lead(drift)}: {counted(numbers.unchanged, 'declared resource')}, {what}.{also}"
+    """Return the last line of a report: "No drift" only if every resource was compared."""
+    counts = count_drift(drift)
+    additions = []
+    if counts.unknown:
+        additions.append(f"{counted(counts.unknown, 'resource')} not visible to this account")
+    if counts.unmanaged:
+        additions.append(unmanaged_words(drift))
+    also = f" Also {', '.join(additions)}." if additions else ""
+    if not counts.drifted:
+        state = "all as declared" if not counts.unknown else "as declared"
+        return f"{_verdict_words(drift)}: {counted(counts.unchanged, 'declared resource')}, {state}.{also}"
     parts = []
-    if numbers.differs:
-        fields = counted(numbers.fields - numbers.missing - numbers.present, "field")
-        verb = "differs" if numbers.differs == 1 else "differ"
-        parts.append(f"{counted(numbers.differs, 'resource')} {verb} in {fields}")
-    if numbers.missing:
-        parts.append(f"{numbers.missing:,} missing")
-    if numbers.present:
-        parts.append(f"{numbers.present:,} still present")
-    return f"{_lead(drift)}: {', '.join(parts)}; {numbers.unchanged:,} as declared.{also}"
+    if counts.differs:
+        # A resource that is missing or should not exist counts as one field.
+        fields = counted(counts.fields - counts.missing - counts.present, "field")
+        verb = "differs" if counts.differs == 1 else "differ"
+        parts.append(f"{counted(counts.differs, 'resource')} {verb} in {fields}")
+    if counts.missing:
+        parts.append(f"{counts.missing:,} missing")
+    if counts.present:
+        parts.append(f"{counts.present:,} still present")
+    return f"{_verdict_words(drift)}: {', '.join(parts)}; {counts.unchanged:,} as declared.{also}"
 
 
-def _lead(drift: Drift) -> str:
+def _verdict_words(drift: Drift) -> str:
     match drift.verdict:
         case DriftVerdict.UNKNOWN:
             return "Incomplete"
@@ -115,13 +118,13 @@ def _lead(drift: Drift) -> str:
 
 
 def unmanaged_words(drift: Drift) -> str:
-    """`2 unmanaged topics, 1 unmanaged group`."""
+    """Count unmanaged resources: `2 unmanaged topics, 1 unmanaged group`."""
     kinds = Counter(ref.kind for ref in drift.unmanaged or ())
-    return ", ".join(counted(number, f"unmanaged {KINDS[kind].noun}") for kind, number in kinds.items())
+    return ", ".join(counted(count, f"unmanaged {KINDS[kind].words.noun}") for kind, count in kinds.items())
 
 
 def form_words(drifted: ResourceDrift) -> str:
-    """How a whole resource drifted; empty where only fields did."""
+    """Return the drift of a whole resource; empty if only fields differ."""
     match drifted.form:
         case Form.MISSING:
             return "missing"
@@ -131,49 +134,51 @@ def form_words(drifted: ResourceDrift) -> str:
             return ""
 
 
-def live_words(ref: ResourceRef, one: FieldDrift) -> str:
-    """A live value."""
-    return str(worded(_update(ref, one), one.change).before)
+def live_words(ref: ResourceRef, field: FieldDrift) -> str:
+    """Format the live value of a field."""
+    return str(format_field(_wrap_change(ref, field), field.change).before)
 
 
-def declared_words(ref: ResourceRef, one: FieldDrift) -> str:
-    """What manifests say of a field."""
-    if one.declared:
-        return str(worded(_update(ref, one), one.change).after)
-    if one.left_alone:
+def declared_words(ref: ResourceRef, field: FieldDrift) -> str:
+    """Format the declared value of a field."""
+    if field.declared:
+        return str(format_field(_wrap_change(ref, field), field.change).after)
+    if field.left_alone:
         return "(not declared)"
-    return "(not declared; `undeclared: reset` removes it)"
+    by = "`undeclared: reset`" if field.change.path.startswith(CONFIG_PREFIX) else "an apply"
+    return f"(not declared; {by} removes it)"
 
 
-def _update(ref: ResourceRef, one: FieldDrift) -> Update:
-    return Update(ref, None, (one.change,))
+def _wrap_change(ref: ResourceRef, field: FieldDrift) -> Update:
+    return Update(ref, None, (field.change,))
 
 
-def since_field(ref: ResourceRef, one: FieldDrift) -> str | None:
-    """Since when a field is as it is, as far as the record of applies tells; None without a record."""
-    past = one.past
+def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
+    """Describe since when a field differs, by the record of applies; None without a record."""
+    past = field.past
     if past is None:
         return None
     if past.last is None:
         return "unknown: no recorded apply set it"
-    when = _maybe(past.last)
-    manifest = "the manifest has another value" if one.declared else "the manifest does not declare it"
+    apply = _subject_words(past.last)
+    manifest = "the manifest has another value" if field.declared else "the manifest does not declare it"
     if past.cause is DriftCause.MANIFEST:
-        return f"{when} set the live value; {manifest}"
-    value = _set(ref, one, past.last)
+        return f"{apply} set the live value; {manifest}"
+    value = _set_words(ref, field, past.last)
     if past.cause is DriftCause.INTERRUPTED:
-        changed = "" if one.change.after == past.last.value else "; the manifest has also changed"
+        changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
         return f"{apply_words(past.last)} began to change it, and was interrupted{changed}"
-    away = f"{_gone(one.change.path)} since, {_OTHERWISE}"
-    if one.change.before is not None:
-        away = f"changed since, {_OTHERWISE}"
+    later_change = f"{KINDS[ref.kind].field(field.change.path).ending} since, {_OTHERWISE}"
+    # Without a live value the field was removed, and the kind has the word for that.
+    if field.change.before is not None:
+        later_change = f"changed since, {_OTHERWISE}"
     both = "; the manifest has also changed" if past.cause is DriftCause.BOTH else ""
     source = f"; the live value was set by {apply_words(past.source)}" if past.source else ""
-    return f"{when} {value}; {away}{both}{source}"
+    return f"{apply} {value}; {later_change}{both}{source}"
 
 
 def since_whole(drifted: ResourceDrift) -> str | None:
-    """Since when a resource is missing, or there; None without a record."""
+    """Describe since when a resource is missing or present; None without a record."""
     past = drifted.past
     if past is None:
         return None
@@ -184,43 +189,41 @@ def since_whole(drifted: ResourceDrift) -> str | None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'created again since, {_OTHERWISE}'}"
     if past.cause is DriftCause.CLUSTER:
-        gone = KINDS[drifted.ref.kind].endings
+        gone = KINDS[drifted.ref.kind].words.endings
         return f"{apply_words(past.last)} created or changed it; {gone} since, {_OTHERWISE}"
-    when = _maybe(past.last)
+    apply = _subject_words(past.last)
     if missing:
-        return f"{when} deleted it; the manifest declares it"
-    return f"{when} created or changed it; the manifest declares state: absent"
+        return f"{apply} deleted it; the manifest declares it"
+    return f"{apply} created or changed it; the manifest declares state: absent"
 
 
 def risks(drifted: ResourceDrift) -> tuple[str, ...]:
-    """What restoring the cluster would do besides, where that is not harmless."""
+    """Return the risks of restoring the cluster that are not safe."""
     planned = drifted.planned
     if planned is None:
         return ()
-    risky = [j for j in assessments(planned.change) if j.risk is not Risk.SAFE and j.reason]
-    return tuple(f"{j.risk.label}: {j.reason}" for j in risky if j.reason != planned.reason)
+    risky = [a for a in assessments(planned.change) if a.risk is not Risk.SAFE and a.reason]
+    # The reason of the status is shown with the command already.
+    return tuple(f"{a.risk.label}: {a.reason}" for a in risky if a.reason != planned.reason)
 
 
 def apply_words(setting: Setting) -> str:
-    """Which apply it was: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
+    """Describe an apply: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
     time = _TIME.fullmatch(setting.at)
     at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _WORD)
     commit = f" (commit {clipped(short_commit(setting.commit), _WORD)})" if setting.commit else ""
     return f"an apply of {at} by {clipped(setting.who, _WORD)}{commit}"
 
 
-def _maybe(setting: Setting) -> str:
-    """Which apply it was, before a verb; one without a known result may have done it."""
-    when = apply_words(setting)
-    return when if setting.certain else f"{when}, whose result is not known, may have"
+def _subject_words(setting: Setting) -> str:
+    """Return the subject of a sentence on an apply, with "may have" if its result is unknown."""
+    apply = apply_words(setting)
+    # An apply that was killed may have sent the change: the record then has its start and no result.
+    return apply if setting.certain else f"{apply}, whose result is not known, may have"
 
 
-def _gone(path: str) -> str:
-    return "expired or removed" if path.startswith(OFFSETS_PREFIX) else "removed"
-
-
-def _set(ref: ResourceRef, one: FieldDrift, setting: Setting) -> str:
+def _set_words(ref: ResourceRef, field: FieldDrift, setting: Setting) -> str:
     if setting.value is None:
         return "did not set it"
-    shown: Worded = single(ref.kind, one.change.path, setting.value)
-    return f"set {printable(shown.short)}"
+    worded_value: FormattedValue = single(ref.kind, field.change.path, setting.value)
+    return f"set {printable(worded_value.short)}"

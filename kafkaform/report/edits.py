@@ -1,4 +1,4 @@
-"""Files that were edited, as a unified diff, and what adopting drift or an import came to.
+"""Edited files as a unified diff, and the results of adopting drift and of an import.
 
 All of it printable.
 """
@@ -9,10 +9,9 @@ from collections import Counter
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import counted, listed
+from kafkaform.report.page import Page
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.config.manifests.edit_files import EditedFile
-    from kafkaform.config.manifests.editing import Editing
+    from kafkaform.config.manifests.editing import EditResult
     from kafkaform.core.model import ResourceRef
     from kafkaform.inspect.drift import Adoption
     from kafkaform.inspect.importing import Import
@@ -30,18 +29,20 @@ _STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
 _BY_SIGN = {"+": "green", "-": "red"}
 
 
-def render_edits(files: Iterable[EditedFile]) -> Text:
-    """What edits change, as `diff -u` shows it; a file without a before is a new one."""
-    lines = [line for file in files for line in _lines(file)]
-    return Text("\n").join(
-        Text(printable(line), _STYLES.get(line[:3]) or _BY_SIGN.get(line[:1], "")) for line in lines
-    )
+def render_edits(files: Iterable[EditedFile]) -> Page:
+    """Render edits as a unified diff; a file without a `before` is new."""
+    page = Page(None)
+    for file in files:
+        for line in _diff_lines(file):
+            page.line((line, _STYLES.get(line[:3]) or _BY_SIGN.get(line[:1], "")))
+    return page
 
 
-def _lines(file: EditedFile) -> Iterable[str]:
+def _diff_lines(file: EditedFile) -> Iterable[str]:
     return unified_diff(
         file.before.splitlines(),
         file.after.splitlines(),
+        # Tools such as patch and git take /dev/null for a file that is new.
         str(file.path) if file.before else "/dev/null",
         str(file.path),
         lineterm="",
@@ -51,26 +52,26 @@ def _lines(file: EditedFile) -> Iterable[str]:
 _PROSE = 600
 
 
-def render_adoption(wanted: Adoption, editing: Editing, *, written: bool) -> Text:
-    """Word the edits; what was not adopted comes last, where a terminal shows it.
+def render_adoption(wanted: Adoption, editing: EditResult, *, written: bool) -> Page:
+    """Render the edits; what was not adopted comes last, above the prompt.
 
     Args:
-        wanted: What was to be adopted.
-        editing: What came of it.
+        wanted: The adoption that was requested.
+        editing: The result of the edits.
         written: Whether the files were written.
     """
-    parts = [render_edits(editing.files), Text()] if editing.files else []
-    refused = [(f"{edit.ref} {edit.path}", why) for edit, why in editing.refused]
-    refused += [(str(ref), why) for ref, why in wanted.refused]
-    parts += [
-        Text.assemble(("not adopted ", "yellow"), f"{clipped(what, 280)}: {clipped(why, _PROSE)}")
-        for what, why in refused
-    ]
-    parts.append(Text(_summary(wanted, editing, len(refused), written=written), "bold"))
-    return Text("\n").join(parts)
+    # What was not adopted has to be done by hand, so every reason is listed.
+    refused = [(f"{edit.ref} {edit.path}", reason) for edit, reason in editing.refused]
+    refused += [(str(ref), reason) for ref, reason in wanted.refused]
+    page = render_edits(editing.files)
+    page.start_block()
+    for name, reason in refused:
+        page.line(("not adopted ", "yellow"), f"{clipped(name, 280)}: {clipped(reason, _PROSE)}")
+    page.line((_summarise(wanted, editing, len(refused), written=written), "bold"))
+    return page
 
 
-def _summary(wanted: Adoption, editing: Editing, refused: int, *, written: bool) -> str:
+def _summarise(wanted: Adoption, editing: EditResult, refused: int, *, written: bool) -> str:
     adopted = len(wanted.edits) - len(editing.refused)
     if not adopted:
         return "Nothing to adopt." if not refused else f"Nothing adopted; {refused:,} not adopted."
@@ -85,50 +86,58 @@ _LONG = 300
 
 
 def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
-    """The files of a dry run, then what was written and what was left out."""
-    lines = [f"{file.path}  {_names(file.refs)}" for file in made.files] if dry_run else []
-    what = f"{_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
-    lines.append(f"{'Would write' if dry_run else 'Written'}: {what}." if made.files else "Nothing to write.")
-    lines += [f"Left out: {line}." for line in _left_out(made)]
+    """List the files of a dry run, then what was written and what was left out."""
+    lines = [f"{file.path}  {_list_names(file.refs)}" for file in made.files] if dry_run else []
+    summary = f"{_count_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
+    lines.append(
+        f"{'Would write' if dry_run else 'Written'}: {summary}." if made.files else "Nothing to write."
+    )
+    lines += [f"Left out: {line}." for line in _list_left_out(made)]
     return "\n".join(printable(line) for line in lines)
 
 
-def problems_of(made: Import) -> list[str]:
-    """What the manifests do not say, or could not be made of; a line each."""
+def list_problems(made: Import) -> list[str]:
+    """Return a line for each fact that the manifests lack and each resource that was not imported."""
     lines = [f"not in the manifest: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
-    lines += [f"differs from the cluster: {ref}: {why}{_said(made, ref)}" for ref, why in made.unlike.items()]
-    lines += [f"not read: {ref}: {why}" for ref, why in made.unread.items()]
+    lines += [
+        f"differs from the cluster: {ref}: {reason}{_join_partial(made, ref)}"
+        for ref, reason in made.unlike.items()
+    ]
+    lines += [f"not read: {ref}: {reason}" for ref, reason in made.unread.items()]
     lines += [f"note: {note}" for note in made.notes]
     return [clipped(line, _LONG) for line in lines]
 
 
-def _said(made: Import, ref: ResourceRef) -> str:
-    """What is known of why a resource differs from its manifest."""
-    lines = "; ".join(line for one, line in made.partial if one == ref)
+def _join_partial(made: Import, ref: ResourceRef) -> str:
+    lines = "; ".join(line for partial_ref, line in made.partial if partial_ref == ref)
     return f" ({lines})" if lines else ""
 
 
-def _left_out(made: Import) -> Iterator[str]:
+def _list_left_out(made: Import) -> Iterator[str]:
     if made.declared:
         places = {str(place.file) for place in made.declared.values() if place is not None}
-        yield f"{_resources(made.declared)} already declared in {listed(sorted(places), 3, noun='file')}"
+        files = listed(sorted(places), 3, noun="file")
+        yield f"{_count_resources(made.declared)} already declared in {files}"
     if made.ignored:
-        yield f"{_resources(made.ignored)} ignored by `ignore:` ({_names(made.ignored)})"
+        yield f"{_count_resources(made.ignored)} ignored by `ignore:` ({_list_names(made.ignored)})"
     if made.internal:
-        yield f"{_resources(made.internal)} that Kafka or kafkaform uses internally ({_names(made.internal)})"
+        names = _list_names(made.internal)
+        yield f"{_count_resources(made.internal)} that Kafka or kafkaform uses internally ({names})"
     if made.idle:
         yield (
-            f"{_resources(made.idle)} without committed offsets or members ({_names(made.idle)}): "
+            f"{_count_resources(made.idle)} without committed offsets or members ({_list_names(made.idle)}): "
             "declare each one with the topics that it reads"
         )
     if made.unread:
-        yield f"{_resources(made.unread)} that this account cannot see in full"
+        yield f"{_count_resources(made.unread)} that this account cannot see in full"
 
 
-def _resources(refs: Collection[ResourceRef]) -> str:
+def _count_resources(refs: Collection[ResourceRef]) -> str:
     counts = Counter(ref.kind for ref in refs)
-    return " and ".join(counted(counts[name], kind.noun) for name, kind in KINDS.items() if counts[name])
+    return " and ".join(
+        counted(counts[name], kind.words.noun) for name, kind in KINDS.items() if counts[name]
+    )
 
 
-def _names(refs: Collection[ResourceRef]) -> str:
+def _list_names(refs: Collection[ResourceRef]) -> str:
     return listed([ref.name for ref in refs])

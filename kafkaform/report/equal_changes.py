@@ -1,45 +1,43 @@
 """Equal and similar changes of several resources as one entry: the reason once, every resource by name.
 
-Two changes are equal if a report says the same of them but for the name of the resource, the place of its
-manifest, and amounts such as the size of its data. In what is said of several, NAME stands for each name.
-Many updates are similar if they differ in numbers, too: the values of the same fields, and what follows from
-them. Those stand beside the names; VARIES has their place in what is said of all.
+Two changes are equal if a report words them the same except for the resource's name, the place of its
+manifest, and amounts such as the size of its data. In the wording of several, NAME stands for each name.
+Updates are similar if they also differ in numbers: the values of the same fields, and what follows from
+them. The numbers stand beside the names; VARIES replaces them in the common wording.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, Update, assessments
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import FEW, counted
 from kafkaform.resources import KINDS, consent
-from kafkaform.resources.values import action_of, fields_of, label, worded
+from kafkaform.resources.values import action_of, fields_of, format_field, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from kafkaform.core.model import Change, FieldChange, PlannedChange, ResourceRef, RiskAssessment
+    from kafkaform.core.model import Change, FieldChange, ResourceRef, RiskAssessment
+    from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.values import Transition
 
 _T = TypeVar("_T")
 _Rewrite: TypeAlias = "Callable[[str], str]"
 
 NAME = "NAME"
-"""What stands for the name of each resource in what is said of several."""
+"""The placeholder for the name of each resource."""
 VARIES = "…"
-"""What stands for a number that differs, in what is said of several."""
-VARIES = "…"
-"""What stands for a number that differs, in what is said of several."""
+"""The placeholder for a number that differs between resources."""
 _AMOUNT = "the amount beside its name"
 _LONGEST = 280
 _WORD = r"[\w.]*\d(?:[\w.,]*\w)?"
-_NUMBER = re.compile(rf"(?<![\w.-]){_WORD}(?: {_WORD})*(?: %)?")
-"""Numbers with their units, as in 7d 6h."""
-_WORD = r"[\w.]*\d(?:[\w.,]*\w)?"
+# The lookbehind keeps it out of the middle of names: in orders-2, the 2 is part of the name.
 _NUMBER = re.compile(rf"(?<![\w.-]){_WORD}(?: {_WORD})*(?: %)?")
 """Numbers with their units, as in 7d 6h."""
 
@@ -50,9 +48,9 @@ class Entry:
 
     Attributes:
         changes: The changes.
-        shown: The change as it is worded for all of them.
-        figures: For each change what differs in its reasons, such as the size of its data; mostly nothing.
-        varied: The fields whose values differ, and stand among the figures.
+        shown: The change as worded for all of them.
+        figures: The amounts in which each change differs, such as the size of its data; often empty.
+        varied: The fields whose values differ and are among the figures.
     """
 
     changes: tuple[PlannedChange, ...]
@@ -61,23 +59,23 @@ class Entry:
     varied: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, changes: Sequence[PlannedChange]) -> Entry:
-        """An entry without figures."""
+    def create(cls, changes: Sequence[PlannedChange]) -> Entry:
+        """Return an entry without figures."""
         return cls(tuple(changes), changes[0], ("",) * len(changes))
 
     @property
     def is_long(self) -> bool:
-        """Whether it has too many resources for a line each."""
+        """True if there are too many resources for a line each."""
         return len(self.changes) > FEW
 
     @property
     def subject(self) -> str:
-        """The resource, or how many there are of which kind: `20 topics`."""
-        return subject_of([change.ref for change in self.changes])
+        """The resource, or the count of several: `20 topics`."""
+        return describe_subject([change.ref for change in self.changes])
 
     @property
     def place(self) -> str:
-        """The manifest of a single resource with its line, or the file in which all are declared."""
+        """The file and line of a single resource, or the file that declares all of them."""
         places = [change.location for change in self.changes if change.location is not None]
         if len(self.changes) == 1:
             return f"{places[0].file}:{places[0].line}" if places else ""
@@ -85,22 +83,24 @@ class Entry:
             return ""
         if len(set(places)) == 1:
             return f"{places[0].file}:{places[0].line}"
+        # One file for all still says where to look; several would be a list as long as that of the names.
         files = {place.file for place in places}
         return files.pop() if len(files) == 1 else ""
 
     def transition(self, field: FieldChange) -> Transition:
-        """Return what a field of `shown` goes from and to."""
-        transition = worded(self.shown.change, field)
+        """Return the transition of a field of `shown`."""
+        transition = format_field(self.shown.change, field)
         if field.path not in self.varied:
             return transition
-        return replace(transition, told=VARIES if transition.told else "as listed", each=())
+        return replace(transition, text=VARIES if transition.text else "as listed", each=())
 
     def titles(self, *, short: bool = False) -> list[str]:
-        """Each resource, with its figure where it has one.
+        """Return each resource, with its figure if it has one.
 
         Args:
-            short: Leave out the kind, which `subject` names.
+            short: Leave out the kind, which `subject` has.
         """
+        # Names are clipped one by one, so that a long one does not hide those after it.
         names = [change.ref.name if short else str(change.ref) for change in self.changes]
         return [
             clipped(name, _LONGEST) + (f" ({figure})" if figure else "")
@@ -108,40 +108,43 @@ class Entry:
         ]
 
     def allow_flags(self, hazards: Sequence[str]) -> tuple[str, str]:
-        """Whom flags of the command line consent for, empty for all of the entry, and the flags."""
+        """Return the resources that the flags are for (empty for all of the entry), and the flags."""
+        # The flags of dozens of resources would be pasted unread; a consent is to be given with a look at
+        # each.
         if self.is_long:
             flags = [f"--allow {self.shown.ref.kind}/{NAME}:{hazard}" for hazard in hazards]
             return f"for each {NAME}", " ".join(flags)
         return "", " ".join(consent.allow_flags(change.ref, hazards) for change in self.changes)
 
 
-def subject_of(refs: Sequence[ResourceRef]) -> str:
-    """The resource that is alone, or how many of a kind there are: `20 topics`."""
+def describe_subject(refs: Sequence[ResourceRef]) -> str:
+    """Return the name of a single resource, or the count of several: `20 topics`."""
     if len(refs) == 1:
         return str(refs[0])
-    kind = refs[0].kind  # that of a record may be one that only a later version has
-    return counted(len(refs), KINDS[kind].collection.removesuffix("s") if kind in KINDS else kind)
+    kind = refs[0].kind  # a record of a later version may have a kind that this one lacks
+    return counted(len(refs), KINDS[kind].words.collection.removesuffix("s") if kind in KINDS else kind)
 
 
-def gathered(
-    things: Iterable[_T], key: Callable[[_T], Hashable], *, most: int | None = None
+def group_equal(
+    items: Iterable[_T], key: Callable[[_T], Hashable], *, most: int | None = None
 ) -> list[list[_T]]:
-    """Gather things with equal keys, at the place of the first of them.
+    """Group items with equal keys, at the position of the first of them.
 
     Args:
-        things: The things, in order.
-        key: What equal ones have in common.
-        most: How many are gathered at most; None: any number.
+        items: The items, in order.
+        key: Returns what equal items have in common.
+        most: The largest size of a group; None for any size.
     """
     groups: list[list[_T]] = []
     open_groups: dict[Hashable, list[_T]] = {}
-    for thing in things:
-        same = key(thing)
-        group = open_groups.get(same)
+    for item in items:
+        item_key = key(item)
+        group = open_groups.get(item_key)
+        # A full group stays where it is, and the next one starts at the item that did not fit.
         if group is None or len(group) == most:
-            group = open_groups[same] = []
+            group = open_groups[item_key] = []
             groups.append(group)
-        group.append(thing)
+        group.append(item)
     return groups
 
 
@@ -151,139 +154,153 @@ def equal_changes(
     *,
     most: int | None = None,
 ) -> list[Entry]:
-    """Gather equal changes, and those of many that are similar.
+    """Group equal changes, and similar ones where there are many.
 
     Args:
         changes: The changes, in order.
-        beside: What a report says of a change besides, such as its consents.
-        most: How many changes an entry has at most; None: any number.
+        beside: Returns what else a report prints of a change, such as its consents.
+        most: The largest number of changes of an entry; None for any number.
     """
-    groups = gathered(changes, lambda planned: (_key(planned), beside(planned)), most=most)
-    return _merge_similar([_entry(group) for group in groups], beside, most)
+    # Equal changes first: a group of them is then looked at only once when similar ones are searched.
+    groups = group_equal(changes, lambda planned: (_equality_key(planned), beside(planned)), most=most)
+    return _merge_similar([_equal_entry(group) for group in groups], beside, most)
 
 
-def without_name(text: str, name: str) -> str:
-    """The text with NAME where it has the name as a word of its own."""
+def mask_name(text: str, name: str) -> str:
+    """Replace the name with NAME where it is a whole word."""
+    # Most texts do not contain the name, and this test is much cheaper than a pattern for each name.
     if name not in text:
         return text
+    # A dot does not count as part of a name: it may end the sentence. A hyphen does: orders is not a word of
+    # orders-dlq.
     return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", lambda _: NAME, text)
 
 
-def _entry(group: Sequence[PlannedChange]) -> Entry:
+def _equal_entry(group: Sequence[PlannedChange]) -> Entry:
     first = group[0]
     if len(group) == 1:
-        return Entry.of(group)
-    figures = ["; ".join(dict.fromkeys(_figures(planned.change))) for planned in group]
+        return Entry.create(group)
+    figures = ["; ".join(dict.fromkeys(_list_figures(planned.change))) for planned in group]
+    # An amount that all share stays in the sentence: beside each name it would be noise.
     same = len(set(figures)) == 1
-    shown = _reworded(first, _rewriter(first, figures=not same))
+    shown = _rewrite(first, _rewriter(first, figures=not same))
     return Entry(tuple(group), shown, ("",) * len(group) if same else tuple(figures))
 
 
 def _merge_similar(
     entries: Sequence[Entry], beside: Callable[[PlannedChange], Hashable], most: int | None
 ) -> list[Entry]:
-    """Make one entry of those that differ in numbers only, where it is one of more than a few changes."""
+    """Merge entries that differ only in numbers, if they have more than a few changes together."""
+    # By identity: changes contain dicts, so entries cannot be hashed.
     merged: dict[int, list[Entry]] = {}
-    for group in gathered(entries, lambda entry: (_shape(entry), beside(entry.changes[0]))):
+    for group in group_equal(entries, lambda entry: (_similarity_key(entry), beside(entry.changes[0]))):
         changes = [planned for entry in group for planned in entry.changes]
-        if len(changes) > FEW and len({_key(entry.changes[0]) for entry in group}) > 1:
+        # A few changes are easier to read with their own numbers in their own sentences.
+        if len(changes) > FEW and len({_equality_key(entry.changes[0]) for entry in group}) > 1:
+            # The entries of a group are replaced by one, at the place of the first of them.
             merged |= {id(entry): [] for entry in group}
             step = most or len(changes)
             chunks = (changes[start : start + step] for start in range(0, len(changes), step))
             merged[id(group[0])] = [*map(_similar_entry, chunks)]
-    return [one for entry in entries for one in merged.get(id(entry), [entry])]
+    return [merged_entry for entry in entries for merged_entry in merged.get(id(entry), [entry])]
 
 
-def _shape(entry: Entry) -> Hashable:
-    """Return what similar changes have in common; nothing is similar to what is no update."""
+def _similarity_key(entry: Entry) -> Hashable:
+    """Return what similar changes have in common; only updates can be similar."""
     if not isinstance(entry.shown.change, Update):
+        # A key that no other entry has.
         return id(entry)
     first = entry.changes[0]
-    general = _reworded(_reworded(first, _rewriter(first, figures=True)), _template)
-    transitions = ((field, worded(general.change, field)) for field in fields_of(general.change))
+    general = _rewrite(_rewrite(first, _rewriter(first, figures=True)), _blank_numbers)
+    transitions = ((field, format_field(general.change, field)) for field in fields_of(general.change))
     fields = tuple(
-        (field.path, bool(shown.told), field.assessment, field.deferred) for field, shown in transitions
+        (field.path, bool(shown.text), field.assessment, field.deferred) for field, shown in transitions
     )
-    return (*_status(general), fields)
+    return (*_status_key(general), fields)
 
 
-def _template(text: str) -> str:
-    return _NUMBER.sub(VARIES, text)
+def _blank_numbers(sentence: str) -> str:
+    return _NUMBER.sub(VARIES, sentence)
 
 
 def _similar_entry(group: Sequence[PlannedChange]) -> Entry:
-    """Return the entry of similar changes; numbers that all of them have stay in the sentences."""
-    amounts = ["; ".join(dict.fromkeys(_figures(planned.change))) for planned in group]
+    """Return the entry of similar changes; numbers that all of them share stay in the sentences."""
+    amounts = ["; ".join(dict.fromkeys(_list_figures(planned.change))) for planned in group]
     if len(set(amounts)) == 1:
         amounts = [""] * len(group)
     general = [
-        _reworded(planned, _rewriter(planned, figures=bool(amount)))
+        _rewrite(planned, _rewriter(planned, figures=bool(amount)))
         for planned, amount in zip(group, amounts, strict=True)
     ]
     transitions = [
-        {field.path: worded(planned.change, field) for field in fields_of(planned.change)}
+        {field.path: format_field(planned.change, field) for field in fields_of(planned.change)}
         for planned in general
     ]
     varied = [path for path in transitions[0] if len({str(row[path]) for row in transitions}) > 1]
-    listed = [path for path in varied if not transitions[0][path].told]
+    # A description in words has no two values to put beside a name; its numbers are found in the sentence.
+    listed = [path for path in varied if not transitions[0][path].text]
     numbers = [_numbers_of(planned) for planned in general]
+    # All have the same number of numbers: their wordings are equal but for these.
     differing = [len(set(column)) > 1 for column in zip(*numbers, strict=True)]
     figures = []
-    for row, own, amount in zip(transitions, numbers, amounts, strict=True):
+    for row, own_numbers, amount in zip(transitions, numbers, amounts, strict=True):
         values = [row[path].short for path in listed]
+        # A number of a sentence that is also a value of a field would stand beside the name twice.
         known = {side.short for path in listed for side in row[path].sides}
-        more = [number for number in compress(own, differing) if number not in known]
+        further_numbers = [number for number in compress(own_numbers, differing) if number not in known]
         if len(listed) > 1:
             values = [f"{label(path)} {value}" for path, value in zip(listed, values, strict=True)]
-        figures.append(", ".join(filter(None, dict.fromkeys([*values, *more, amount]))))
-    shown = _reworded(general[0], _blanker(differing))
+        figures.append(", ".join(filter(None, dict.fromkeys([*values, *further_numbers, amount]))))
+    shown = _rewrite(general[0], _blanker(differing))
     return Entry(tuple(group), shown, tuple(figures), frozenset(varied))
 
 
 def _numbers_of(planned: PlannedChange) -> list[str]:
-    """Return the numbers in all that is said of a change, in the order in which `_reworded` meets them."""
+    """Return the numbers in the wording of a change, in the order in which `_rewrite` visits them."""
     numbers: list[str] = []
 
     def collect(text: str) -> str:
         numbers.extend(_NUMBER.findall(text))
         return text
 
-    _reworded(planned, collect)
+    _rewrite(planned, collect)
     return numbers
 
 
 def _blanker(differing: Sequence[bool]) -> _Rewrite:
-    """Return what replaces those of the numbers that differ."""
-    left = iter(differing)
-    return lambda text: _NUMBER.sub(lambda number: VARIES if next(left) else number[0], text)
+    """Return a function that replaces the numbers that differ with VARIES."""
+    # The texts are visited in the order in which `_numbers_of` collected their numbers, so each flag meets
+    # its own number.
+    flags = iter(differing)
+    return lambda text: _NUMBER.sub(lambda number: VARIES if next(flags) else number[0], text)
 
 
-def _figures(change: Change) -> list[str]:
+def _list_figures(change: Change) -> list[str]:
     return [assessment.figure for assessment in assessments(change) if assessment.figure]
 
 
 def _rewriter(planned: PlannedChange, *, figures: bool) -> _Rewrite:
-    own = _figures(planned.change) if figures else []
+    own_figures = _list_figures(planned.change) if figures else []
 
     def rewrite(text: str) -> str:
-        for figure in own:
+        for figure in own_figures:
             text = text.replace(figure, _AMOUNT)
-        return without_name(text, planned.ref.name)
+        return mask_name(text, planned.ref.name)
 
     return rewrite
 
 
-def _reworded(planned: PlannedChange, rewrite: _Rewrite) -> PlannedChange:
+def _rewrite(planned: PlannedChange, rewrite: _Rewrite) -> PlannedChange:
     change: Change
     match planned.change:
         case Create(assessment=assessment) | Delete(assessment=assessment):
-            change = replace(planned.change, assessment=_reassessed(assessment, rewrite))
+            change = replace(planned.change, assessment=_rewrite_assessment(assessment, rewrite))
         case Update(fields=fields):
             reworded = tuple(
                 replace(
                     field,
-                    assessment=_reassessed(field.assessment, rewrite),
-                    deferred=_rewritten(field.deferred, rewrite),
+                    assessment=_rewrite_assessment(field.assessment, rewrite),
+                    deferred=_rewrite_optional(field.deferred, rewrite),
                 )
                 for field in fields
             )
@@ -291,44 +308,47 @@ def _reworded(planned: PlannedChange, rewrite: _Rewrite) -> PlannedChange:
     return replace(
         planned,
         change=change,
-        reason=_rewritten(planned.reason, rewrite),
-        remedy=_rewritten(planned.remedy, rewrite),
+        reason=_rewrite_optional(planned.reason, rewrite),
+        remedy=_rewrite_optional(planned.remedy, rewrite),
     )
 
 
-def _reassessed(assessment: RiskAssessment, rewrite: _Rewrite) -> RiskAssessment:
+def _rewrite_assessment(assessment: RiskAssessment, rewrite: _Rewrite) -> RiskAssessment:
+    # Most assessments are safe and have no text; a plan may have many thousands of them.
     if not assessment.reason and assessment.remedy is None:
         return assessment
     return replace(
         assessment,
         reason=rewrite(assessment.reason),
-        remedy=_rewritten(assessment.remedy, rewrite),
+        remedy=_rewrite_optional(assessment.remedy, rewrite),
         figure="",
     )
 
 
-def _rewritten(text: str | None, rewrite: _Rewrite) -> str | None:
+def _rewrite_optional(text: str | None, rewrite: _Rewrite) -> str | None:
     return rewrite(text) if text is not None else None
 
 
-def _key(planned: PlannedChange) -> Hashable:
-    """All that a report says of a change, but for the name, the place and the figures."""
-    general = _reworded(planned, _rewriter(planned, figures=True))
+def _equality_key(planned: PlannedChange) -> Hashable:
+    """Return all that a report prints of a change except the name, the place and the figures."""
+    general = _rewrite(planned, _rewriter(planned, figures=True))
     fields = tuple(
         (
             field.path,
             str(shown),
-            () if shown.told else (field.before, field.after, field.effective_before, field.effective_after),
+            # Values are compared exactly, as two of them may read the same. A description in words is all
+            # that is printed.
+            () if shown.text else (field.before, field.after, field.effective_before, field.effective_after),
             field.assessment,
             field.deferred,
         )
         for field in fields_of(general.change)
-        for shown in (worded(general.change, field),)
+        for shown in (format_field(general.change, field),)
     )
-    return (*_status(general), assessments(general.change), fields)
+    return (*_status_key(general), assessments(general.change), fields)
 
 
-def _status(planned: PlannedChange) -> tuple[Hashable, ...]:
+def _status_key(planned: PlannedChange) -> tuple[Hashable, ...]:
     return (
         planned.ref.kind,
         action_of(planned.change),
@@ -337,5 +357,6 @@ def _status(planned: PlannedChange) -> tuple[Hashable, ...]:
         planned.remedy,
         planned.origin,
         planned.earlier,
+        # Only a change with a place in a manifest is offered a line for it.
         planned.location is None,
     )

@@ -1,31 +1,33 @@
-"""Findings of rules as they are reported: each once, and in a plan those of what changes before the rest."""
+"""Findings of rules for reports: each once, and in a plan those on changes first."""
 
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Location, Severity, assessments
 from kafkaform.core.wording import counted, listed
-from kafkaform.report.equal_changes import without_name
+from kafkaform.report.equal_changes import mask_name
 from kafkaform.rules import RULES, Stage, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafkaform.core.errors import Problem
-    from kafkaform.core.model import Plan, PlannedChange, ResourceRef
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.plans import Plan, PlannedChange
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """A finding, and where it holds.
+class ReportedFinding:
+    """A finding and the environments in which it holds.
 
     Attributes:
-        diagnostic: The finding; a problem of the input has no code, as no rule can overlook it.
-        environments: The environments in which it holds; empty: in all that were looked at.
+        diagnostic: The finding; a problem of the input has no code.
+        environments: The environments; empty if it holds in all that were checked.
     """
 
     diagnostic: Diagnostic
@@ -33,25 +35,27 @@ class Reported:
 
     @property
     def message(self) -> str:
-        """The message, with the environments."""
+        """The message with the environments."""
         where = f" (in {', '.join(self.environments)})" if self.environments else ""
         return self.diagnostic.message + where
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What reports for other programs take paths relative to; both paths are absolute.
+    """The folders between which paths are converted for other programs; both are absolute.
 
     Attributes:
-        root: The folder that the reader of the report knows: the checkout of a repository.
-        cwd: The folder that the paths of locations start from.
+        root: The folder that paths in reports are relative to: the checkout of a repository.
+        cwd: The folder that paths of locations are relative to.
     """
 
     root: str
     cwd: str
 
     def path(self, file: str) -> str:
-        """The path from the root, with slashes; the absolute path of a file that is not below the root."""
+        """Return the path relative to the root, with slashes; absolute if the file is not below the root."""
+        # Symbolic links are not followed: GitHub knows a file by its path in the checkout, not by that of its
+        # target.
         absolute = os.path.normpath(os.path.join(self.cwd, file))  # noqa: PTH118 - pure: nothing is looked up
         inside = os.path.relpath(absolute, self.root)
         outside = PurePath(inside).parts[:1] == (os.pardir,)
@@ -60,57 +64,60 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """The files that a branch changes, which a reviewer of it answers for.
+    """The files that a branch changes.
 
     Attributes:
         files: Their absolute paths.
-        root: The folder that the paths of locations start from.
+        root: The folder that paths of locations are relative to.
     """
 
     files: frozenset[Path]
     root: Path
 
-    def includes(self, found: Diagnostic) -> bool:
-        """Return whether a finding is in one of them."""
-        return found.location is not None and (self.root / found.location.file).resolve() in self.files
+    def includes(self, finding: Diagnostic) -> bool:
+        """Return whether a finding is in one of the files."""
+        # Resolved, as `files` are: a file may be given by a path through a link.
+        return finding.location is not None and (self.root / finding.location.file).resolve() in self.files
 
-    def first(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Put the findings in these files first; otherwise the order stays."""
-        return sorted(found, key=lambda one: not self.includes(one))
-
-
-def everywhere(diagnostics: Iterable[Diagnostic]) -> list[Reported]:
-    """Findings that hold wherever was looked, each once."""
-    return [Reported(diagnostic) for diagnostic in dict.fromkeys(diagnostics)]
+    def first(self, findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Move the findings in these files to the front; the order is otherwise kept."""
+        return sorted(findings, key=lambda finding: not self.includes(finding))
 
 
-def by_environment(found: Mapping[str | None, Iterable[Diagnostic]]) -> list[Reported]:
-    """The findings of several environments, each once, in the order of their places.
+def wrap_findings(diagnostics: Iterable[Diagnostic]) -> list[ReportedFinding]:
+    """Convert findings that hold in every environment, each once."""
+    # A dict keeps the order. Several files or environments can give the same finding.
+    return [ReportedFinding(diagnostic) for diagnostic in dict.fromkeys(diagnostics)]
+
+
+def merge_environments(found: Mapping[str | None, Iterable[Diagnostic]]) -> list[ReportedFinding]:
+    """Merge the findings of several environments, each once, in the order of their places.
 
     Args:
-        found: What was found in each; with None as its only key where there are no environments.
+        found: The findings of each; None is the only key if there are no environments.
     """
-    holds: dict[Diagnostic, list[str | None]] = {}
+    environments: dict[Diagnostic, list[str | None]] = {}
     for environment, diagnostics in found.items():
         for diagnostic in dict.fromkeys(diagnostics):
-            holds.setdefault(diagnostic, []).append(environment)
+            environments.setdefault(diagnostic, []).append(environment)
     reported = [
-        Reported(diagnostic, () if len(where) == len(found) else tuple(filter(None, where)))
-        for diagnostic, where in holds.items()
+        # A finding of all environments is one of the manifest itself, so naming them would say nothing.
+        ReportedFinding(diagnostic, () if len(names) == len(found) else tuple(filter(None, names)))
+        for diagnostic, names in environments.items()
     ]
-    return sorted(reported, key=lambda one: _place(one.diagnostic.location))
+    return sorted(reported, key=lambda finding: _place_key(finding.diagnostic.location))
 
 
-def from_problems(problems: Iterable[Problem]) -> list[Reported]:
-    """Problems of the input, as findings."""
+def from_problems(problems: Iterable[Problem]) -> list[ReportedFinding]:
+    """Convert problems of the input to findings."""
     return [
-        Reported(Diagnostic("", Severity.ERROR, problem.message, problem.location, problem.hint))
+        ReportedFinding(Diagnostic("", Severity.ERROR, problem.message, problem.location, problem.hint))
         for problem in problems
     ]
 
 
-def _place(location: Location | None) -> tuple[bool, str, int, int]:
-    """Findings about the whole cluster come last."""
+def _place_key(location: Location | None) -> tuple[bool, str, int, int]:
+    """Return a sort key; findings without a location come last."""
     if location is None:
         return True, "", 0, 0
     return False, location.file, location.line, location.column
@@ -119,16 +126,16 @@ def _place(location: Location | None) -> tuple[bool, str, int, int]:
 # --- the findings of a plan --------------------------------------------------------------------------
 
 _IN_FULL = 2
-"""How many findings of a rule are shown in full, where there are more; one where they are alike."""
+"""The findings of a rule that are listed in full before the others are counted; one if they are alike."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class UnchangedWarnings:
     """Warnings on resources that a plan does not change.
 
     Attributes:
-        codes: Their rules.
-        count: How many there are, one for each rule and resource.
+        codes: The rules.
+        count: The number of pairs of a rule and a resource.
     """
 
     codes: tuple[str, ...]
@@ -136,14 +143,14 @@ class Elsewhere:
 
     @property
     def command(self) -> str:
-        """The command that lists them: offline, if the manifests are all that the rules need."""
+        """The command that lists them; `validate` if all rules need only the manifests."""
         return "kafkaform validate" if all(map(_is_offline, self.codes)) else "kafkaform plan --verbose"
 
     def sentence(self, code: Callable[[str], str] = str) -> str:
-        """`51 warnings on unchanged resources (KF102, KF108): kafkaform validate lists them`.
+        """Summarise them: `51 warnings on unchanged resources (KF102): kafkaform validate lists them`.
 
         Args:
-            code: How a rule and a command are written.
+            code: Formats a rule or a command.
         """
         noun = "an unchanged resource" if self.count == 1 else "unchanged resources"
         codes = listed([*map(code, self.codes)])
@@ -158,115 +165,133 @@ def _is_offline(code: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlanFindings:
-    """The findings of a plan, by what a reader of its changes has to know.
+    """The findings of a plan, by their relevance to its changes.
 
     Attributes:
-        relevant: Those on resources that change, on several resources, and on the cluster; and every error.
-        shown: These without the ones that a change says by itself, as its reason.
-        elsewhere: The warnings on resources that do not change; None if there are none.
-        notes: How many notes and waived findings there are on such resources.
-        said: The rules whose findings a change says by itself, by resource.
+        relevant: All errors, and findings on resources that change, on several resources and on the cluster.
+        shown: The relevant ones that no change has as its reason.
+        unchanged: Warnings on resources that do not change; None if there are none.
+        notes: The number of notes and waived findings on such resources.
+        stated: The rules whose findings are the reason of a change, by resource.
     """
 
     relevant: tuple[Diagnostic, ...]
     shown: tuple[Diagnostic, ...]
-    elsewhere: Elsewhere | None
+    unchanged: UnchangedWarnings | None
     notes: int
-    said: Mapping[ResourceRef, tuple[str, ...]]
+    stated: Mapping[ResourceRef, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class More:
-    """Further findings of one rule, beside those that are shown in full.
+class FurtherFindings:
+    """Further findings of one rule, after those listed in full.
 
     Attributes:
         code: The rule.
         severity: Its severity.
-        found: The findings.
+        findings: The findings.
     """
 
     code: str
     severity: Severity
-    found: tuple[Diagnostic, ...]
+    findings: tuple[Diagnostic, ...]
 
     @property
     def refs(self) -> tuple[ResourceRef, ...]:
-        """The resources that they are on, as far as each is on one."""
-        return tuple(dict.fromkeys(found.ref for found in self.found if found.ref is not None))
+        """The resources of the findings that have one."""
+        return tuple(dict.fromkeys(finding.ref for finding in self.findings if finding.ref is not None))
 
 
-def abridged(found: Iterable[Diagnostic]) -> list[Diagnostic | More]:
-    """Findings in their order: every error, the first few of each other rule, and how many more it has."""
+def abridge_findings(findings: Iterable[Diagnostic]) -> list[Diagnostic | FurtherFindings]:
+    """Return every error, and of other rules the first few findings and the number of further ones."""
     by_rule: dict[tuple[Severity, str, bool], list[Diagnostic]] = {}
-    for one in found:
-        by_rule.setdefault((one.severity, one.code, one.waived is not None), []).append(one)
-    lines: list[Diagnostic | More] = []
-    for (severity, code, waived), every in by_rule.items():
-        alike = len({(_unnamed(one.message, one.ref), one.suggestion) for one in every}) == 1
-        most = 1 if alike else _IN_FULL
-        whole = waived or severity is Severity.ERROR or len(every) <= most + 1
-        lines += every if whole else every[:most]
+    for finding in findings:
+        # Waived findings are apart: a reader must not take one for an open finding that is merely shortened.
+        by_rule.setdefault((finding.severity, finding.code, finding.waived is not None), []).append(finding)
+    lines: list[Diagnostic | FurtherFindings] = []
+    for (severity, code, waived), rule_findings in by_rule.items():
+        wordings = {
+            (_mask_own_name(finding.message, finding.ref), finding.suggestion) for finding in rule_findings
+        }
+        # Alike but for the name, a second one in full says nothing new.
+        most = 1 if len(wordings) == 1 else _IN_FULL
+        # A single further finding is listed, too: a line that counts it would be no shorter.
+        whole = waived or severity is Severity.ERROR or len(rule_findings) <= most + 1
+        lines += rule_findings if whole else rule_findings[:most]
         if not whole:
-            lines.append(More(code, severity, tuple(every[most:])))
+            lines.append(FurtherFindings(code, severity, tuple(rule_findings[most:])))
     return lines
 
 
-def _unnamed(message: str, ref: ResourceRef | None) -> str:
-    return message if ref is None else without_name(message, ref.name)
+def _mask_own_name(message: str, ref: ResourceRef | None) -> str:
+    return message if ref is None else mask_name(message, ref.name)
 
 
-def of_plan(plan: Plan) -> PlanFindings:
+def divide_findings(plan: Plan) -> PlanFindings:
     """Divide the findings of a plan."""
     changes = {change.ref: change for change in plan.changes}
-    reasons = {ref: frozenset(_reasons(change)) for ref, change in changes.items()}
+    # Once for each change: a plan may have thousands of findings on the same resources.
+    reasons = {ref: frozenset(_list_reasons(change)) for ref, change in changes.items()}
     relevant: list[Diagnostic] = []
-    said: dict[ResourceRef, list[Diagnostic]] = {}
-    elsewhere: set[tuple[str, ResourceRef]] = set()
+    stated: dict[ResourceRef, list[Diagnostic]] = {}
+    unchanged: set[tuple[str, ResourceRef]] = set()
     notes = 0
-    for found in dict.fromkeys(plan.diagnostics):
-        ref = found.ref
-        if ref is None or ref in changes or (found.severity is Severity.ERROR and found.waived is None):
-            relevant.append(found)
-            if ref in changes and found.waived is None and _is_said(found, changes[ref], reasons[ref]):
-                said.setdefault(ref, []).append(found)
-        elif found.severity is Severity.INFO or found.waived is not None:
+    for finding in dict.fromkeys(plan.diagnostics):
+        ref = finding.ref
+        # An error counts even on a resource that does not change: it makes the command fail, and its reason
+        # must be seen.
+        if ref is None or ref in changes or (finding.severity is Severity.ERROR and finding.waived is None):
+            relevant.append(finding)
+            if ref in changes and finding.waived is None and _is_stated(finding, changes[ref], reasons[ref]):
+                stated.setdefault(ref, []).append(finding)
+        elif finding.severity is Severity.INFO or finding.waived is not None:
             notes += 1
         else:
-            elsewhere.add((found.code, ref))
-    hidden = {found for several in said.values() for found in several}
+            # Pairs: several findings of one rule on one resource are one warning to look at.
+            unchanged.add((finding.code, ref))
+    stated_findings = {finding for rule_findings in stated.values() for finding in rule_findings}
     return PlanFindings(
         tuple(relevant),
-        tuple(found for found in relevant if found not in hidden),
-        Elsewhere(tuple(sorted({code for code, _ in elsewhere})), len(elsewhere)) if elsewhere else None,
+        tuple(finding for finding in relevant if finding not in stated_findings),
+        UnchangedWarnings(tuple(sorted({code for code, _ in unchanged})), len(unchanged))
+        if unchanged
+        else None,
         notes,
-        {ref: tuple(dict.fromkeys(found.code for found in several)) for ref, several in said.items()},
+        {
+            ref: tuple(dict.fromkeys(finding.code for finding in rule_findings))
+            for ref, rule_findings in stated.items()
+        },
     )
 
 
 def refer_to_findings(planned: PlannedChange, shown: Iterable[Diagnostic]) -> PlannedChange:
-    """Put the code of a finding in the place of its text, where the finding is listed beside the changes.
+    """Replace a reason by the code of the finding if the finding is listed in full.
 
     Args:
-        planned: A change, which may be refused by rules.
+        planned: A change, possibly refused by rules.
         shown: The findings that are listed in full.
     """
     if planned.reason is None:
         return planned
-    for found in shown:
-        quoted = f"{found.code}: {found.message}"
-        if found.severity is Severity.ERROR and found.ref is None and planned.reason == quoted:
-            remedy = None if planned.remedy == found.suggestion else planned.remedy
-            return replace(planned, reason=f"{found.code}, see the findings", remedy=remedy)
+    for finding in shown:
+        quoted = f"{finding.code}: {finding.message}"
+        # Only findings without a resource of their own are listed beside the changes; that of one resource
+        # stands with its change alone.
+        if finding.severity is Severity.ERROR and finding.ref is None and planned.reason == quoted:
+            # A remedy of the change itself stays; that of the finding is in the list of findings.
+            remedy = None if planned.remedy == finding.suggestion else planned.remedy
+            return replace(planned, reason=f"{finding.code}, see the findings", remedy=remedy)
     return planned
 
 
-def _reasons(planned: PlannedChange) -> Iterator[str]:
-    """The reasons that a change gives, as rules word them."""
+def _list_reasons(planned: PlannedChange) -> Iterator[str]:
+    """Yield the reasons of a change as rules word them."""
     for assessment in assessments(planned.change):
         if assessment.reason:
             yield assessment.reason
+            # Some rules begin their message with the name, which an assessment does not.
             yield f"{planned.ref.name}: {assessment.reason}"
 
 
-def _is_said(found: Diagnostic, planned: PlannedChange, reasons: frozenset[str]) -> bool:
-    return found.message in reasons or f"{found.code}: {found.message}" in (planned.reason or "")
+def _is_stated(finding: Diagnostic, planned: PlannedChange, reasons: frozenset[str]) -> bool:
+    return finding.message in reasons or f"{finding.code}: {finding.message}" in (planned.reason or "")

@@ -1,69 +1,75 @@
-"""The reports of one command about several clusters: side by side first, then one after the other."""
+"""The reports of one command on several clusters: a table, then each report."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.text import Text
-
-from kafkaform.core.printable import clipped, printable
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import counted
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.plan.summary import headline, summarise
 from kafkaform.report import drift_wording
 from kafkaform.report.doctor import VERDICTS, verdict_words
-from kafkaform.report.markdown import LEAST, LIMIT
-from kafkaform.report.markdown_escape import code, prose
-from kafkaform.report.page import Cell, Column, table
+from kafkaform.report.document import (
+    Column,
+    Item,
+    Paragraph,
+    ReportDocument,
+    Role,
+    Table,
+    TextSpan,
+    name_cluster,
+)
+from kafkaform.report.markdown import LEAST, LIMIT, write_markdown
+from kafkaform.report.page import Page, render_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from kafkaform.core.model import Plan
+    from kafkaform.core.plans import Plan
     from kafkaform.inspect.drift import Drift
     from kafkaform.inspect.health_check import HealthReport
     from kafkaform.inspect.importing import Import
     from kafkaform.inspect.resource_status import StatusReport
-    from kafkaform.report.page import Page
+    from kafkaform.report.document import Block
 
 _LONG = 600
 _ROW = 1_000
-"""More than a row of the table of clusters takes, with room for what is above it."""
+"""More characters than a row of the table takes, with room for the heading."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ClusterReport:
     """The report of one cluster.
 
     Attributes:
         name: The cluster.
         environment: Its environment; None if it has none.
-        content: What is reported.
-        render: Renders it in the format that was chosen, with the options `width`, `verbose` and `limit`
-            as far as that format has them.
+        content: The plan, drift or other content.
+        render: Renders it in the chosen format, with those of the options `width`, `verbose` and `limit`
+            that the format has.
     """
 
     name: str
     environment: str | None
     content: Any
-    render: Callable[..., Text | Page | str]
+    render: Callable[..., Page | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedCluster:
     """A cluster without a report.
 
     Attributes:
         name: The cluster.
         environment: Its environment; None if it has none.
         message: The reason, in one line.
-        hint: What to do about it.
-        problems: Everything that is wrong in files, a line each.
+        hint: The advice to the user.
+        problems: The problems in files, a line each.
     """
 
     name: str
@@ -73,97 +79,95 @@ class Failed:
     problems: tuple[str, ...] = ()
 
 
-Member: TypeAlias = Answered | Failed
+Member: TypeAlias = ClusterReport | FailedCluster
 """The outcome for one cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
-    """How the reports of a command are summed up.
+    """The summary of the reports of a command.
 
     Attributes:
         column: The heading of the column of verdicts.
-        failed: What is said of a cluster without a report.
-        verdict: Words one report for the table, with a style.
-        total: Words all of them for the last line.
+        failed: The words for a cluster without a report.
+        verdict: Returns the words for one report in the table, and their role.
+        total: Returns the parts of the last line, over all reports.
         headed: Whether the text of a report begins with the cluster's name.
     """
 
     column: str
     failed: str
-    verdict: Callable[[Any], tuple[str, str]]
+    verdict: Callable[[Any], tuple[str, Role]]
     total: Callable[[Sequence[Any]], list[str]]
     headed: bool = True
 
 
 def render_fleet(
     members: Sequence[Member], command: str = "plan", *, verbose: bool = False, width: int | None = None
-) -> Text:
-    """Word a line for each cluster, then every report, then the sum.
+) -> Page:
+    """Render a table of clusters, every report, and a summary.
 
     Args:
         members: The outcome for each cluster.
         command: The command, a key of `SUMMARIES`.
-        verbose: List everything, also what is usually only counted.
-        width: Where to wrap, in columns; None leaves whole lines.
+        verbose: List everything instead of counting what is alike.
+        width: The columns at which text wraps; None for no wrapping.
     """
-    summary = SUMMARIES[command]
-    columns = [Column("cluster"), Column("environment"), Column(summary.column, least=20)]
-    text = table(columns, [_row(member, summary) for member in members], width)
+    page = render_page(ReportDocument("", [_tabulate(members, command)], indent=0), width=width)
     for member in members:
-        text.append("\n\n")
+        page.line()
         match member:
-            case Answered(render=render):
-                if not summary.headed:
-                    text.append_text(_heading(member, command)).append("\n")
-                text.append_text(_styled(render(verbose=verbose, width=width)))
-            case Failed():
-                text.append_text(_failure(member, command, summary))
-    text.append("\n\n")
-    text.append(fleet_sentence(members, command), "bold")
-    return text
+            case ClusterReport(render=render):
+                # Tables of status and import have no title: without one, it would not be clear whose they
+                # are.
+                if not SUMMARIES[command].headed:
+                    page.append(render_page(_head(member, command), width=width))
+                rendered = render(verbose=verbose, width=width)
+                page.append(Page.build(rendered) if isinstance(rendered, str) else rendered)
+            case FailedCluster():
+                page.append(render_page(_describe_failure(member, command), width=width))
+    page.line()
+    page.line((fleet_sentence(members, command), "bold"))
+    return page
 
 
-def _styled(rendered: Text | Page | str) -> Text:
-    match rendered:
-        case Text():
-            return rendered
-        case str():
-            return Text(rendered.rstrip("\n"))
-        case _:
-            return rendered.text
+def _tabulate(members: Sequence[Member], command: str, left_out: Collection[str] = ()) -> Table:
+    """Return the table of clusters; `left_out` names those whose report is too long."""
+    summary = SUMMARIES[command]
+    columns = (Column("Cluster"), Column("Environment"), Column(summary.column.capitalize(), least=20))
+    rows = []
+    for member in members:
+        match member:
+            case ClusterReport(content=content):
+                words, role = summary.verdict(content)
+                if member.name in left_out:
+                    # In the table, so that no cluster is missing from the comment without a trace.
+                    words += f" (report left out: too long; see the {command} of this cluster)"
+            case FailedCluster(hint=hint):
+                words, role = f"{summary.failed}: {member.message}{f' ({hint})' if hint else ''}", Role.BAD
+        names = (TextSpan(name, Role.CODE, 60) for name in (member.name, member.environment or ""))
+        rows.append((*names, TextSpan(words, role, _LONG)))
+    return Table(columns, rows)
 
 
-def _row(member: Member, summary: _Summary) -> Sequence[str | Cell]:
-    environment = member.environment or ""
-    match member:
-        case Answered(name=name, content=content):
-            return (name, environment, Cell(*summary.verdict(content)))
-        case Failed(name=name, message=message):
-            return (name, environment, Cell(f"{summary.failed}: {clipped(message, _LONG)}", "red"))
-
-
-def _heading(member: Member, command: str) -> Text:
-    text = Text(f"kafkaform {command}", "bold").append(f" · cluster {clipped(member.name, 80)}", "not bold")
+def _head(member: Member, command: str, blocks: Sequence[Block] = ()) -> ReportDocument:
+    context = [name_cluster(member.name, None)]
     if member.environment:
-        text.append(f" · environment {clipped(member.environment, 80)}", "not bold")
-    return text
+        context.append(["environment ", TextSpan(member.environment, Role.CODE, 80)])
+    return ReportDocument(f"kafkaform {command}", blocks, context=context)
 
 
-def _failure(failed: Failed, command: str, summary: _Summary) -> Text:
-    text = _heading(failed, command)
-    for problem in failed.problems:
-        text.append(f"\n  {printable(problem)}")
-    text.append(f"\n  {summary.failed}: {clipped(failed.message, _LONG)}", "bold red")
-    if failed.hint:
-        text.append(f"\n  hint: {clipped(failed.hint, _LONG)}", "not bold")
-    return text
+def _describe_failure(failed: FailedCluster, command: str) -> ReportDocument:
+    message = TextSpan(f"{SUMMARIES[command].failed}: {failed.message}", Role.VERY_BAD, _LONG)
+    lines = [Paragraph(problem) for problem in failed.problems]
+    hint = [Paragraph(failed.hint, "hint")] if failed.hint else []
+    return _head(failed, command, [Item(message, below=[*lines, *hint])])
 
 
 def fleet_sentence(members: Sequence[Member], command: str = "plan") -> str:
-    """Return the sum over all clusters, in one line."""
+    """Summarise all clusters in one line."""
     summary = SUMMARIES[command]
-    contents = [member.content for member in members if isinstance(member, Answered)]
+    contents = [member.content for member in members if isinstance(member, ClusterReport)]
     parts = summary.total(contents) if contents else []
     if len(contents) < len(members):
         parts.append(f"{len(members) - len(contents):,} {summary.failed}")
@@ -171,75 +175,68 @@ def fleet_sentence(members: Sequence[Member], command: str = "plan") -> str:
 
 
 def fleet_to_json(members: Sequence[Member]) -> str:
-    """Write `{"clusters": {NAME: REPORT}}`, with an `error` in the place of a report that failed."""
-    entries = [f"{json.dumps(member.name)}: {_document(member)}" for member in members]
+    """Return `{"clusters": {NAME: REPORT}}`, with an `error` in place of a report that failed."""
+    # Each report is JSON text already. It is inserted as it is, and is the same as that of a run on one
+    # cluster.
+    entries = [f"{json.dumps(member.name)}: {_render_json(member)}" for member in members]
     return '{\n  "clusters": {\n' + textwrap.indent(",\n".join(entries), "    ") + "\n  }\n}\n"
 
 
-def _document(member: Member) -> str:
+def _render_json(member: Member) -> str:
     match member:
-        case Answered(render=render):
+        case ClusterReport(render=render):
             return str(render()).rstrip("\n")
-        case Failed():
+        case FailedCluster():
             error = {"message": member.message, "hint": member.hint, "problems": list(member.problems)}
             return json.dumps({"environment": member.environment, "error": error}, indent=2)
 
 
 def fleet_to_markdown(members: Sequence[Member], command: str = "plan", *, limit: int = LIMIT) -> str:
-    """Write the same for a comment on GitHub, in at most `limit` characters if every report fits at all.
+    """Return Markdown for a comment on GitHub, of at most `limit` characters if the table fits.
 
-    A report that does not is only in the table, which says so.
+    A report that does not fit is only in the table, with a remark.
     """
-    summary = SUMMARIES[command]
-    rooms = _rooms(members, limit - _ROW * (len(members) + 1))
-    rows = "".join(_markdown_row(member, summary, command, shown=member.name in rooms) for member in members)
-    head = (
-        f"## kafkaform {command}: {counted(len(members), 'cluster')}\n\n"
-        f"**{fleet_sentence(members, command)}**\n\n"
-        f"| Cluster | Environment | {summary.column.capitalize()} |\n| --- | --- | --- |\n{rows}"
+    # The room of the table and its heading is set aside first: they are never cut.
+    rooms = _share_room(members, limit - _ROW * (len(members) + 1))
+    answered = [member for member in members if isinstance(member, ClusterReport)]
+    table = _tabulate(members, command, {member.name for member in answered} - {*rooms})
+    head = ReportDocument(
+        f"kafkaform {command}",
+        [table],
+        counted(len(members), "cluster"),
+        summary=TextSpan(fleet_sentence(members, command), Role.STRONG),
     )
-    reports = [
-        str(member.render(limit=rooms[member.name]))
-        for member in members
-        if isinstance(member, Answered) and member.name in rooms
-    ]
-    return "\n".join([head, *reports])
+    # A cluster that failed has its reason in the table.
+    reports = [str(member.render(limit=rooms[member.name])) for member in answered if member.name in rooms]
+    return "\n".join([write_markdown(head), *reports])
 
 
-def _rooms(members: Sequence[Member], room: int) -> dict[str, int]:
-    """Return the characters of each report: short ones what they need, and the rest is shared evenly."""
-    answered = [member for member in members if isinstance(member, Answered)]
+def _share_room(members: Sequence[Member], room: int) -> dict[str, int]:
+    """Return the characters allowed for each report: short ones get what they need, others share evenly."""
+    answered = [member for member in members if isinstance(member, ClusterReport)]
+    # The shortest first: what they do not use of their share goes to the longer ones. Each report is rendered
+    # in full to learn its length.
     needs = sorted((len(str(member.render())), member.name) for member in answered)
     rooms: dict[str, int] = {}
     for index, (need, name) in enumerate(needs):
         share = room // (len(needs) - index)
+        # A long report whose share is below LEAST is left to the table.
         if need <= share or share >= LEAST:
+            # No report accepts a limit below LEAST, even if it needs less.
             rooms[name] = max(LEAST, min(need, share))
             room -= min(need, share)
     return rooms
 
 
-def _markdown_row(member: Member, summary: _Summary, command: str, *, shown: bool) -> str:
-    environment = code(member.environment, 60, cell=True) if member.environment else ""
-    match member:
-        case Answered(name=name, content=content):
-            more = "" if shown else f" (left out below: too long; see its own {command})"
-            text = f"{prose(summary.verdict(content)[0], 300)}{more}".replace("|", r"\|")
-        case Failed(name=name, message=message, hint=hint):
-            remedy = f" ({prose(hint, 200)})" if hint else ""
-            text = f"**{summary.failed}**: {prose(message, 300)}{remedy}".replace("|", r"\|")
-    return f"| {code(name, 60, cell=True)} | {environment} | {text} |\n"
-
-
 # --- the commands ------------------------------------------------------------------------------------
 
 
-def _plan(plan: Plan) -> tuple[str, str]:
-    style = "red" if plan.open_errors or plan.unknown else "yellow" if plan.changes else ""
-    return headline(plan), style
+def _plan_verdict(plan: Plan) -> tuple[str, Role]:
+    role = Role.BAD if plan.open_errors or plan.unknown else Role.WARNING if plan.changes else Role.TEXT
+    return headline(plan), role
 
 
-def _plans(plans: Sequence[Plan]) -> list[str]:
+def _sum_plans(plans: Sequence[Plan]) -> list[str]:
     changing = [plan for plan in plans if plan.changes]
     held = sum(summary.refused + summary.needs_consent for summary in map(summarise, plans))
     parts = []
@@ -255,67 +252,69 @@ def _plans(plans: Sequence[Plan]) -> list[str]:
     return parts
 
 
-_DRIFT = {
-    DriftVerdict.DRIFT: ("drift", "yellow"),
-    DriftVerdict.UNKNOWN: ("drift not determined", "red"),
-    DriftVerdict.CLEAN: ("no drift", "green"),
+_DRIFT_WORDS = {
+    DriftVerdict.DRIFT: ("drift", Role.WARNING),
+    DriftVerdict.UNKNOWN: ("drift not determined", Role.BAD),
+    DriftVerdict.CLEAN: ("no drift", Role.GOOD),
 }
 
 
-def _drift(drift: Drift) -> tuple[str, str]:
-    return drift_wording.headline(drift), _DRIFT[drift.verdict][1]
+def _drift_verdict(drift: Drift) -> tuple[str, Role]:
+    return drift_wording.headline(drift), _DRIFT_WORDS[drift.verdict][1]
 
 
-def _drifts(drifts: Sequence[Drift]) -> list[str]:
+def _sum_drifts(drifts: Sequence[Drift]) -> list[str]:
     counts = Counter(drift.verdict for drift in drifts)
-    return [f"{words} on {counts[verdict]:,}" for verdict, (words, _) in _DRIFT.items() if counts[verdict]]
+    return [
+        f"{words} on {counts[verdict]:,}" for verdict, (words, _) in _DRIFT_WORDS.items() if counts[verdict]
+    ]
 
 
-def _health(report: HealthReport) -> tuple[str, str]:
+def _health_verdict(report: HealthReport) -> tuple[str, Role]:
     return verdict_words(report), VERDICTS[report.verdict]
 
 
-def _healths(reports: Sequence[HealthReport]) -> list[str]:
+def _sum_healths(reports: Sequence[HealthReport]) -> list[str]:
     counts = Counter(report.verdict for report in reports)
     order = (HealthVerdict.UNHEALTHY, HealthVerdict.UNKNOWN, HealthVerdict.HEALTHY)
     return [f"{counts[verdict]:,} {verdict}" for verdict in order if counts[verdict]]
 
 
-def _status(report: StatusReport) -> tuple[str, str]:
-    words = ", ".join(_things(report.topics, report.groups))
-    return (f"{words}; read in part", "yellow") if report.unread else (words, "")
+def _status_verdict(report: StatusReport) -> tuple[str, Role]:
+    words = ", ".join(_count_resources(report.topics, report.groups))
+    return (f"{words}; read in part", Role.WARNING) if report.unread else (words, Role.TEXT)
 
 
-def _statuses(reports: Sequence[StatusReport]) -> list[str]:
+def _sum_statuses(reports: Sequence[StatusReport]) -> list[str]:
     topics = [topic for report in reports for topic in report.topics]
     groups = [group for report in reports for group in report.groups]
-    return _things(topics, groups)
+    return _count_resources(topics, groups)
 
 
-def _things(topics: Sequence[object], groups: Sequence[object]) -> list[str]:
+def _count_resources(topics: Sequence[object], groups: Sequence[object]) -> list[str]:
     return [counted(len(topics), "topic"), counted(len(groups), "group")]
 
 
-def _import(made: Import) -> tuple[str, str]:
-    style = "red" if made.unread or made.unlike else ""
-    return ", ".join(_imports([made])), style
+def _import_verdict(imported: Import) -> tuple[str, Role]:
+    role = Role.BAD if imported.unread or imported.unlike else Role.TEXT
+    return ", ".join(_sum_imports([imported])), role
 
 
-def _imports(imports: Iterable[Import]) -> list[str]:
+def _sum_imports(imports: Iterable[Import]) -> list[str]:
     imports = [*imports]
-    files = sum(len(made.files) for made in imports)
-    refs = sum(len(made.refs) for made in imports)
+    files = sum(len(imported.files) for imported in imports)
+    refs = sum(len(imported.refs) for imported in imports)
     parts = [f"{counted(refs, 'manifest')} in {counted(files, 'file')}"]
-    if lacking := sum(len({*made.unread, *made.unlike}) for made in imports):
+    if lacking := sum(len({*imported.unread, *imported.unlike}) for imported in imports):
         parts.append(f"{lacking:,} not as on the cluster")
     return parts
 
 
 SUMMARIES: Mapping[str, _Summary] = {
-    "plan": _Summary("plan", "not planned", _plan, _plans),
-    "drift": _Summary("drift", "not compared", _drift, _drifts),
-    "doctor": _Summary("health", "not examined", _health, _healths),
-    "status": _Summary("status", "not read", _status, _statuses, headed=False),
-    "import": _Summary("import", "not imported", _import, _imports, headed=False),
+    "plan": _Summary("plan", "not planned", _plan_verdict, _sum_plans),
+    "drift": _Summary("drift", "not compared", _drift_verdict, _sum_drifts),
+    "doctor": _Summary("health", "not examined", _health_verdict, _sum_healths),
+    "status": _Summary("status", "not read", _status_verdict, _sum_statuses, headed=False),
+    "import": _Summary("import", "not imported", _import_verdict, _sum_imports, headed=False),
 }
-"""How the reports of each command are summed up."""
+"""The summary by command."""

@@ -1,26 +1,23 @@
-"""Which group reads which topic, as a graph: for Mermaid, Graphviz and programs."""
+"""The graph of topics and the groups that read them, as Mermaid, Graphviz and JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.resources import KINDS, kind_order
-from kafkaform.resources.consumer_group import group_ref
-from kafkaform.resources.topic import topic_ref
+from kafkaform.resources import KINDS, kind_order, placed_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.groups import Group
     from kafkaform.core.model import Desired, ResourceRef
     from kafkaform.resources.base import Shape
 
-_BY_NOBODY = "undeclared"
+_UNDECLARED = "undeclared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +26,9 @@ class GraphNode:
 
     Attributes:
         ref: Kind and name.
-        team: Whose it is, by its labels; empty if they do not say.
+        team: The owner by its labels; empty if there is none.
         declared: Whether a manifest declares it.
-        live: Whether the cluster has it; None if no cluster was asked.
+        live: Whether the cluster has it; None without a cluster.
     """
 
     ref: ResourceRef
@@ -46,10 +43,10 @@ class GraphEdge:
 
     Attributes:
         topic: The topic.
-        reader: What reads it: a group.
-        declared: Whether the manifest of the reader says so.
-        live: Whether the group has an offset or a member in the topic; None if no cluster was asked.
-        lag: Records that the group is behind in the topic; None if it is not known.
+        reader: The group that reads it.
+        declared: Whether the manifest of the reader declares it.
+        live: Whether the group has an offset or a member in the topic; None without a cluster.
+        lag: The lag of the group in the topic, in records; None if unknown.
     """
 
     topic: ResourceRef
@@ -61,7 +58,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Resources, and which of them read which topics, in a stable order."""
+    """Resources and the topics that they read, in a stable order."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
@@ -69,43 +66,59 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class LiveGraph:
-    """What a cluster has: every resource by name, and what is known of the groups."""
+    """The resources and lags of a cluster.
+
+    Attributes:
+        inventory: Every resource.
+        lags: The lag of each reader by topic, for topics where it has an offset or a member; None if unknown.
+    """
 
     inventory: frozenset[ResourceRef]
-    groups: Mapping[str, Group]
+    lags: Mapping[ResourceRef, Mapping[str, int | None]]
 
 
-def graph_of(desired: Iterable[Desired], live: LiveGraph | None = None, ignore: Sequence[str] = ()) -> Graph:
-    """The graph of what manifests declare, and of what a cluster has besides.
+def build_graph(
+    desired: Iterable[Desired], live: LiveGraph | None = None, ignore: Sequence[str] = ()
+) -> Graph:
+    """Build the graph of declared and live resources.
 
     Args:
-        desired: The declared resources; tombstones are no part of the graph.
-        live: What a cluster has; None for the manifests alone.
+        desired: The declared resources; tombstones are left out.
+        live: The live resources; None for the manifests alone.
         ignore: Globs of live resources to leave out unless they are declared.
     """
     declared: dict[ResourceRef, str] = {}
     edges: set[tuple[ResourceRef, ResourceRef]] = set()
-    for one in desired:
-        if one.state is None:
+    for resource in desired:
+        # A tombstone declares that the resource must not exist.
+        if resource.state is None:
             continue
-        declared[one.ref] = declared.get(one.ref) or one.intent.team
-        edges |= {(topic_ref(topic), one.ref) for topic in KINDS[one.ref.kind].reads(one.intent)}
+        declared[resource.ref] = declared.get(resource.ref) or resource.intent.team
+        edges |= {
+            (placed_ref(topic), resource.ref) for topic in KINDS[resource.ref.kind].reads(resource.intent)
+        }
     present: set[ResourceRef] = set()
-    named = {topic for topic, _ in edges}
+    read_topics = {topic for topic, _ in edges}
     if live is not None:
         selection = Selection(ignore=tuple(ignore))
-        known = {*live.inventory, *map(group_ref, live.groups)}
-        present = {ref for ref in known if selection.takes(ref, {*declared, *named})}
+        known = {*live.inventory, *live.lags}
+        # What a manifest names is drawn as live even if it is ignored: as missing, it would look like a
+        # mistake.
+        present = {ref for ref in known if selection.takes(ref, {*declared, *read_topics})}
     reading = {
-        (topic_ref(topic), group_ref(group.name)): _lag(group, topic)
-        for group in (live.groups.values() if live is not None else ())
-        for topic in group.topics
-        if group_ref(group.name) in present and topic_ref(topic) in present
+        (placed_ref(topic), reader): lag
+        for reader, lags in (live.lags.items() if live is not None else ())
+        for topic, lag in lags.items()
+        # An edge needs both of its ends: ignored resources are not drawn.
+        if reader in present and placed_ref(topic) in present
     }
     return Graph(
         tuple(
             GraphNode(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
-            for ref in sorted({*declared, *present, *named}, key=lambda ref: (kind_order(ref.kind), ref.name))
+            # A stable order, because drawings are committed and compared.
+            for ref in sorted(
+                {*declared, *present, *read_topics}, key=lambda ref: (kind_order(ref.kind), ref.name)
+            )
         ),
         tuple(
             GraphEdge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
@@ -114,13 +127,8 @@ def graph_of(desired: Iterable[Desired], live: LiveGraph | None = None, ignore: 
     )
 
 
-def _lag(group: Group, topic: str) -> int | None:
-    known = [p.lag for p in group.positions if p.topic == topic and p.lag is not None]
-    return sum(known) if known else None
-
-
 def graph_to_json(graph: Graph) -> str:
-    """The graph for programs."""
+    """Return the graph as JSON."""
     nodes = [
         {
             "id": str(node.ref),
@@ -145,40 +153,44 @@ _MERMAID_SHAPES: Mapping[Shape, tuple[str, str]] = {"cylinder": ("[(", ")]"), "b
 
 
 def render_mermaid(graph: Graph) -> str:
-    """The graph as a Mermaid flowchart, as GitHub draws it in Markdown."""
-    ids = _ids(graph.nodes)
+    """Return the graph as a Mermaid flowchart, which GitHub draws in Markdown."""
+    ids = _assign_ids(graph.nodes)
     lines = ["flowchart LR"]
     for node in graph.nodes:
-        label = "<br/>".join(map(_mermaid_text, _lines(node)))
-        left, right = _MERMAID_SHAPES[KINDS[node.ref.kind].shape]
+        # The line break is the only HTML of a label: all of `<`, `&` and `>` in names are written by code
+        # point.
+        label = "<br/>".join(map(_escape_mermaid, _label_lines(node)))
+        left, right = _MERMAID_SHAPES[KINDS[node.ref.kind].words.shape]
         lines.append(f'  {ids[node.ref]}{left}"{label}"{right}{"" if node.declared else ":::undeclared"}')
     for edge in graph.edges:
         arrow = "-->" if edge.declared else "-.->"
-        label = f'|"{note}"|' if (note := _note(edge)) else ""
+        label = f'|"{note}"|' if (note := _describe_edge(edge)) else ""
         lines.append(f"  {ids[edge.topic]} {arrow}{label} {ids[edge.reader]}")
     if not all(node.declared for node in graph.nodes):
         lines.append("  classDef undeclared stroke-dasharray: 5 5")
     return "\n".join(lines)
 
 
+# Mermaid reads labels as Markdown: what looks like a list or like italics there would not be drawn as text.
 _MERMAID_SPECIAL = re.compile(
-    r"[^\w .,-]"  # all but letters, digits and what names are made of
-    r"|[.-](?= )"  # would make a list of what follows
-    r"|(?<![^\W_])_|_(?![^\W_])"  # would set what stands between such in italics
+    r"[^\w .,-]"  # all but letters, digits and the punctuation of names
+    r"|[.-](?= )"  # would start a list
+    r"|(?<![^\W_])_|_(?![^\W_])"  # would start or end italics
 )
 
 
-def _mermaid_text(text: str) -> str:
-    """Text in Mermaid's quotes: what means anything there, or in Markdown or HTML, by its code point."""
-    return _MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", printable(text))
+def _escape_mermaid(text: str) -> str:
+    """Escape text for Mermaid's quotes: special characters of Mermaid, Markdown and HTML by code point."""
+    # Mermaid's own form of an entity is `#35;`, with a decimal number.
+    return _MERMAID_SPECIAL.sub(lambda match: f"#{ord(match[0])};", printable(text))
 
 
 # --- Graphviz --------------------------------------------------------------------------------------
 
 
 def render_dot(graph: Graph) -> str:
-    """The graph in Graphviz's language."""
-    ids = _ids(graph.nodes)
+    """Return the graph in Graphviz's DOT language."""
+    ids = _assign_ids(graph.nodes)
     lines = [
         "digraph kafka {",
         "  rankdir=LR;",
@@ -186,55 +198,58 @@ def render_dot(graph: Graph) -> str:
         "  edge [fontname=Helvetica];",
     ]
     for node in graph.nodes:
-        shape = KINDS[node.ref.kind].shape
+        shape = KINDS[node.ref.kind].words.shape
         style = "" if node.declared else ", style=dashed"
-        label = r"\n".join(map(_dot_text, _lines(node)))
+        # Graphviz takes a backslash and an n for a line break; a backslash of a name is doubled, so it cannot
+        # form one.
+        label = r"\n".join(map(_escape_dot, _label_lines(node)))
         lines.append(f'  {ids[node.ref]} [shape={shape}, label="{label}"{style}];')
     for edge in graph.edges:
-        facts = [*([f'label="{note}"'] if (note := _note(edge)) else []), *_dashed(edge)]
-        attributes = f" [{', '.join(facts)}]" if facts else ""
+        parts = [*([f'label="{note}"'] if (note := _describe_edge(edge)) else []), *_style_edge(edge)]
+        attributes = f" [{', '.join(parts)}]" if parts else ""
         lines.append(f"  {ids[edge.topic]} -> {ids[edge.reader]}{attributes};")
     return "\n".join([*lines, "}"])
 
 
-def _dashed(edge: GraphEdge) -> list[str]:
+def _style_edge(edge: GraphEdge) -> list[str]:
     return [] if edge.declared else ["style=dashed"]
 
 
-def _dot_text(text: str) -> str:
-    """Text in Graphviz's quotes; an ampersand would begin an entity, a backslash an escape."""
+def _escape_dot(text: str) -> str:
+    """Escape text for Graphviz's quotes; an ampersand would start an entity, a backslash an escape."""
     return printable(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
 
 
 # --- both ------------------------------------------------------------------------------------------
 
 
-def _ids(nodes: Iterable[GraphNode]) -> dict[ResourceRef, str]:
-    """An id for each node that its name alone decides as far as possible: then diagrams compare well."""
+def _assign_ids(nodes: Iterable[GraphNode]) -> dict[ResourceRef, str]:
+    """Return an id for each node, from its name alone if possible, so that diffs of diagrams stay small."""
     ids: dict[ResourceRef, str] = {}
     taken: set[str] = set()
     for node in nodes:
         stem = f"{node.ref.kind.lower()}_{re.sub(r'[^A-Za-z0-9]', '_', node.ref.name)}"
-        chosen, number = stem, 1
-        while chosen in taken:
+        node_id, number = stem, 1
+        # Different names can have the same stem: a.b and a_b.
+        while node_id in taken:
             number += 1
-            chosen = f"{stem}_{number}"
-        taken.add(chosen)
-        ids[node.ref] = chosen
+            node_id = f"{stem}_{number}"
+        taken.add(node_id)
+        ids[node.ref] = node_id
     return ids
 
 
-def _lines(node: GraphNode) -> Iterator[str]:
+def _label_lines(node: GraphNode) -> Iterator[str]:
     yield node.ref.name
     if node.team:
         yield node.team
     if not node.declared:
-        yield _BY_NOBODY
+        yield _UNDECLARED
     if node.live is False:
         yield "does not exist"
 
 
-def _note(edge: GraphEdge) -> str:
+def _describe_edge(edge: GraphEdge) -> str:
     if edge.live is False:
         return "reads nothing"
     return f"lag {edge.lag:,}" if edge.lag is not None else ""

@@ -1,4 +1,4 @@
-"""The record of applies as terminal text and as JSON; all of it is foreign text."""
+"""The record of applies as terminal text and as JSON; all of it is untrusted text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import command, counted, short_commit, spans
-from kafkaform.report.equal_changes import gathered, subject_of, without_name
+from kafkaform.report.document import Role, TextSpan
+from kafkaform.report.equal_changes import describe_subject, group_equal, mask_name
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
-from kafkaform.report.text import SYMBOLS
-from kafkaform.resources.values import Transition, described, label, set_first, single
+from kafkaform.report.sections import SYMBOLS
+from kafkaform.resources.values import Transition, describe_field, label, set_first, single
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 UNKNOWN = "result unknown (killed, or still running)"
-_OPEN = "may have been done; the next apply that finds it done records the result"
+_OPEN = "may have been applied; if so, the next apply records the result"
 
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
-_ENDS = {
+_RESULT_WORDS = {
     "already": "already in place",
     "failed": "FAILED",
-    "moved": "not applied (somebody else changed it first)",
+    "moved": "not applied (it was changed since the plan)",
     "not_tried": "not tried",
 }
 _MOST_FIELDS = 12
@@ -38,13 +39,13 @@ _NAME = 280
 def render_history(
     entries: Sequence[AuditEntry], earlier: int, *, verbose: bool = True, width: int | None = None
 ) -> Page:
-    """Word changes apply by apply, in the order in which they are given.
+    """Render changes grouped by apply, in the given order.
 
     Args:
         entries: The changes.
-        earlier: How many more there are that are not shown.
-        verbose: Whether every field and consent has a line of its own.
-        width: Where to wrap prose, in columns; None leaves it in whole lines.
+        earlier: The number of earlier changes that are not in `entries`.
+        verbose: Whether every field and consent gets a line.
+        width: The columns at which prose wraps; None for no wrapping.
     """
     page = Page(width)
     clusters = len({entry.cluster_id for entry in entries})
@@ -52,10 +53,11 @@ def render_history(
         changes = list(applied)
         if not page.is_empty:
             page.line()
-        _apply(page, changes[0], named=clusters > 1)
-        changes.sort(key=lambda entry: _number(entry.id))
-        for group in [[entry] for entry in changes] if verbose else gathered(changes, _equality):
-            _change(page, group, verbose=verbose)
+        _add_apply(page, changes[0], with_cluster=clusters > 1)
+        # Changes come newest first, but those of one apply are read in the order in which they were made.
+        changes.sort(key=lambda entry: _change_number(entry.id))
+        for group in [[entry] for entry in changes] if verbose else group_equal(changes, _equality_key):
+            _add_change(page, group, verbose=verbose)
     if not entries:
         page.line("No matching change is recorded.")
     if earlier or (entries and not verbose):
@@ -63,46 +65,47 @@ def render_history(
     if earlier:
         page.note("", f"and {counted(earlier, 'earlier change')}: see --limit", "dim", indent=0)
     if entries and not verbose:
-        some = f"{command('history', str(entries[0].ref))} or {command('history', entries[0].run)}"
-        page.note("", f"every field: {some}, or --verbose for all", "dim", indent=0)
+        commands = f"{command('history', str(entries[0].ref))} or {command('history', entries[0].run)}"
+        page.note("", f"every field: {commands}, or --verbose for all", "dim", indent=0)
     return page
 
 
 def history_to_json(entries: Sequence[AuditEntry], log: AuditRecord) -> str:
-    """The same for programs, with a line break at the end."""
+    """Return the record as JSON, with a trailing newline."""
     content = {
         "format_version": FORMAT_VERSION,
-        "changes": [_document(entry) for entry in entries],
+        "changes": [_change_to_json(entry) for entry in entries],
         "problems": list(log.problems),
     }
     return json.dumps(content, indent=2) + "\n"
 
 
-def result_of(entry: AuditEntry) -> str:
-    """How a change ended, in a few words."""
+def describe_result(entry: AuditEntry) -> str:
+    """Describe how a change ended in a few words."""
     if entry.outcome is None:
         return f"{entry.action}: {UNKNOWN}"
     if entry.outcome.result == "applied":
         return _DONE[entry.action]
-    return f"{entry.action} {_ENDS[entry.outcome.result]}"
+    return f"{entry.action} {_RESULT_WORDS[entry.outcome.result]}"
 
 
-def _number(change_id: str) -> int:
+def _change_number(change_id: str) -> int:
+    # As numbers: as texts, 10 would come before 9.
     return int(change_id.rpartition(".")[2])
 
 
-def _apply(page: Page, entry: AuditEntry, *, named: bool) -> None:
+def _add_apply(page: Page, entry: AuditEntry, *, with_cluster: bool) -> None:
     time = entry.at[:19].replace("T", " ")
     parts = [f"{time} UTC", f"{clipped(entry.who, _WORD)} on {clipped(entry.host, _WORD)}"]
     if entry.commit:
         parts.append(f"commit {clipped(short_commit(entry.commit), _WORD)}")
     if entry.environment:
         parts.append(f"environment {clipped(entry.environment, _WORD)}")
-    if named:
+    if with_cluster:
         parts.append(f"cluster {clipped(entry.cluster_id, _WORD)}")
-    about = "  ".join(parts)
-    if page.fits(f"{entry.run}  {about}"):
-        page.line((entry.run, "bold"), "  ", about)
+    details = "  ".join(parts)
+    if page.fits(f"{entry.run}  {details}"):
+        page.line((entry.run, "bold"), "  ", details)
     else:
         page.line((entry.run, "bold"), f"  {parts[0]}")
         page.note("", "  ".join(parts[1:]), indent=2)
@@ -110,26 +113,32 @@ def _apply(page: Page, entry: AuditEntry, *, named: bool) -> None:
         page.line((clipped(entry.url, PROSE), "dim"), indent=2)
 
 
-def _equality(entry: AuditEntry) -> Hashable:
-    """All that is said of a change in brief, but for its number and the name of the resource."""
+def _equality_key(entry: AuditEntry) -> Hashable:
+    """Return all that is printed of a change in brief except its number and the name of the resource."""
     outcome = entry.outcome
-    said = None if outcome is None else without_name(outcome.message, entry.ref.name)
+    message = None if outcome is None else mask_name(outcome.message, entry.ref.name)
     parts = tuple(field.path for field in entry.carried_out), tuple(field.path for field in entry.in_doubt)
-    return entry.ref.kind, result_of(entry), entry.fields, entry.consents, said, parts
+    return entry.ref.kind, describe_result(entry), entry.fields, entry.consents, message, parts
 
 
-def _change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> None:
-    """Word a change, or equal changes of several resources: what happened once, and every name."""
+def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> None:
+    """Add a change, or equal changes of several resources: the result once, and every name."""
     entry = group[0]
+    # A result that is not known gets a question mark: it may have been applied.
     fine = entry.outcome is not None and entry.outcome.result in {"applied", "already"}
-    symbol, style = SYMBOLS[entry.action] if fine else ("?" if entry.outcome is None else "!", "red")
-    title = f"{entry.id}  ", clipped(str(entry.ref), _NAME), f"  {result_of(entry)}"
+    sign = SYMBOLS[entry.action] if fine else TextSpan("?" if entry.outcome is None else "!", Role.VERY_BAD)
+    symbol, style = sign.text, sign.role.style.removeprefix("bold ")
+    title = f"{entry.id}  ", clipped(str(entry.ref), _NAME), f"  {describe_result(entry)}"
     message = entry.outcome.message if entry.outcome is not None else ""
     if len(group) > 1:
-        numbers = spans(_number(one.id) for one in group)
-        title = f"{entry.run}.{numbers}  ", clipped(subject_of([one.ref for one in group]), _NAME), title[2]
-        message = without_name(message, entry.ref.name)
-    brief = "" if verbose else _brief(entry)
+        numbers = spans(_change_number(member.id) for member in group)
+        title = (
+            f"{entry.run}.{numbers}  ",
+            clipped(describe_subject([member.ref for member in group]), _NAME),
+            title[2],
+        )
+        message = mask_name(message, entry.ref.name)
+    brief = "" if verbose else _format_brief(entry)
     fits = page.fits(f"    {''.join(title)}{brief}")
     page.line(
         (symbol, f"bold {style}"),
@@ -142,58 +151,62 @@ def _change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> None:
     if brief and not fits:
         page.note("", brief.removeprefix(": ").strip(), "dim", indent=FIELD_INDENT)
     if len(group) > 1:
-        page.note("", ", ".join(clipped(one.ref.name, _NAME) for one in group), indent=FIELD_INDENT)
+        page.note("", ", ".join(clipped(member.ref.name, _NAME) for member in group), indent=FIELD_INDENT)
     if entry.outcome is None:
-        page.note("", f"this {_OPEN}", indent=FIELD_INDENT)
+        page.note("", f"this change {_OPEN}", indent=FIELD_INDENT)
     elif message:
         page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
     unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
     if unsure:
-        page.note("", f"what is not known {_OPEN}", indent=FIELD_INDENT)
+        page.note("", f"unknown fields {_OPEN}", indent=FIELD_INDENT)
     if verbose:
-        _details(page, entry, "  (already in place)" if fine else "  (not done)", unsure)
+        _add_details(page, entry, "  (already in place)" if fine else "  (not done)", unsure)
 
 
-def _brief(entry: AuditEntry) -> str:
-    """What a line says of the fields of a change: values of the few of an update, else how many there are."""
+def _format_brief(entry: AuditEntry) -> str:
+    """Return the values of a short update, the number of fields otherwise, and the consents."""
     consents = ", ".join(hazard for hazard, _ in entry.consents)
     consented = f" (with consent to {consents})" if consents else ""
+    # The values of a create or of a long update would fill the screen; their number says how much there is to
+    # look up.
     if entry.action == "update" and len(entry.fields) <= _FEW_FIELDS:
-        values = ", ".join(f"{label(field.path)} {_short(entry, field)}" for field in entry.fields)
+        values = ", ".join(f"{label(field.path)} {_format_short(entry, field)}" for field in entry.fields)
         return f": {values}{consented}" if values else consented
     count = f": {counted(len(entry.fields), 'field')}" if entry.fields and entry.action != "delete" else ""
     return f"{count}{consented}"
 
 
-def _short(entry: AuditEntry, field: RecordedField) -> str:
-    """What an update made of a field, without raw values."""
-    told = _transition(entry, field)
-    if isinstance(told, Transition) and told.told:
-        return told.told
+def _format_short(entry: AuditEntry, field: RecordedField) -> str:
+    """Format the change of a field without raw values."""
+    transition = _describe_transition(entry, field)
+    if isinstance(transition, Transition) and transition.text:
+        return transition.text
     sides = (single(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
     return " → ".join(sides)
 
 
-def _details(page: Page, entry: AuditEntry, apart: str, unsure: Collection[str]) -> None:
-    """Every field and consent of a change; `apart` is said of fields that were not carried out."""
+def _add_details(page: Page, entry: AuditEntry, undone_mark: str, unsure: Collection[str]) -> None:
+    """Add every field and consent of a change; `undone_mark` marks fields that were not carried out."""
     done = {field.path for field in entry.carried_out}
     for field in entry.fields[:_MOST_FIELDS]:
-        left_out = apart if (done or unsure) and field.path not in done else ""
+        # Fields are marked only if some were carried out or are unknown: otherwise the result already speaks
+        # for all.
+        left_out = undone_mark if (done or unsure) and field.path not in done else ""
         if field.path in unsure:
             left_out = "  (unknown)"
-        words = f"{label(field.path)}: {_transition(entry, field)}"
+        words = f"{label(field.path)}: {_describe_transition(entry, field)}"
         if page.fits(" " * FIELD_INDENT + words + left_out):
             page.line(words, (left_out, "dim"), indent=FIELD_INDENT)
         else:
             page.note("", words + left_out, indent=FIELD_INDENT)
     if len(entry.fields) > _MOST_FIELDS:
-        more = counted(len(entry.fields) - _MOST_FIELDS, "more field")
-        page.line((f"and {more}: see --format json", "dim"), indent=FIELD_INDENT)
+        further_fields = counted(len(entry.fields) - _MOST_FIELDS, "more field")
+        page.line((f"and {further_fields}: see --format json", "dim"), indent=FIELD_INDENT)
     for hazard, reason in entry.consents:
         page.note("consent: ", f"{hazard}: {clipped(reason, PROSE)}", "dim", indent=FIELD_INDENT)
 
 
-def _transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
+def _describe_transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
     before, after = (single(entry.ref.kind, field.path, value) for value in (field.before, field.after))
     match entry.action:
         case "create":
@@ -201,16 +214,16 @@ def _transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
         case "delete":
             return Transition(before, None)
         case "update" if field.before is not None and (
-            told := described(entry.ref.kind, field.path, field.before, field.after)
+            description := describe_field(entry.ref.kind, field.path, field.before, field.after)
         ):
-            return Transition(None, None, *told)
+            return Transition(None, None, *description)
         case _ if field.before is None or field.after is None:
             return f"{before} → {after}"
         case _:
             return Transition(before, after)
 
 
-def _document(entry: AuditEntry) -> dict[str, Any]:
+def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
     outcome = entry.outcome
     done = {field.path for field in entry.carried_out}
     unsure = {field.path for field in entry.in_doubt}

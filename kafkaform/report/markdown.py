@@ -1,402 +1,253 @@
-"""A plan as Markdown for a pull request: what is held back first, then a row for each change; length bounded.
-
-Each fact has one place: why a change is held back or risky is said under that heading and nowhere else.
-"""
+"""Documents as GitHub's Markdown of bounded length."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.model import (
-    ChangeOrigin,
-    Create,
-    Delete,
-    Diagnostic,
-    Risk,
-    Severity,
-    Status,
-    Update,
-    assessments,
-    risk_of,
+from kafkaform.report.document import (
+    LONGEST_PROSE,
+    CodeBlock,
+    Item,
+    Paragraph,
+    Role,
+    Section,
+    Subsection,
+    Table,
+    TextSpan,
+    Verbatim,
+    split_spans,
 )
-from kafkaform.core.wording import FEW, counted, short_commit
-from kafkaform.plan.plan_header import ADDRESSES, provenance
-from kafkaform.plan.summary import concerned, headline, summary_sentence
-from kafkaform.report.equal_changes import equal_changes, gathered
-from kafkaform.report.findings import More, abridged, of_plan, refer_to_findings
-from kafkaform.report.markdown_escape import code, finding, prose, resource, sentence
-from kafkaform.report.notes import EACH_ANNOTATION, ConsentLedger, annotation
-from kafkaform.report.truncation import Block, fit_all, left_out_changes, left_out_others
-from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single
+from kafkaform.report.markdown_escape import code, code_block, html, prose
+from kafkaform.report.truncation import Block, fit_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from kafkaform.core.model import (
-        Consent,
-        FieldChange,
-        Plan,
-        PlannedChange,
-        ResourceRef,
-        RiskAssessment,
-        UndeclaredConfig,
-    )
-    from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.equal_changes import Entry
+    from kafkaform.report import document
+    from kafkaform.report.document import Column, Inline, ReportDocument, Row
 
 LIMIT = 60_000
-"""GitHub takes comments of up to 65,536 characters; the rest is for what a workflow adds."""
+"""GitHub takes comments of up to 65,536 characters; the margin is for what a workflow adds."""
 LEAST = 6_000
-"""What headings and notes alone may need."""
-
-_SYMBOLS = {"create": "+", "update": "~", "delete": "-"}
-_IN_ROW = 3
-_CELL = 90
-_TABLE = """
-### Changes
-
-| | Resource | Change | Risk | Manifest |
-| --- | --- | --- | --- | --- |
-"""
-_TABLE_WITH_ORIGIN = """
-### Changes
-
-| | Resource | Change | Risk | Origin | Manifest |
-| --- | --- | --- | --- | --- | --- |
-"""
-_FOREIGN = (
-    "\n### Not caused by this branch\n\nThese changes were due before this branch: "
-    "somebody changed the cluster, or the manifests were not applied. "
-    "Approving this plan approves them too.\n\n"
-)
-_ORIGINS = {
-    ChangeOrigin.BRANCH: "this branch",
-    ChangeOrigin.DRIFT: "**earlier**",
-    ChangeOrigin.MIXED: "**both**",
-}
-
-_FEW_UNMANAGED = 30
-"""A reviewer wants to see what sort of topics nobody declares, not all of them."""
-_FEW_UNDECLARED = 10
-_MOST_IN_ENTRY = 100
-"""How many resources an entry has, so that of very many at least some fit."""
+"""The characters that headings and notes alone may need."""
+# What `prose` leaves as plain text and Markdown still reads at the start of a line: markers of lists, which
+# have at most nine digits, and the lines of `=` or `-` that make a heading of the line above.
+_LIST_MARKER = re.compile(r"^(\d{1,9})?([-+=.)])(?=\s|$)")
 
 
-def render_markdown(plan: Plan, header: PlanHeader | None = None, *, limit: int = LIMIT) -> str:
-    """Word a plan for a comment on GitHub, in at most `limit` characters.
+def write_markdown(document: ReportDocument, *, limit: int = LIMIT) -> str:
+    """Return a document as Markdown of at most `limit` characters.
 
-    What needs consent or is refused comes first and is cut last. Nothing is left out without a line that
-    says how much.
+    Sections share the room that the other blocks leave; a line counts whatever is left out.
 
     Raises:
         ValueError: `limit` is below 6,000.
     """
     if limit < LEAST:
-        raise ValueError(f"{limit:,} characters are too few for a plan; allow at least {LEAST:,}")
-    head = _head(plan, header)
-    return head + fit_all(_blocks(plan), limit - len(head))
+        raise ValueError(f"{limit:,} characters are too few for a report; allow at least {LEAST:,}")
+    # Only sections can be shortened. They get the room that all other blocks leave, so those are written
+    # first, and a section keeps its place with an empty text until then.
+    texts = [_write_head(document)]
+    sections: list[tuple[int, Block[Any]]] = []
+    for block in document.blocks:
+        if not isinstance(block, Section):
+            texts.append(f"\n{_write_block(block, '###')}\n")
+        elif block.entries:
+            sections.append((len(texts), _to_block(block)))
+            texts.append("")
+    fitted = fit_blocks([block for _, block in sections], limit - sum(map(len, texts)))
+    for (position, _), text in zip(sections, fitted, strict=True):
+        texts[position] = text
+    return "".join(texts)
 
 
-def _head(plan: Plan, header: PlanHeader | None) -> str:
-    cluster = code(plan.cluster_id, 80)
-    if header and header.cluster_name:
-        cluster = f"{code(header.cluster_name, 80)} ({cluster})"
-    context = [f"Cluster {cluster}"]
-    if header and header.environment:
-        context.append(f"environment {code(header.environment, 80)}")
-    if header and header.commit:
-        context.append(f"commit {code(short_commit(header.commit))}")
-    context += [f"{word} {code(value, ADDRESSES)}" for word, value in provenance(header).items()]
-    summary = summary_sentence(plan, prose)
-    return f"## kafkaform plan: {headline(plan)}\n\n{' · '.join(context)}\n\n**{summary}**\n"
+def write_inline(inline: Inline, *, cell: bool = False) -> str:
+    """Return text within a line.
+
+    Args:
+        inline: The text.
+        cell: Whether it is in a table, where a pipe would end the cell.
+    """
+    parts = (inline,) if isinstance(inline, str | TextSpan) else inline
+    text = ""
+    for part in parts:
+        written = _write_prose(part) if isinstance(part, str) else _write_span(part)
+        # Two spans of code side by side would be one with other fences.
+        text += f" {written}" if text.endswith("`") and written.startswith("`") else written
+    # GFM splits a row into cells before it reads code spans: a pipe needs its backslash in code, too.
+    return text.replace("|", r"\|") if cell else text
 
 
-def _blocks(plan: Plan) -> tuple[Block[Any], ...]:
-    ledger = ConsentLedger(plan)
-    found = of_plan(plan)
-    ordered = [
-        refer_to_findings(change, found.shown)
-        for status in reversed(Status)
-        for change in plan.with_status(status)
-    ]
+def _write_head(document: ReportDocument) -> str:
+    heading = f"## {write_inline(document.title)}"
+    if document.verdict:
+        heading += f": {_write_title(document.verdict)}"
+    context = " · ".join(map(write_inline, (*document.context, *document.origin)))
+    summary = write_inline(document.summary)
+    if summary and not summary.startswith("**"):
+        summary = f"**{summary}**"
+    # Nothing of the head is cut: it has the verdict and the counts, whatever is left out below.
+    lines = [heading, _capitalise(context), summary]
+    return "\n\n".join(line for line in lines if line) + "\n"
 
-    def gather(changes: Iterable[PlannedChange]) -> list[Entry]:
-        return equal_changes(
-            changes, lambda c: (ledger.terms(c), tuple(found.said.get(c.ref, ()))), most=_MOST_IN_ENTRY
-        )
 
-    rows = gather(ordered)
-    foreign = gather(c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED})
-    told = any(c.origin is not None for c in ordered)
-    held = [entry for entry in rows if entry.shown.status is not Status.PLANNED]
-    planned = [entry for entry in rows if entry.shown.status is Status.PLANNED]
-    consents = gathered(
-        plan.consents,
-        lambda one: (one.resource.partition("/")[0], one.hazard, one.reason),
-        most=_MOST_IN_ENTRY,
-    )
-    loud = [d for d in found.shown if d.severity is not Severity.INFO or d.waived]
-    notes = [d for d in found.shown if d.severity is Severity.INFO and not d.waived]
-    quiet = [_notes_elsewhere(found.notes)] if found.notes else []
-    elsewhere = [f"- {found.elsewhere.sentence(code)}.\n"] if found.elsewhere else []
-    findings = [*map(_finding, abridged(loud)), *elsewhere, *quiet]
-    concerned_by = [text] if (text := concerned(plan, code)) else []
-    fuller = [entry for entry in rows if _has_more(entry)]
-    number_fuller = sum(len(entry.changes) for entry in fuller)
-    return (
-        Block(
-            "\n### Held back\n\n",
-            held,
-            lambda entry: _held(entry, ledger, found.said),
-            _left_out(""),
-            brief=_held_brief,
-        ),
-        Block("\n### Consent given\n\n", consents, _consent, _left_out_consents, share=0.3),
-        Block(_FOREIGN, foreign, _foreign, _left_out(""), share=0.3),
-        Block(
-            _TABLE_WITH_ORIGIN if told else _TABLE,
-            rows,
-            lambda entry: _row(entry, told=told),
-            _left_out(""),
-            share=0.5,
-        ),
-        Block(
-            "\n",
-            concerned_by,
-            lambda text: f"{text[0].upper()}{text[1:]}.\n",
-            lambda _: "… owners and readers left out",
-            share=0.3,
-        ),
-        Block(
-            "\n### Risks\n\n",
-            [(entry, risk) for entry in planned for risk in _risks(entry, found.said)],
-            lambda risk: f"- {_names(risk[0])} {risk[1]}\n",
-            lambda skipped: left_out_others("risk")([c for entry, _ in skipped for c in entry.changes]),
-            share=0.5,
-        ),
-        Block("\n### Findings\n\n", findings, str, left_out_others("finding"), share=0.3),
-        Block(
-            "\n### Not visible to this account\n\nThey may or may not exist. They are not changed.\n\n",
-            plan.unknown,
-            resource,
-            left_out_others("resource"),
-            share=0.3,
-        ),
-        Block(
-            f"\n<details><summary>Configs that no manifest declares: {len(plan.undeclared):,}</summary>\n\n"
-            "On declared resources; reported, not changed.\n\n",
-            plan.undeclared,
-            _undeclared,
-            left_out_others("config"),
-            "\n</details>\n",
-            share=0.3,
-            most=_FEW_UNDECLARED,
-        ),
-        Block(
-            f"\n<details><summary>All fields of {counted(number_fuller, 'change')}</summary>\n\n",
-            fuller,
-            _details,
-            _left_out("details of "),
-            "\n</details>\n",
-            share=0.8,
-        ),
-        Block(
-            f"\n<details><summary>Notes: {len(notes):,}</summary>\n\n",
-            notes,
-            finding,
-            left_out_others("note"),
-            "\n</details>\n",
-            share=0.5,
-        ),
-        Block(
-            f"\n<details><summary>Not managed by any manifest: {len(plan.unmanaged):,}</summary>\n\n",
-            plan.unmanaged,
-            lambda ref: f"{code(str(ref))} ",
-            left_out_others("resource"),
-            "\n\n</details>\n",
-            most=_FEW_UNMANAGED,
-        ),
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _write_span(span: TextSpan) -> str:
+    if span.role.is_code:
+        return code(span.text, span.longest) if span.text else ""
+    if span.role.is_strong:
+        text = prose(span.text, span.longest)
+        return f"**{text}**" if text else ""
+    return _write_prose(span.text, span.longest)
+
+
+# Many of the texts between names and values are the same ones, such as those in every row of a table, and
+# escaping goes word by word.
+@lru_cache(maxsize=1024)
+def _write_prose(text: str, limit: int = LONGEST_PROSE) -> str:
+    """Return prose with the spaces around it, which `prose` drops."""
+    start = " " if text[:1].isspace() else ""
+    written = prose(text, limit)
+    return f"{start}{written}{' ' if written and text[-1:].isspace() else ''}"
+
+
+def _write_text(inline: Inline, lead: str = "") -> str:
+    """Return a paragraph in one line that cannot start a list; plain text ends with one full stop."""
+    span = TextSpan(inline) if isinstance(inline, str) else inline
+    if isinstance(span, TextSpan) and not (span.role.is_code or span.role.is_strong):
+        text = f"{write_inline(replace(span, text=span.text.rstrip().rstrip('.')))}."
+    else:
+        text = write_inline(inline)
+    # The backslash makes the marker plain text. A lead is a word, so nothing can start a list after it.
+    return f"{_capitalise(lead)}: {text}" if lead else _LIST_MARKER.sub(r"\1\\\2", text)
+
+
+def _to_block(section: Section[Any]) -> Block[Any]:
+    title = _write_title(section.title)
+    head, tail = (f"\n### {title}\n\n" if title else "\n"), ""
+    if section.folded:
+        # Joined entries end without a line break. Both tails put a blank line before the closing tag, without
+        # which it would be part of the last paragraph or list item.
+        head = _fold(section.title, f": {len(section.entries):,}")
+        tail = "\n\n</details>\n" if section.joined else "\n</details>\n"
+    if section.remark:
+        head += f"{_capitalise(_write_text(section.remark))}\n\n"
+    if section.columns:
+        head += _write_table_head(section.columns)
+    return Block(
+        head,
+        section.entries,
+        _entry_writer(section, section.show),
+        lambda entries: write_inline(section.left_out(entries)),
+        tail,
+        None if section.brief is None else _entry_writer(section, section.brief),
+        section.share,
+        section.most,
     )
 
 
-def _left_out(what: str) -> Callable[[Sequence[Entry]], str]:
-    return lambda skipped: left_out_changes(
-        (action_of(planned.change) for entry in skipped for planned in entry.changes), what
-    )
+def _entry_writer(
+    section: Section[Any], show: Callable[[Any], document.Block | Row]
+) -> Callable[[object], str]:
+    def write(entry: object) -> str:
+        shown: Any = show(entry)
+        if section.columns:
+            return _write_row(shown)
+        # Joined names are one paragraph: as a list, hundreds of them would take a line each.
+        if section.joined and isinstance(shown, Item):
+            return f"{write_inline(shown.head)} "
+        # A section without a title has no heading of its own, so its subsections take that level.
+        return f"{_write_block(shown, '####' if section.title else '###')}\n"
+
+    return write
 
 
-def _left_out_consents(skipped: Sequence[Sequence[Consent]]) -> str:
-    return left_out_others("consent")([consent for same in skipped for consent in same])
+def _write_block(block: document.Block, heading: str = "####") -> str:
+    match block:
+        case Paragraph():
+            return _capitalise(_write_text(block.text, block.lead))
+        case Verbatim():
+            # Code keeps the spaces and quotes of a command; as prose, each special word would be a span of
+            # its own, and none of them could be copied with its neighbours.
+            line = code(block.text, block.limit)
+            return f"{_capitalise(block.lead)}: {line}" if block.lead else line
+        case Item():
+            return "\n".join(_list_lines(block, ""))
+        case Table():
+            return _write_table_head(block.columns) + "".join(map(_write_row, block.rows)).removesuffix("\n")
+        case CodeBlock():
+            return code_block(block.language, [*block.lines])
+        case Subsection():
+            return _write_subsection(block, heading)
 
 
-def _names(entry: Entry, *, cell: bool = False) -> str:
-    """Every resource of an entry; of many, how many there are first."""
-    lead = f"{entry.subject}: " if entry.is_long else ""
-    figures = [f" ({figure})" if figure else "" for figure in map(prose, entry.figures)]
-    refs = [code(str(planned.ref), cell=cell) for planned in entry.changes]
-    shown = map("".join, zip(refs, figures, strict=True))
-    return f"{lead}{', '.join(shown)}"
+def _write_subsection(block: Subsection, heading: str) -> str:
+    title, text = split_spans(block.title), split_spans(block.text)
+    title += [TextSpan(": "), *text] if text else []
+    parts = [_fold(title).strip("\n") if block.folded else f"{heading} {_write_title(title)}"]
+    previous: document.Block | None = None
+    for part in block.blocks:
+        # A blank line between items would make the list loose, and GitHub would set each item as a paragraph.
+        if isinstance(part, Item) and isinstance(previous, Item):
+            parts[-1] += f"\n{_write_block(part)}"
+        else:
+            parts.append(_write_block(part))
+        previous = part
+    # What follows the tag without a blank line would be HTML.
+    return "\n\n".join([*parts, "</details>"] if block.folded else parts) + "\n"
 
 
-# --- what is held back -----------------------------------------------------------------------------
+def _list_lines(item: Item, indent: str) -> Iterator[str]:
+    """Yield the lines of an item and of the items below it."""
+    label = isinstance(item.head, str)
+    if label and not item.text and not item.below:
+        line = _write_text(item.head)
+    else:
+        line = _LIST_MARKER.sub(r"\1\\\2", write_inline(item.head))
+        line = _capitalise(line) if label and item.text else line
+        line += f": {_write_text(item.text)}" if item.text else ""
+        line += f" ({write_inline(item.mark)})" if item.mark else ""
+    for note in item.notes:
+        line += f"{'' if line.endswith('.') else '.'} {_write_block(note)}"
+    # Two spaces are the width of `- `: less would start a list beside this one, not below the item.
+    yield f"{indent}- {line}"
+    for block in item.below:
+        if isinstance(block, Item):
+            yield from _list_lines(block, f"{indent}  ")
+        else:
+            yield f"{indent}  - {_write_block(block)}"
 
 
-def _held_brief(entry: Entry) -> str:
-    verdict = "needs consent" if entry.shown.status is Status.NEEDS_CONSENT else "refused"
-    source = f" ({code(entry.place)})" if entry.place else ""
-    return f"- **{verdict}**: {action_of(entry.shown.change)} {_names(entry)}{source}\n"
+def _write_title(title: Inline) -> str:
+    """Return a title with its strong spans as plain text, as the whole title is strong."""
+    return write_inline([replace(s, role=Role.TEXT) if s.role.is_strong else s for s in split_spans(title)])
 
 
-def _held(entry: Entry, ledger: ConsentLedger, said: Mapping[ResourceRef, Sequence[str]]) -> str:
-    planned, first = entry.shown, entry.changes[0]
-    missing = ledger.missing(first)
-    lines = [_held_brief(entry).rstrip("\n")]
-    if missing:
-        lines[0] += f": {', '.join(map(code, missing))}"
-    elif planned.reason:
-        lines[0] += f": {sentence(planned.reason)}"
-    if planned.remedy:
-        lines.append(f"Instead: {sentence(planned.remedy)}")
-    lines += _risks(entry, said)
-    if isinstance(planned.change, Update):
-        without = " without consent" if planned.status is Status.NEEDS_CONSENT else ""
-        lines.append(f"No change to this resource is applied{without}.")
-    if missing:
-        annotations = {annotation(one, missing, ledger.given(one)) for one in entry.changes}
-        annotated = f", or in `metadata.annotations`: {code(annotations.pop(), 600)}"
-        if annotations:  # there are others
-            annotated = f", or {prose(EACH_ANNOTATION)}"
-        whom, flags = entry.allow_flags(missing)
-        annotated = annotated if planned.location else ""
-        lines.append(f"To consent{whom and f' {whom}'}: {code(flags, 600 * len(entry.changes))}{annotated}")
-    return "\n  - ".join(lines) + "\n"
-
-
-def _risks(entry: Entry, said: Mapping[ResourceRef, Sequence[str]]) -> list[str]:
-    """A line for every judgement that is not just "safe", and for every field that does not change yet."""
-    planned = entry.shown
-    match planned.change:
-        case Create(assessment=assessment) | Delete(assessment=assessment):
-            judged = [(action_of(planned.change), assessment)]
-        case Update(fields=fields):
-            judged = [(code(f"{label(f.path)}: {entry.transition(f).short}"), f.assessment) for f in fields]
-    risky = [(what, j) for what, j in judged if j.risk is not Risk.SAFE or j.reason]
-    codes = ", ".join(map(code, said.get(planned.ref, ())))
-    lines = [
-        f"{what}: {_judgement(j, planned)}{f' ({codes})' if codes and number == 0 else ''}"
-        for number, (what, j) in enumerate(risky)
-    ]
-    lines += [
-        f"{code(label(f.path))} does not change yet: {sentence(f.deferred)}"
-        for f in fields_of(planned.change)
-        if f.deferred is not None
-    ]
-    return lines
-
-
-def _judgement(assessment: RiskAssessment, planned: PlannedChange) -> str:
-    parts = [f"{assessment.risk.label}{f' {code(assessment.hazard)}' if assessment.hazard else ''}."]
-    if assessment.reason and assessment.reason != planned.reason:
-        parts.append(f"Why: {sentence(assessment.reason)}")
-    if assessment.remedy and assessment.remedy != planned.remedy:
-        lead = "Instead" if assessment.risk is Risk.IMPOSSIBLE else "Safer"
-        parts.append(f"{lead}: {sentence(assessment.remedy)}")
-    return " ".join(parts)
-
-
-# --- the table -------------------------------------------------------------------------------------
-
-
-def _consent(same: Sequence[Consent]) -> str:
-    """Whoever approves a plan answers for these: nothing asks again."""
-    resources = ", ".join(code(one.resource) for one in same)
-    return f"- {resources}: {code(same[0].hazard)}. {sentence(same[0].reason)}\n"
-
-
-def _foreign(entry: Entry) -> str:
-    what = f"{action_of(entry.shown.change)} {_names(entry)}"
-    if entry.shown.origin is ChangeOrigin.MIXED:
-        what += f": {', '.join(code(label(path)) for path in entry.shown.earlier)}"
-    return f"- {what}\n"
-
-
-def _row(entry: Entry, *, told: bool) -> str:
-    planned = entry.shown
-    action = action_of(planned.change)
-    symbol = _SYMBOLS[action] if planned.status is Status.PLANNED else "!"
-    cells = (
-        f"`{symbol}`",
-        _names(entry, cell=True),
-        _change_cell(entry, action),
-        _risk_cell(planned),
-        *((_ORIGINS[planned.origin] if planned.origin else "",) if told else ()),
-        code(entry.place, cell=True) if entry.place else "",
-    )
-    return f"| {' | '.join(cells)} |\n"
-
-
-def _change_cell(entry: Entry, action: str) -> str:
-    change = entry.shown.change
-    fields = () if isinstance(change, Delete) else fields_of(change)
-    shown = [code(_field(f, entry.transition(f).short), _CELL, cell=True) for f in fields[:_IN_ROW]]
-    more = f" and {len(fields) - _IN_ROW:,} more" if len(fields) > _IN_ROW else ""
-    return f"{action} {', '.join(shown)}{more}".rstrip()
-
-
-def _risk_cell(planned: PlannedChange) -> str:
-    risk = risk_of(planned.change).label
+def _fold(title: Inline, count: str = "") -> str:
+    """Return the start of a fold; its title is HTML."""
+    # GitHub does not read Markdown inside of a tag's line, so code is an element here, not a span.
     parts = (
-        [risk]
-        if planned.status is Status.PLANNED
-        else [f"**{planned.status.value.replace('_', ' ')}**", risk]
+        f"<code>{html(span.text, span.longest)}</code>"
+        if span.role.is_code
+        else html(span.text, span.longest)
+        for span in split_spans(title)
     )
-    hazards = dict.fromkeys(j.hazard for j in assessments(planned.change) if j.hazard)
-    parts += [code(hazard, 60, cell=True) for hazard in list(hazards)[:_IN_ROW]]
-    if is_deferred(planned):
-        parts.append("not yet applied in full")
-    return ", ".join(parts)
+    # The blank line ends the HTML block (CommonMark, 4.6): without it, GitHub would show the Markdown of the
+    # entries as it is written.
+    return f"\n<details><summary>{''.join(parts)}{count}</summary>\n\n"
 
 
-# --- findings, details and lists -------------------------------------------------------------------
+def _write_table_head(columns: Sequence[Column]) -> str:
+    headers = [write_inline(TextSpan(column.header, column.role), cell=True) for column in columns]
+    rules = ["---:" if column.right else "---" for column in columns]
+    return f"| {' | '.join(headers)} |\n| {' | '.join(rules)} |\n"
 
 
-def _finding(found: Diagnostic | More) -> str:
-    if isinstance(found, Diagnostic):
-        return finding(found)
-    names = [code(str(ref)) for ref in found.refs[:FEW]]
-    on = f": {', '.join(names)}{', …' if len(found.refs) > FEW else ''}" if names else ""
-    return f"- {found.severity.value} {code(found.code)}: {len(found.found):,} more{on}\n"
-
-
-def _notes_elsewhere(count: int) -> str:
-    listing = f"{code('kafkaform plan --verbose')} lists {'it' if count == 1 else 'them'}"
-    return f"- {counted(count, 'note')} on unchanged resources: {listing}.\n"
-
-
-def _has_more(entry: Entry) -> bool:
-    """Whether the table does not show all fields of a change in full."""
-    fields = fields_of(entry.shown.change)
-    if isinstance(entry.shown.change, Delete):
-        return bool(fields)
-    return len(fields) > _IN_ROW or any(
-        shown.each or len(_field(field, shown.short)) > _CELL
-        for field in fields
-        for shown in (entry.transition(field),)
-    )
-
-
-def _details(entry: Entry) -> str:
-    shown = []
-    for field in fields_of(entry.shown.change):
-        value = entry.transition(field)
-        shown.append(code(_field(field, "; ".join(value.each) or str(value)), 600))
-    return f"- {action_of(entry.shown.change)} {_names(entry)}: {', '.join(shown)}\n"
-
-
-def _field(field: FieldChange, shown: str) -> str:
-    return f"{label(field.path)}: {shown}"
-
-
-def _undeclared(config: UndeclaredConfig) -> str:
-    shown = f"{label(config.path)} = {single(config.ref.kind, config.path, config.value)}"
-    return f"- {code(str(config.ref))} {code(shown, 300)}\n"
+def _write_row(row: Row) -> str:
+    return f"| {' | '.join(write_inline(cell, cell=True) for cell in row)} |\n"

@@ -1,40 +1,40 @@
-"""How far moves of replicas have come.
+"""The progress of moves of replicas, and the table of a rebalance.
 
-A rebalance is shown by how replicas lie on brokers before it and after it.
+A rebalance is shown as the replicas of each broker before and after it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_size, rounded_size
-from kafkaform.core.wording import aged, counted
-from kafkaform.report.page import Cell, Column, table
+from kafkaform.core.wording import counted, format_age
+from kafkaform.report.document import Column, Paragraph, ReportDocument, Table
+from kafkaform.report.page import render_page
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from kafkaform.core.moves import MoveProgress
     from kafkaform.plan.placement import Moves
     from kafkaform.plan.rebalancing import Rebalance
+    from kafkaform.report.page import Page
+    from kafkaform.resources.replicas.moves import MoveProgress
 
 
 IDLE_S = 10.0
-"""The time without a copied byte after which no time that is left is given: replicas are read each second."""
+"""The seconds without a copied byte after which no remaining time is shown; replicas are read each second."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """How fast bytes are copied, as far as was seen.
+    """The pace at which bytes are copied, from readings of the progress.
 
     Attributes:
-        began_s: When the first reading was made, on a clock that only goes forward.
-        began_at: The bytes that were copied by then.
-        now_s: When the last one was made.
-        moved_s: When the bytes last grew.
-        moved_to: The bytes that were copied by then.
+        began_s: The time of the first reading, on a monotonic clock.
+        began_at: The bytes copied at that time.
+        now_s: The time of the last reading.
+        moved_s: The time at which the bytes last increased.
+        moved_to: The bytes copied at that time.
     """
 
     began_s: float | None = None
@@ -43,8 +43,9 @@ class Pace:
     moved_s: float = 0.0
     moved_to: int = 0
 
-    def seen(self, progress: MoveProgress, now_s: float) -> None:
-        """Take in a reading."""
+    def add_reading(self, progress: MoveProgress, now_s: float) -> None:
+        """Add a reading of the progress."""
+        # What was copied before the first reading, such as by an earlier apply, says nothing of this pace.
         if self.began_s is None:
             self.began_s, self.began_at, self.moved_s = now_s, progress.bytes_done, now_s
         if progress.bytes_done > self.moved_to:
@@ -53,20 +54,21 @@ class Pace:
 
     @property
     def idle_s(self) -> float:
-        """The seconds in which nothing was copied; 0 while something is."""
+        """The seconds since a byte was copied; 0 while copying."""
         idle = self.now_s - self.moved_s
         return idle if idle >= IDLE_S else 0.0
 
     def left_s(self, progress: MoveProgress) -> float | None:
-        """The seconds that are left if it goes on like that; None if that cannot be told."""
+        """Estimate the remaining seconds at this pace; None if unknown."""
         copied = progress.bytes_done - self.began_at
+        # While nothing is copied, the mean pace of before would promise an end that does not come.
         if self.began_s is None or copied <= 0 or self.idle_s:
             return None
         return (progress.bytes_total - progress.bytes_done) * (self.now_s - self.began_s) / copied
 
 
-def amount(progress: MoveProgress, *, brief: bool = False) -> str:
-    """How much is done: `12.0 MiB of 80.0 MiB, 3 of 12 partitions, batch 1 of 2`; in brief only the first."""
+def format_amount(progress: MoveProgress, *, brief: bool = False) -> str:
+    """Format what is done: `12.0 MiB of 80.0 MiB, 3 of 12 partitions`; if `brief`, the first part."""
     parts = []
     if progress.bytes_total:
         done = rounded_size(progress.bytes_done) if progress.bytes_done else "nothing"
@@ -77,9 +79,10 @@ def amount(progress: MoveProgress, *, brief: bool = False) -> str:
     return parts[0] if brief else ", ".join(parts)
 
 
-def told(progress: MoveProgress, left_s: float | None, idle_s: float = 0.0) -> str:
-    """The same as a line of a log, with the throttle, the time that is left, and why nothing moves."""
-    parts = [amount(progress)]
+def format_progress(progress: MoveProgress, left_s: float | None, idle_s: float = 0.0) -> str:
+    """Format progress as a log line, with the throttle, the remaining time, and why nothing moves."""
+    parts = [format_amount(progress)]
+    # A throttle explains a slow pace; without bytes to copy it does not matter.
     if progress.throttle is not None and progress.bytes_total:
         parts.append(f"at most {format_size(progress.throttle)}/s per broker")
     if progress.stalled:
@@ -87,52 +90,52 @@ def told(progress: MoveProgress, left_s: float | None, idle_s: float = 0.0) -> s
     elif idle_s and progress.bytes_total:
         parts.append(describe_idleness(idle_s))
     elif left_s is not None and left_s >= 1 and progress.partitions_done < progress.partitions:
-        parts.append(f"about {aged(timedelta(seconds=left_s))} left")
+        parts.append(f"about {format_age(timedelta(seconds=left_s))} left")
     return ", ".join(parts)
 
 
 def describe_idleness(idle_s: float) -> str:
-    """Return since when nothing was copied: `no progress for 20 seconds`; empty for 0."""
-    return f"no progress for {aged(timedelta(seconds=idle_s))}" if idle_s else ""
+    """Return how long nothing was copied: `no progress for 20 seconds`; empty for 0."""
+    return f"no progress for {format_age(timedelta(seconds=idle_s))}" if idle_s else ""
 
 
 _COLUMNS = (
-    Column("BROKER", right=True),
-    Column("RACK", least=6),
-    Column("REPLICAS", right=True),
-    Column("PREFERRED LEADERS", right=True),
+    Column("Broker", right=True),
+    Column("Rack", least=6),
+    Column("Replicas", right=True),
+    Column("Preferred leaders", right=True),
 )
 
 
-def render_balance(made: Rebalance, width: int | None = None) -> Text:
-    """A row for each broker, and what the way from one to the other costs.
+def render_balance(rebalance: Rebalance, width: int | None = None) -> Page:
+    """Render a row for each broker, and the cost of the rebalance.
 
     Args:
-        made: The rebalance.
-        width: The characters of a line of the terminal; None where no terminal reads it.
+        rebalance: The rebalance.
+        width: The width of the terminal in columns; None if the output is no terminal.
     """
     rows = [
         (
-            Cell(str(broker.id)),
-            Cell(broker.rack or "-"),
-            Cell(_change(made.before.replicas[broker.id], made.after.replicas[broker.id])),
-            Cell(_change(made.before.leaders[broker.id], made.after.leaders[broker.id])),
+            str(broker.id),
+            broker.rack or "-",
+            _format_change(rebalance.before.replicas[broker.id], rebalance.after.replicas[broker.id]),
+            _format_change(rebalance.before.leaders[broker.id], rebalance.after.leaders[broker.id]),
         )
-        for broker in sorted(made.brokers, key=lambda broker: broker.id)
+        for broker in sorted(rebalance.brokers, key=lambda broker: broker.id)
     ]
-    text = table(_COLUMNS, rows, width)
-    text.append(f"\n{_cost(made.moves)}")
-    if made.before.narrow != made.after.narrow:
-        narrow = f"{made.before.narrow:,} → {made.after.narrow:,}"
-        text.append(f"; partitions on fewer racks than possible: {narrow}")
-    return text
+    cost = _format_cost(rebalance.moves)
+    # A rebalance may also put replicas on more racks, which the counts of brokers do not show.
+    if rebalance.before.narrow != rebalance.after.narrow:
+        narrow = _format_change(rebalance.before.narrow, rebalance.after.narrow)
+        cost += f"; partitions on fewer racks than possible: {narrow}"
+    return render_page(ReportDocument("", [Table(_COLUMNS, rows), Paragraph(cost)], indent=0), width=width)
 
 
-def _change(before: int, after: int) -> str:
+def _format_change(before: int, after: int) -> str:
     return f"{before:,} → {after:,}" if before != after else f"{before:,}"
 
 
-def _cost(moves: Moves) -> str:
+def _format_cost(moves: Moves) -> str:
     copied = f"{counted(moves.replicas, 'replica')} to copy"
     size = f", {rounded_size(moves.size)}" if moves.replicas else ""
     leaders = (

@@ -1,14 +1,15 @@
-"""The catalogue of rules, and the explanation of one of them, as text and JSON."""
+"""The catalogue of rules, and the explanation of a rule, as text and JSON."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
-from kafkaform.core.printable import plain_quotes, printable, wrapped
-from kafkaform.rules import Note, Rule, notes
+from kafkaform.core.printable import plain_quotes, printable, wrap_text
+from kafkaform.rules import Note, Rule
+from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,12 +27,12 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A code, and what holds of it in this repository.
+    """A rule or note and its configuration in this project.
 
     Attributes:
         entry: The rule or note.
-        origin: `kafkaform`, the configuration file, or the plug-in that it comes from.
-        in_force: The severity that the project gave it, `off` too; that of the rule where it gave none.
+        origin: `kafkaform`, the configuration file, or the plug-in that defines it.
+        in_force: The configured severity or `off`; the rule's own severity if none is configured.
     """
 
     entry: Rule | Note
@@ -40,19 +41,19 @@ class CatalogueEntry:
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """`rule`, `policy` or `note`."""
         if isinstance(self.entry, Note):
             return "note"
         return "policy" if self.entry.code.startswith("policy/") else "rule"
 
     @property
     def stage(self) -> str | None:
-        """What it needs; None for a note."""
+        """The stage whose data it needs; None for a note."""
         return self.entry.stage.value if isinstance(self.entry, Rule) else None
 
     @property
     def waivable(self) -> bool:
-        """Whether a manifest can have it overlook itself."""
+        """True if a manifest can waive it."""
         return isinstance(self.entry, Rule) and self.entry.waivable
 
 
@@ -66,20 +67,22 @@ def rules_to_text(listed: Collection[CatalogueEntry]) -> str:
 
 
 def rules_to_json(listed: Collection[CatalogueEntry]) -> str:
-    """Write the catalogue for programs."""
-    return json.dumps([_json(listing) for listing in listed], indent=2)
+    """Return the catalogue as JSON."""
+    return json.dumps([_entry_to_json(listing) for listing in listed], indent=2)
 
 
 def rule_to_json(listing: CatalogueEntry) -> str:
-    """Write one entry for programs."""
-    return json.dumps(_json(listing), indent=2)
+    """Return one entry as JSON."""
+    return json.dumps(_entry_to_json(listing), indent=2)
 
 
 def rule_to_text(listing: CatalogueEntry, *, width: int | None = None) -> str:
-    """Explain a rule, with its prose wrapped at `width`."""
+    """Explain a rule; prose is wrapped at `width` columns."""
     entry = listing.entry
-    own = "" if listing.in_force == entry.severity.value else f", {entry.severity.value} unless configured"
-    lines = [f"{entry.code} ({listing.in_force}{own})", "", *_paragraphs(entry.explanation, width), ""]
+    default = (
+        "" if listing.in_force == entry.severity.value else f", {entry.severity.value} unless configured"
+    )
+    lines = [f"{entry.code} ({listing.in_force}{default})", "", *_paragraphs(entry.explanation, width), ""]
     if listing.stage is not None:
         lines.append(f"needs      {_NEEDS[listing.stage]}")
     if listing.origin != "kafkaform":
@@ -87,26 +90,28 @@ def rule_to_text(listing: CatalogueEntry, *, width: int | None = None) -> str:
     if listing.kind == "note":
         lines.append("severity   fixed: this is a note, not a rule")
         return "\n".join(map(printable, lines))
-    other = Severity.INFO if listing.in_force != Severity.INFO.value else Severity.WARNING
-    lines.append(f"severity   rules: {{{entry.code}: {other.value}}} in kafkaform.yaml, or {_OFF}")
-    waiver = f'metadata.annotations: {{{notes.PREFIX}{entry.code}: "why it is acceptable here"}}'
+    # The example must differ from what holds, or it would change nothing.
+    example = Severity.INFO if listing.in_force != Severity.INFO.value else Severity.WARNING
+    lines.append(f"severity   rules: {{{entry.code}: {example.value}}} in kafkaform.yaml, or {_OFF}")
+    waiver = f'metadata.annotations: {{{WAIVER_PREFIX}{entry.code}: "why it is acceptable here"}}'
     lines.append(f"waiver     {waiver if listing.waivable else 'none: Kafka would still refuse it'}")
     return "\n".join(map(printable, lines))
 
 
 def _paragraphs(explanation: str, width: int | None) -> Iterator[str]:
-    """An explanation in lines of a terminal, or its own; lists and what is indented stay as they are."""
+    """Yield the lines of an explanation, wrapped at `width`; lists and indented text stay as they are."""
     for number, paragraph in enumerate(explanation.split("\n\n")):
         if number:
             yield ""
         lines = [plain_quotes(printable(line)) for line in paragraph.splitlines()]
+        # Lists, tables and examples are laid out by hand; joined into one paragraph, they could not be read.
         if width is None or any(line.startswith((" ", "-", "|")) for line in lines):
             yield from lines
         else:
-            yield from wrapped(plain_quotes(printable(" ".join(paragraph.splitlines()))), width)
+            yield from wrap_text(plain_quotes(printable(" ".join(paragraph.splitlines()))), width)
 
 
-def _json(listing: CatalogueEntry) -> dict[str, object]:
+def _entry_to_json(listing: CatalogueEntry) -> dict[str, object]:
     return {
         "code": listing.entry.code,
         "kind": listing.kind,

@@ -1,32 +1,35 @@
-"""How figures of a skew report are worded and drawn as bars of text, the same in every format."""
+"""The figures of a skew report as words, as bars of text, and over time, the same in every format."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import counted
 from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, MUCH_MORE, Spread
+from spark_validation.figures import NOTHING, percent, ratio
+from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, metric_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from spark_validation.metrics import MetricRow
     from spark_validation.results import (
         Estimate,
+        GroupResult,
         HotKeyResult,
         PartitionResult,
         SampleResult,
+        SkewCause,
+        SkewReport,
         TopicResult,
     )
 
-
-NOTHING = "-"
-"""Stands for a figure that nobody knows."""
 
 PASS, WARN, FAIL, NONE = "pass", "warn", "fail", "none"
 VERDICTS = {
@@ -42,9 +45,9 @@ IMBALANCE_FIGURES = {
     "cv": "Coefficient of variation",
     "gini": "Gini coefficient",
     "entropy": "Entropy over its maximum",
-    "effective_parallelism": "Consumers that can usefully work",
+    "effective_parallelism": "Useful consumers",
 }
-"""The fields of an imbalance and what each is called."""
+"""The fields of an imbalance and their names."""
 
 CAUSES = {
     "balanced": "balanced",
@@ -58,13 +61,15 @@ CAUSES = {
     "too_little_data": "too little data",
     "empty": "empty",
 }
-"""What is found in a topic, in words."""
+"""The diagnoses in words."""
 _WORST = (FAIL, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
+# The least that is shown is 0.0001 percentage points, as for shares.
 _LEAST_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
+# If a larger share of the records than this was placed by no known partitioner, producers choose partitions
+# themselves.
 _MOST = 0.5
-"""Where no known partitioner explains more records than this, producers have one of their own."""
 _FEW_KEYS = 3
 _DIFFERS = 0.05
 _NOTABLE = 0.05
@@ -74,173 +79,107 @@ _BURSTY = 2.0
 # --- single figures --------------------------------------------------------------------------------
 
 
-def count(value: float | None) -> str:
-    """A whole number, `1,234,567`."""
-    return NOTHING if value is None or not math.isfinite(value) else f"{round(value):,}"
-
-
-def share(value: float, decimals: int | None = None) -> str:
-    """A part of 1 in percent, `8.33 %`, to three digits unless told the decimals; never a false 0 or 100."""
-    if not math.isfinite(value):
-        return NOTHING
-    percent = 100 * value
-    if percent in (0, 100):
-        return f"{percent:.0f} %"
-    places = _places(percent) if decimals is None else decimals
-    least = 10.0**-places
-    if percent < least / 2:
-        return f"< {least:.{places}f} %"
-    if 100 - least / 2 <= percent < 100:
-        return f"> {100 - least:.{places}f} %"
-    return f"{percent:.{places}f} %"
-
-
-def ratio(value: float) -> str:
-    """A number without a unit, `3.90`, `12.4`, `1,204`."""
-    if not math.isfinite(value):
-        return NOTHING
-    size = abs(value)
-    if size >= 100:
-        return f"{value:,.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    if size >= 0.1 or size == 0:
-        return f"{value:.2f}"
-    return f"{value:.3f}" if size >= 0.0005 else "< 0.001"
-
-
 def size(value: float | None) -> str:
-    """Bytes, `1.3 GiB`."""
+    """Format a size in bytes: `1.3 GiB`."""
     if value is None or not math.isfinite(value):
         return NOTHING
     return rounded_size(round(value)) if value >= 1024 else f"{round(value)} B"
 
 
-def interval(estimate: Estimate, words: Callable[[float], str]) -> str:
-    """The two ends of an interval, `8.12 to 8.57 %`; nothing for what was counted and not estimated."""
-    if is_exact(estimate):
-        return ""
-    low, high = words(estimate.low), words(estimate.high)
-    if low == high:
-        return low
-    unit = " %"
-    # The unit is said once, but a sign in front of a number needs its own.
-    if low.endswith(unit) and high.endswith(unit) and low[0].isdigit() and high[0].isdigit():
-        low = low.removesuffix(unit)
-    return f"{low} to {high}"
-
-
-def estimated(estimate: Estimate, words: Callable[[float], str]) -> str:
-    """A value and its interval, `8.33 % (8.12 to 8.57 %)`; only the value where that says it all."""
-    value, ends = words(estimate.value), interval(estimate, words)
-    return f"{value} ({ends})" if ends not in ("", value) else value
-
-
-def is_exact(estimate: Estimate) -> bool:
-    """Whether it was counted, not estimated."""
-    return estimate.low == estimate.high == estimate.value
-
-
 def numbers(values: Sequence[int], few: int = _FEW_NUMBERS) -> str:
-    """Partition numbers in their order, `0, 4, 11 and 9 more`."""
+    """Format partition numbers in their order: `0, 4, 11 and 9 more`."""
     if not values:
         return NOTHING
-    more = len(values) - few
-    return ", ".join(map(str, values[:few])) + (f" and {more:,} more" if more > 0 else "")
+    further = len(values) - few
+    return ", ".join(map(str, values[:few])) + (f" and {further:,} more" if further > 0 else "")
 
 
 def moment(value: int | str) -> str:
-    """A time in UTC, from milliseconds since 1970 or from ISO 8601: `2026-11-01 00:00 UTC`."""
+    """Format a time in UTC, from milliseconds since 1970 or from ISO 8601: `2026-11-01 00:00 UTC`."""
     try:
         if isinstance(value, int):
             when = datetime.fromtimestamp(value / 1000, UTC)
         else:
             when = datetime.fromisoformat(value).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
-        # A report may come from a file: what is no time is shown as it is.
+        # A report may come from a file; an invalid time is shown as it is.
         return clipped(str(value), 40)
     return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 def brief(text: str, limit: int = 60) -> str:
-    """Foreign text, such as a key, printable and in little room."""
+    """Clip untrusted text, such as a key, and make it printable."""
     return clipped(text, limit) if text else '""'
-
-
-def _places(percent: float) -> int:
-    """The decimals that make three digits, four at most."""
-    for places, least in enumerate((100, 10, 1, 0.1)):
-        if percent >= least:
-            return places
-    return 4
 
 
 # --- sentences -------------------------------------------------------------------------------------
 
 
 def cause(name: str) -> str:
-    """A diagnosis or a cause in words: `hot keys`."""
+    """Return a diagnosis or a cause in words: `hot keys`."""
     return CAUSES.get(name) or clipped(name.replace("_", " "), 60)
 
 
 def verdict(topic: TopicResult) -> str:
-    """`pass`, `warn`, `fail`, or `none` where no policy was judged."""
+    """Return `pass`, `warn`, `fail`, or `none` without a policy."""
     status = topic.policy.status if topic.policy else NONE
     return status if status in VERDICTS else NONE
 
 
 def severity(topic: TopicResult) -> tuple[int, float, str]:
-    """A key to sort by, which puts the most skewed topic first: by verdict, by ratio, then by name."""
+    """Return a sort key that puts the most skewed topic first: by verdict, ratio and name."""
+    # Topics without a policy come before those that meet theirs: nobody has said which skew of them is fine.
     return _WORST.index(verdict(topic)), -topic.by_records.max_mean_ratio.value, topic.name
 
 
 def is_empty(topic: TopicResult) -> bool:
-    """Whether there is no record to say anything about."""
+    """Return whether the topic has no records."""
     return topic.diagnosis == "empty" or not topic.partitions
 
 
 def notable_keys(topic: TopicResult, most: int) -> tuple[HotKeyResult, ...]:
-    """The keys to show: those that are notable, and the first few in any case."""
-    seen = sum(is_notable(topic, key) for key in topic.hot_keys)
-    return topic.hot_keys[: min(most, max(seen, _FEW_KEYS))]
+    """Return the keys to show: the notable ones, and at least the first few."""
+    notable = sum(is_notable(topic, key) for key in topic.hot_keys)
+    return topic.hot_keys[: min(most, max(notable, _FEW_KEYS))]
 
 
 def is_notable(topic: TopicResult, key: HotKeyResult) -> bool:
-    """Whether a key alone fills a twentieth of a mean partition."""
+    """Return whether a key alone fills a twentieth of a mean partition."""
+    # As a part of a partition, not of all records: with 100 partitions, a key with 1 % fills one.
     return max(key.share.value, key.byte_share.value) * len(topic.partitions) >= _NOTABLE
 
 
 def is_bursty(topic: TopicResult, key: HotKeyResult) -> bool:
-    """Whether a key has a peak worth showing; those of keys that are not notable are chance."""
+    """Return whether a key has a peak worth showing; peaks of keys that are not notable are chance."""
     return key.peak > _BURSTY and is_notable(topic, key)
 
 
 def headline(topic: TopicResult) -> str:
-    """Word the spread and the diagnosis, in a sentence each that has no foreign text in it."""
+    """Return a sentence on the spread and one on the diagnosis, without untrusted text."""
     if is_empty(topic):
         return "There are no records to measure."
     if topic.diagnosis == "too_little_data":
         return "There are too few records to say how they spread over partitions."
     spread = "unevenly" if _is_uneven(topic) else "evenly"
     partitions = counted(len(topic.partitions), "partition")
-    load = f"Records are spread {spread}: the fullest of {partitions} has {_times_mean(topic)}."
-    finding = _finding(topic)
+    load = f"Records are spread {spread}: the fullest of {partitions} has {_format_times_mean(topic)}."
+    finding = _describe_diagnosis(topic)
     return f"{load} {finding}." if finding else load
 
 
 def _is_uneven(topic: TopicResult) -> bool:
-    if topic.spread is None:  # a report from before it was told
+    if topic.spread is None:  # a report of a version without this field
         return max(by.max_mean_ratio.value for by in (topic.by_records, topic.by_bytes)) > EVEN_RATIO
     return topic.spread == Spread.UNEVEN
 
 
-def _finding(topic: TopicResult) -> str:
-    """Word the diagnosis, without a full stop; nothing where there is none."""
+def _describe_diagnosis(topic: TopicResult) -> str:
+    """Return the diagnosis as a sentence without a full stop; empty if there is none."""
     match topic.diagnosis:
         case "balanced":
             return ""
         case "hot_keys" | "bursty" if topic.hot_keys:
-            return _of_hottest(topic)
+            return _describe_hottest(topic)
         case "hot_keys":
             return "Keys are of uneven size"
         case "bursty":
@@ -249,51 +188,73 @@ def _finding(topic: TopicResult) -> str:
             keys = counted(round(topic.distinct_keys.value), "distinct key")
             return f"{keys} cannot fill {counted(len(topic.partitions), 'partition')} evenly"
         case "null_keys":
-            return f"{share(topic.null_key_share.value)} of the records have no key"
+            return f"{percent(topic.null_key_share.value)} of the records have no key"
         case "mixed_partitioners":
-            return _mixed(topic)
+            return _describe_partitioners(topic)
         case "repartitioned":
             return "Keys are on several partitions since some were added, so order per key is broken"
         case "unknown":
-            return "Which keys cause it is not known"
+            return "The keys that cause it are not known"
         case _:
             return ""
 
 
-def _of_hottest(topic: TopicResult) -> str:
-    """The share of the hottest key; in a burst, that of the key with the steepest one."""
+def _describe_hottest(topic: TopicResult) -> str:
+    """Return the share of the hottest key; for bursts, of the key with the highest peak."""
     key, subject = topic.hot_keys[0], "The hottest key"
-    bursty = [own for own in topic.hot_keys if is_bursty(topic, own)]
+    # For bursts, the key with the highest peak: the hottest overall may be steady.
+    bursty = [hot_key for hot_key in topic.hot_keys if is_bursty(topic, hot_key)]
     if topic.diagnosis == "bursty" and bursty:
-        steepest = max(bursty, key=lambda own: own.peak)
+        steepest = max(bursty, key=lambda hot_key: hot_key.peak)
         key, subject = steepest, subject if steepest is key else "A key"
+    # An empty key has no name to look for.
     subject = subject if key.key_length else "The empty key"
     times = f", in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else ""
+    # The hottest key by records may be small: if bytes are the problem, the key with the most bytes is.
     if topic.diagnosis == "hot_keys" and _is_by_bytes(topic):
-        key = max(topic.hot_keys, key=lambda own: own.byte_share.value)
+        key = max(topic.hot_keys, key=lambda hot_key: hot_key.byte_share.value)
         subject = "The hottest key" if key.key_length else "The empty key"
-        return f"{subject} has {share(key.byte_share.value)} of the bytes"
-    return f"{subject} has {share(key.share.value)} of the records{times}"
+        return f"{subject} has {percent(key.byte_share.value)} of the bytes"
+    return f"{subject} has {percent(key.share.value)} of the records{times}"
 
 
 def _is_by_bytes(topic: TopicResult) -> bool:
-    """Return whether bytes are the more uneven by far, as `diagnosis.hot_keys` takes it."""
+    """Return whether bytes are far more uneven than records, as `diagnosis.hot_keys` does."""
     by_records, by_bytes = (by.max_mean_ratio.value - 1 for by in (topic.by_records, topic.by_bytes))
     return by_bytes > MUCH_MORE * by_records
 
 
 def key_name(key: HotKeyResult) -> str:
-    """What names a key: the start of its hash, unless it is empty."""
+    """Return the name of a key: the start of its hash, unless it is empty."""
     return key.key_hash if key.key_length else "(empty key)"
 
 
+def explained_part(skew_cause: SkewCause) -> str:
+    """Return the sentence on the part of the skew that a cause explains, after its evidence; or nothing."""
+    return "" if skew_cause.explains is None else f" It explains {percent(skew_cause.explains)} of the skew."
+
+
+def describe_group(group: GroupResult, assignor: str) -> str:
+    """Return the sentence on the members of a group, with the assignor as the format writes it."""
+    members = group.members
+    parts = [f"{counted(len(members), 'member')} with the assignor {assignor}"]
+    if members:
+        busiest = percent(max(member.share for member in members))
+        parts.append(f"the busiest gets {busiest}, {ratio(group.max_mean_ratio)} times the mean")
+    idle = sum(not member.partitions for member in members)
+    if idle:
+        parts.append(f"{idle:,} would be idle")
+    return f"{'; '.join(parts)}."
+
+
 def what_if_note(topic: TopicResult) -> str:
-    """Why other partition counts are not predicted, or what to compare the predictions with; else nothing."""
+    """Return why there are no predictions, or what to compare them with; empty if neither applies."""
     if topic.what_if_withheld is not None:
         return f"No prediction of other partition counts. {topic.what_if_withheld}"
     present = len(topic.partitions)
     predicted = [case.max_mean_ratio.value for case in topic.what_if if case.partitions == present]
     measured = topic.by_records.max_mean_ratio.value
+    # If prediction and log nearly agree, there is nothing to explain.
     if not predicted or abs(predicted[0] - measured) < _DIFFERS:
         return ""
     return (
@@ -303,7 +264,7 @@ def what_if_note(topic: TopicResult) -> str:
     )
 
 
-def _mixed(topic: TopicResult) -> str:
+def _describe_partitioners(topic: TopicResult) -> str:
     if topic.keys_stay is None:
         return "Producers choose partitions in different ways, which breaks order per key"
     if not topic.keys_stay:
@@ -314,24 +275,26 @@ def _mixed(topic: TopicResult) -> str:
 
 
 def all_notes(topic: TopicResult) -> tuple[str, ...]:
-    """Return the notes on what was met while reading, and on what is not told for it."""
+    """Return the notes on the period, on withheld figures, and on the sample."""
     notes = []
     if topic.arrivals_unknown is not None:
-        notes.append(
-            f"What was written is not known: {topic.arrivals_unknown}. The figures are of what is kept."
-        )
+        counted_since = "The figures cover only records that are still in the log"
+        if topic.arrivals:
+            counted_since = "Partitions are counted since the topic was made"
+            counted_since += "" if topic.keys_withheld else "; records still in the log stand for all of them"
+        notes.append(f"No period can be chosen: {topic.arrivals_unknown}. {counted_since}.")
     if topic.keys_withheld is not None:
         notes.append(topic.keys_withheld)
     elif topic.keys_since_ms is not None:
         notes.append(
-            f"Compaction has removed older records: shares of keys are of those since "
+            "Older records have been removed: shares of keys cover records since "
             f"{moment(topic.keys_since_ms)}."
         )
     return (*notes, *topic.sample.notes)
 
 
-def sampled(sample: SampleResult) -> str:
-    """What was read: `1,000,000 of 30,000,000 records in 120 windows, seed 7`."""
+def describe_sample(sample: SampleResult) -> str:
+    """Describe the sample: `1,000,000 of 30,000,000 records in 120 windows, seed 7`."""
     read = counted(sample.records, "record")
     match sample.mode:
         case "full":
@@ -339,7 +302,7 @@ def sampled(sample: SampleResult) -> str:
         case "file":
             parts = [f"{read} from files"]
         case _:
-            # Offsets, because nobody knows how many records a log has before all are read.
+            # Offsets, because the number of records of a log is unknown until all are read.
             parts = [
                 f"{read} from {sample.offsets:,} of {counted(sample.population, 'offset')}"
                 if sample.records != sample.offsets
@@ -348,8 +311,8 @@ def sampled(sample: SampleResult) -> str:
             parts[0] += f" in {counted(sample.windows, 'window')}"
             parts.append(f"seed {sample.seed}")
     if sample.achieved:
-        wanted = f" (requested {_points(sample.precision)})" if sample.precision else ""
-        parts.append(f"shares to within {_points(sample.achieved)} percentage points{wanted}")
+        wanted = f" (requested {_format_points(sample.precision)})" if sample.precision else ""
+        parts.append(f"shares to within {_format_points(sample.achieved)} percentage points{wanted}")
     return ", ".join(parts)
 
 
@@ -357,7 +320,7 @@ _PERIODS = {"hour": "last hour", "day": "last day", MADE: "since made"}
 
 
 def format_period(topic: TopicResult, created_at: str) -> str:
-    """The period that the report is about, and the ratio in others; nothing if neither is known.
+    """Format the period of the report, and the ratio in other periods; empty if neither is known.
 
     `since 2026-11-01 00:00 UTC (3h20m): 1,204 records; max/mean in the last hour 1.20, since made 1.31`.
 
@@ -370,7 +333,7 @@ def format_period(topic: TopicResult, created_at: str) -> str:
         return ""
     since = "since the topic was made"
     if since_ms is not None:
-        since = f"since {moment(since_ms)}{_length(since_ms, created_at)}"
+        since = f"since {moment(since_ms)}{_format_length(since_ms, created_at)}"
     common = [period for period in periods if period.name == COMMON]
     text = f"{since}: {counted(common[0].total, 'record')}" if common else since
     ratios = [
@@ -381,22 +344,23 @@ def format_period(topic: TopicResult, created_at: str) -> str:
     return f"{text}; max/mean in the {', '.join(ratios)}" if ratios else text
 
 
-def _length(since_ms: int, until: str) -> str:
+def _format_length(since_ms: int, until: str) -> str:
     try:
         length_ms = int(datetime.fromisoformat(until).timestamp() * 1000) - since_ms
+    # A report may come from a file, with any time.
     except (ValueError, OverflowError):
         return ""
     return f" ({coarse_duration(length_ms)})" if length_ms > 0 else ""
 
 
 def format_retention(partition: PartitionResult, created_at: str) -> str:
-    """Format the time for which the records of a partition are kept: `3h 20m`."""
+    """Format how long the records of a partition have been kept: `3h 20m`."""
     since_ms = partition.kept_since_ms
-    return NOTHING if since_ms is None else _length(since_ms, created_at).strip(" ()") or NOTHING
+    return NOTHING if since_ms is None else _format_length(since_ms, created_at).strip(" ()") or NOTHING
 
 
 def summary(topics: Sequence[TopicResult]) -> str:
-    """All topics by verdict, or by diagnosis: `2 topics: 1 breaks its policy, 1 without a policy`."""
+    """Count topics by verdict or by diagnosis: `2 topics: 1 breaks its policy, 1 without a policy`."""
     states = [verdict(topic) for topic in topics]
     words = {
         FAIL: ("breaks its policy", "break their policy"),
@@ -404,40 +368,45 @@ def summary(topics: Sequence[TopicResult]) -> str:
         NONE: ("without a policy", "without a policy"),
         PASS: ("meets its policy", "meet their policy"),
     }
-    found = [f"{number:,} {words[state][number != 1]}" for state in _WORST if (number := states.count(state))]
+    counts = [
+        f"{number:,} {words[state][number != 1]}" for state in _WORST if (number := states.count(state))
+    ]
+    # Without any policy, the diagnoses say more than a count of missing policies.
     if set(states) == {NONE}:
-        causes = Counter(CAUSES.get(one.diagnosis, "other") for one in topics)
-        found = [f"{name} ({number:,})" if len(topics) > 1 else name for name, number in causes.items()]
-    return f"{counted(len(topics), 'topic')}{': ' if found else ''}{', '.join(found)}"
+        causes = Counter(CAUSES.get(topic.diagnosis, "other") for topic in topics)
+        counts = [f"{name} ({number:,})" if len(topics) > 1 else name for name, number in causes.items()]
+    return f"{counted(len(topics), 'topic')}{': ' if counts else ''}{', '.join(counts)}"
 
 
-def _points(half_width: float) -> str:
-    """Half the width of the interval of a share, in points of percent, to two digits."""
+def _format_points(half_width: float) -> str:
+    """Format half the width of a share's interval in percentage points, to two digits."""
     return f"{100 * half_width:.2g}" if half_width >= _LEAST_HALF_WIDTH else "0.0001"
 
 
-def _times_mean(topic: TopicResult) -> str:
-    records, by_bytes = (one.max_mean_ratio.value for one in (topic.by_records, topic.by_bytes))
+def _format_times_mean(topic: TopicResult) -> str:
+    records, by_bytes = (imbalance.max_mean_ratio.value for imbalance in (topic.by_records, topic.by_bytes))
     if by_bytes > records * _MUCH_MORE:
         return f"{ratio(records)} times the mean by records, {ratio(by_bytes)} by bytes"
     return f"{ratio(records)} times the mean"
 
 
+# --- bars and excerpts -------------------------------------------------------------------------------
+
 _T = TypeVar("_T")
 
 MARK = "│"
-"""Where the mean lies in a bar."""
+"""The mark of the mean in a bar."""
 _FULL, _HALF, _TRACE = "█", "▌", "▏"
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What bars are drawn on: the longest one is as wide as the room.
+    """The scale of bars, on which the longest bar is as wide as the room.
 
     Attributes:
         top: The largest share.
         mean: The mean share, marked in every bar.
-        room: Characters of the longest bar, at least 1.
+        room: The characters of the longest bar, at least 1.
     """
 
     top: float
@@ -445,13 +414,15 @@ class Scale:
     room: int
 
     def bar(self, share: float) -> str:
-        """A bar to half a character, cut by the mark of the mean; a share above 0 is never invisible."""
+        """Draw a bar to half a character, with the mark of the mean; a share above 0 is always visible."""
         halves = round(2 * self.room * share / self.top) if self.top > 0 else 0
         drawn = _FULL * (halves // 2) + _HALF * (halves % 2)
+        # A partition with few records must not look like an empty one.
         if share > 0 and not drawn:
             drawn = _TRACE
         if self.top <= 0:
             return drawn
+        # The mean of an even topic is at the end of the longest bar, and must stay within its room.
         place = min(self.room - 1, int(self.room * self.mean / self.top))
         padded = drawn.ljust(self.room)
         return (padded[:place] + MARK + padded[place + 1 :]).rstrip()
@@ -459,20 +430,93 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt(Generic[_T]):
-    """What is shown of many things, in order, and what is only summed up between the two parts."""
+    """The items to list, in order, and those between the two parts that are only summed."""
 
     first: tuple[_T, ...]
     left_out: tuple[_T, ...] = ()
     last: tuple[_T, ...] = ()
 
 
-def selected(
-    things: Iterable[_T], size: Callable[[_T], float], *, most: int | None, last: int
+def select_excerpt(
+    items: Iterable[_T], size: Callable[[_T], float], *, most: int | None, last: int
 ) -> Excerpt[_T]:
-    """All things as they come if there are at most `most`; else the largest ones and the `last` smallest."""
-    given = tuple(things)
+    """Return all items if there are at most `most`, else the largest and the `last` smallest."""
+    given = tuple(items)
     if most is None or len(given) <= most:
         return Excerpt(given)
     ordered = tuple(sorted(given, key=size, reverse=True))
     first = most // 2 - last
     return Excerpt(ordered[:first], ordered[first : len(ordered) - last], ordered[len(ordered) - last :])
+
+
+# --- earlier reports ---------------------------------------------------------------------------------
+
+TREND_METRICS = (MAX_MEAN_RATIO, HOTTEST_KEY_SHARE, DISTINCT_KEYS)
+"""The metrics that a trend shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The metrics of a topic in one report.
+
+    Attributes:
+        time: The time of the report.
+        metrics: The metrics in TREND_METRICS.
+    """
+
+    time: datetime
+    metrics: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A topic over time, oldest first, the current report last; `left_out` moments did not fit."""
+
+    moments: tuple[Moment, ...]
+    left_out: int = 0
+
+
+def build_trends(report: SkewReport, history: Iterable[MetricRow], most: int) -> dict[str, Trend]:
+    """Return the trend, of at most `most` moments, of every topic that has earlier rows.
+
+    Rows of another cluster and rows that are not older than the report are ignored, and so are reports in
+    which the topic had no records, and therefore no figures.
+    """
+    present = metric_rows(report)
+    now = max((row.sampled_at for row in present), default=None)
+    # The history may contain this report already, or later ones.
+    earlier = (row for row in history if now is not None and row.sampled_at < now)
+    metrics_by_topic: dict[str, dict[datetime, dict[str, Estimate]]] = {
+        topic.name: {} for topic in report.topics
+    }
+    for row in (*earlier, *present):
+        # Topics of other clusters may have the same name.
+        relevant = row.topic in metrics_by_topic and row.cluster_id == report.cluster_id
+        if relevant and row.partition is None and row.metric in TREND_METRICS:
+            metrics_by_topic[row.topic].setdefault(row.sampled_at, {})[row.metric] = row.estimate
+    moments = {
+        name: [
+            Moment(time, by_time[time])
+            for time in sorted(by_time)
+            if len(by_time[time]) == len(TREND_METRICS)
+        ]
+        for name, by_time in metrics_by_topic.items()
+    }
+    return {
+        name: _thin_out(topic_moments, most)
+        for name, topic_moments in moments.items()
+        if len(topic_moments) > 1 and topic_moments[-1].time == now
+    }
+
+
+def _thin_out(moments: Sequence[Moment], most: int) -> Trend:
+    """Keep the most skewed of neighbouring moments if not all fit, and always the last one."""
+    # The last moment is always kept, so the others share `most - 1` places.
+    size = -(-(len(moments) - 1) // (most - 1))
+    past = moments[:-1]
+    kept = [
+        # A mean of several reports would hide a short skew, which is what a trend is searched for.
+        max(past[start : start + size], key=lambda moment: moment.metrics[MAX_MEAN_RATIO].value)
+        for start in range(0, len(past), size)
+    ]
+    return Trend((*kept, moments[-1]), len(past) - len(kept))

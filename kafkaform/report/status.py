@@ -1,136 +1,146 @@
-"""How topics and groups stand, as tables for people and JSON for programs."""
+"""The state of topics, groups and other resources, as tables and as JSON."""
 
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.text import Text
-
 from kafkaform.core.kafka_configs import readable, topic_configs
-from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
 from kafkaform.core.wording import counted
-from kafkaform.report.page import Cell, Column, fit_columns, table
+from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Subsection, Table, TextSpan
+from kafkaform.report.page import render_page
+from kafkaform.resources import KINDS
+from kafkaform.resources.values import label, single
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from kafkaform.core.groups import Group, Member
-    from kafkaform.inspect.resource_status import GroupStatus, StatusReport, TopicStatus
-    from kafkaform.report.page import Row
+    from kafkaform.inspect.resource_status import GroupStatus, ResourceStatus, StatusReport, TopicStatus
+    from kafkaform.report.document import Block, Row
+    from kafkaform.report.page import Page
     from spark_validation.arrivals import TopicArrivals
 
 _Item = TypeVar("_Item")
 
 _NOTHING = "-"
-_MISSING = Cell("does not exist", "red")
-_UNDECLARED = Cell("no", "yellow")
+_MISSING = TextSpan("does not exist", Role.BAD)
+_UNDECLARED = TextSpan("no", Role.WARNING)
 _FEW = 3
-"""How many readers of a topic a terminal is shown by name."""
+"""The most readers of a topic that a terminal shows by name."""
 _SCREEN = 20
 """Above this many rows, a line below the tables counts them."""
+# States of classic groups while they rebalance, and of consumer groups (KIP-848) while members change.
 _BUSY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 _TOPIC_COLUMNS = (
-    Column("TOPIC", least=12),
-    Column("PARTITIONS", right=True),
+    Column("topic", least=12),
+    Column("Partitions", right=True),
     Column("RF", right=True),
-    Column("RETENTION", least=9),
-    Column("SIZE", right=True),
-    Column("MAX/MEAN", right=True),
-    Column("GROUPS", least=12, rank=1),
-    Column("TEAM", least=10, rank=2),
-    Column("DECLARED", rank=3),
+    Column("Retention", least=9),
+    Column("Size", right=True),
+    Column("Max/mean", right=True),
+    Column("Groups", least=12, rank=1),
+    Column("Team", least=10, rank=2),
+    Column("Declared", rank=3),
 )
+# The index of the column of the ratio, which is left out if no arrivals were read.
 _SKEW = 5
-"""The place of the ratio of the fullest partition to the mean, which is there where it was read."""
 _GROUP_COLUMNS = (
-    Column("GROUP", least=14),
-    Column("PROTOCOL", rank=1),
-    Column("STATE", least=8),
-    Column("MEMBERS", least=7),
-    Column("PARTITIONS", right=True, rank=2),
-    Column("LAG", right=True, least=8),
-    Column("TEAM", least=10, rank=3),
-    Column("DECLARED", rank=4),
+    Column("Group", least=14),
+    Column("Protocol", rank=1),
+    Column("State", least=8),
+    Column("Members", least=7),
+    Column("Partitions", right=True, rank=2),
+    Column("Lag", right=True, least=8),
+    Column("Team", least=10, rank=3),
+    Column("Declared", rank=4),
 )
+_MOST_VALUES = 5
+"""The values of a resource that a row lists: an entity of quotas has at most five, a principal thousands."""
+_OTHER_COLUMNS = (Column("Values", least=20), Column("Team", least=10, rank=1), Column("Declared", rank=2))
 _PARTITION_COLUMNS = (
-    Column("TOPIC", least=14),
-    Column("PARTITION", right=True),
-    Column("COMMITTED", right=True),
-    Column("END", right=True),
-    Column("LAG", right=True),
-    Column("MEMBER", least=10),
-    Column("HOST", least=10),
+    Column("topic", least=14),
+    Column("Partition", right=True),
+    Column("Committed", right=True),
+    Column("End", right=True),
+    Column("Lag", right=True),
+    Column("Member", least=10),
+    Column("Host", least=10),
 )
-_IDLE_COLUMNS = (Column("IDLE MEMBER", least=11), Column("HOST", least=10), Column("ID", least=10))
+_IDLE_COLUMNS = (Column("Idle member", least=11), Column("Host", least=10), Column("ID", least=10))
 
 
-def render_status(report: StatusReport, globs: Collection[str] = (), *, width: int | None = None) -> Text:
-    """Word a reading for people.
+def render_status(report: StatusReport, globs: Collection[str] = (), *, width: int | None = None) -> Page:
+    """Render the state of resources as tables.
 
     Args:
-        report: What was read.
-        globs: The names that were asked for: where one of them is the only group, its partitions are shown.
-        width: The characters of a line of the terminal; None where no terminal reads it: then no name is
+        report: The state that was read.
+        globs: The requested names; the partitions of a group are shown if it is the only one named.
+        width: The width of the terminal in columns; None if the output is no terminal: then no name is
             folded, and none is left out.
     """
-    parts = []
+    blocks: list[Block] = []
     if report.topics:
-        rows = [(*_topic_row(topic, width), *_owner(topic)) for topic in report.topics]
+        rows = [(*_topic_row(topic, width), *_owner_cells(topic)) for topic in report.topics]
         with_skew = any(topic.arrivals is not None for topic in report.topics)
         kept = [i for i in range(len(_TOPIC_COLUMNS)) if with_skew or i != _SKEW]
-        parts.append(_table(_choose(_TOPIC_COLUMNS, kept), [_choose(row, kept) for row in rows], width))
+        blocks.append(_tabulate(_choose(_TOPIC_COLUMNS, kept), [_choose(row, kept) for row in rows]))
     if report.groups:
-        rows = [(*_group_row(one), *_owner(one)) for one in report.groups]
-        parts.append(_table(_GROUP_COLUMNS, rows, width))
+        rows = [(*_group_row(group), *_owner_cells(group)) for group in report.groups]
+        blocks.append(_tabulate(_GROUP_COLUMNS, rows))
+    # The partitions of many groups would bury the tables; named alone, a group is being examined.
     if len({group.name for group in report.groups}.intersection(globs)) == 1:
-        parts += [part for one in report.groups if one.group for part in _partitions(one.group, width)]
-    if not parts:
-        parts.append(Text("No group has lag." if report.without_lag else "No topics or groups to show."))
-    counts = "; ".join(_counts(report))
-    if counts:
-        parts.append(Text(counts, "dim"))
+        blocks += [block for group in report.groups for block in _describe_partitions(group)]
+    for kind, alike in groupby(report.others, key=lambda resource: resource.ref.kind):
+        columns = (Column(KINDS[kind].words.noun, least=14), *_OTHER_COLUMNS)
+        blocks.append(
+            _tabulate(columns, [(*_other_row(resource), *_owner_cells(resource)) for resource in alike])
+        )
+    if not blocks:
+        blocks.append(Paragraph("No group has lag." if report.without_lag else "Nothing to show."))
+    if counts := "; ".join(_list_counts(report)):
+        blocks.append(Paragraph(TextSpan(counts, Role.MUTED)))
     if report.hidden:
-        hidden = counted(report.hidden, "name")
-        parts.append(Text(f"{hidden} hidden by ignore patterns (--all shows them)", "dim"))
-    return Text("\n\n").join(parts)
+        hidden = f"{counted(report.hidden, 'name')} hidden by ignore patterns (--all shows them)"
+        blocks.append(Paragraph(TextSpan(hidden, Role.MUTED)))
+    return render_page(ReportDocument("", blocks, indent=0), width=width)
 
 
 def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
-    """A reading for programs; what is not known is null."""
+    """Return the state as JSON; unknown values are null."""
     data = {
-        "topics": [_topic_json(topic) for topic in report.topics],
-        "groups": [_group_json(group) for group in report.groups],
+        "topics": [_topic_to_json(topic) for topic in report.topics],
+        "groups": [_group_to_json(group) for group in report.groups],
+        "resources": [_other_to_json(resource) for resource in report.others],
         "unread": list(report.unread),
         "notes": list(report.notes),
     }
     return json.dumps(data, indent=indent)
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Text:
-    """Lay out what has a value in any row: teams only if one is known, DECLARED only if something is not."""
+def _tabulate(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+    """Return a table; TEAM only if a team is known, DECLARED only if a resource is undeclared."""
     known = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
     kept = [i for i in range(len(columns)) if i < len(columns) - 2 or known[i - len(columns)]]
-    columns, rows = _choose(columns, kept), [_choose(row, kept) for row in rows]
-    fitting = fit_columns(columns, rows, width)
-    return table(_choose(columns, fitting), [_choose(row, fitting) for row in rows], width)
+    return Table(_choose(columns, kept), [_choose(row, kept) for row in rows])
 
 
 def _choose(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
     return [items[i] for i in indices]
 
 
-def _counts(report: StatusReport) -> Iterable[str]:
-    """Count what a screen does not show at once, or what is left out."""
+def _list_counts(report: StatusReport) -> Iterable[str]:
+    """Yield counts of what does not fit on a screen or is left out."""
     topics, groups = report.topics, report.groups
     lagging = sum(bool(group.lag) for group in groups)
     if report.without_lag:
         if groups:
             yield f"{counted(lagging, 'group')} with lag, {report.without_lag:,} without are not listed"
         return
+    # What fits on a screen can be counted at a glance.
     if len(topics) + len(groups) <= _SCREEN:
         return
     numbers = {"topic": len(topics), "group": len(groups)}
@@ -147,27 +157,29 @@ def _counts(report: StatusReport) -> Iterable[str]:
 
 
 def _topic_row(topic: TopicStatus, width: int | None) -> Row:
-    groups = _names(topic.groups, width)
+    groups = _join_names(topic.groups, width)
     if topic.observed is None:
         return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, _NOTHING, groups)
     state = topic.observed.state
     size = _NOTHING
     if topic.size is not None:
+        # The sizes of some partitions are unknown, so the sum is a lower limit.
         size = f"{'≥ ' if topic.size.unread else ''}{rounded_size(topic.size.bytes)}"
     counts = str(state["partitions"]), str(state["replicationFactor"])
-    return (topic.name, *counts, _retention(topic), size, _skew(topic), groups)
+    return (topic.name, *counts, _format_retention(topic), size, _format_skew(topic), groups)
 
 
-def _skew(topic: TopicStatus) -> Cell:
-    """The fullest partition over the mean, by the records that arrived."""
+def _format_skew(topic: TopicStatus) -> TextSpan:
+    """Return the ratio of the fullest partition to the mean, by records that arrived."""
     arrivals = topic.arrivals
     if arrivals is None or arrivals.ratio is None:
-        return Cell(_NOTHING)
-    return Cell(f"{arrivals.ratio:.2f}", "red" if arrivals.spread is Spread.UNEVEN else "")
+        return TextSpan(_NOTHING)
+    return TextSpan(f"{arrivals.ratio:.2f}", Role.BAD if arrivals.spread is Spread.UNEVEN else Role.TEXT)
 
 
-def _retention(topic: TopicStatus) -> str:
-    """By time and by size, as far as each limits anything; a topic that is only compacted has neither."""
+def _format_retention(topic: TopicStatus) -> str:
+    """Format the limits by time and size; for a topic that is only compacted its policy."""
+    # A topic that is only compacted keeps the last record of each key, whatever its retention is.
     policies = (topic.config("cleanup.policy") or "").split(",")
     if "delete" not in policies and policies != [""]:
         return policies[0]
@@ -175,14 +187,16 @@ def _retention(topic: TopicStatus) -> str:
     limits = [
         readable(topic_configs()[name], str(value))
         for name, value in (("retention.ms", time), ("retention.bytes", size))
+        # Kafka's -1 is no limit.
         if value is not None and value >= 0
     ]
+    # Unknown, not unlimited: the configs of the topic could not be read.
     if not limits and time is None:
         return _NOTHING
     return " or ".join(limits) or "unlimited"
 
 
-def _topic_json(topic: TopicStatus) -> dict[str, Any]:
+def _topic_to_json(topic: TopicStatus) -> dict[str, Any]:
     state = topic.observed.state if topic.observed is not None else {}
     unread = topic.size.unread if topic.size is not None else 0
     return {
@@ -197,111 +211,112 @@ def _topic_json(topic: TopicStatus) -> dict[str, Any]:
         "retention_bytes": topic.number("retention.bytes"),
         "size_bytes": topic.size.bytes if topic.size is not None else None,
         **({"partitions_without_size": unread} if unread else {}),
-        **(_arrivals_json(topic.arrivals) if topic.arrivals is not None else {}),
+        **(_arrivals_to_json(topic.arrivals) if topic.arrivals is not None else {}),
         "groups": list(topic.groups),
     }
 
 
-def _arrivals_json(arrivals: TopicArrivals) -> dict[str, Any]:
+def _arrivals_to_json(arrivals: TopicArrivals) -> dict[str, Any]:
     return {"arrivals": {"spread": str(arrivals.spread), "max_over_mean": arrivals.ratio}}
 
 
 # --- groups ----------------------------------------------------------------------------------------
 
 
-def _group_row(one: GroupStatus) -> Row:
-    group = one.group
+def _group_row(status: GroupStatus) -> Row:
+    group = status.group
     if group is None:
-        state = Cell("not visible", "yellow") if one.denied else _MISSING
-        if one.only_configs:
-            state = Cell("only configs", "yellow")
-        expected = f"0 of {one.expected}" if one.expected and not one.denied else _NOTHING
-        return (one.name, _NOTHING, state, expected, _NOTHING, _NOTHING)
-    state = Cell(group.state, _state_style(one, group))
+        # A group that the account may not see is not one that does not exist.
+        state = TextSpan("not visible", Role.WARNING) if status.denied else _MISSING
+        if status.only_configs:
+            state = TextSpan("only configs", Role.WARNING)
+        expected = f"0 of {status.expected}" if status.expected and not status.denied else _NOTHING
+        return (status.name, _NOTHING, state, expected, _NOTHING, _NOTHING)
+    # Between two states, or empty although members are expected.
+    busy = group.state in _BUSY or status.expected
+    role = Role.GOOD if group.state == "Stable" else Role.WARNING if busy else Role.TEXT
     return (
-        one.name,
+        status.name,
         group.protocol or _NOTHING,
-        state,
-        _members(one, group),
+        TextSpan(group.state, role),
+        _format_members(len(group.members), status.expected, len(group.idle_members)),
         str(len(group.positions)),
-        _lag(group),
+        _format_lag(group.lag, [position.lag for position in group.positions]),
     )
 
 
-def _state_style(one: GroupStatus, group: Group) -> str:
-    if group.state == "Stable":
-        return "green"
-    return "yellow" if group.state in _BUSY or one.expected else ""
-
-
-def _members(one: GroupStatus, group: Group) -> Cell:
-    idle = len(group.idle_members)
-    text = f"{len(group.members):,}"
-    if one.expected is not None:
-        text += f" of {one.expected:,}"
+def _format_members(members: int, expected: int | None, idle: int) -> TextSpan:
+    text = f"{members:,}"
+    if expected is not None:
+        text += f" of {expected:,}"
     if idle:
         text += f", {idle:,} idle"
-    short = one.expected is not None and len(group.members) < one.expected
-    return Cell(text, "yellow" if short or idle else "")
+    short = expected is not None and members < expected
+    return TextSpan(text, Role.WARNING if short or idle else Role.TEXT)
 
 
-def _lag(group: Group) -> str:
-    """The lag, and of how many partitions it is known where that is not all."""
-    if group.lag is None:
+def _format_lag(lag: int | None, lags: Sequence[int | None]) -> str:
+    """Format the lag, with the number of partitions where it is known if that is not all."""
+    if lag is None:
         return _NOTHING
-    known = sum(position.lag is not None for position in group.positions)
-    part = f" in {known:,} of {len(group.positions):,}" if known < len(group.positions) else ""
-    return f"{group.lag:,}{part}"
+    known = sum(lag is not None for lag in lags)
+    part = f" in {known:,} of {len(lags):,}" if known < len(lags) else ""
+    return f"{lag:,}{part}"
 
 
-def _partitions(group: Group, width: int | None) -> Iterable[Text]:
-    holders = {partition: member for member in group.members for partition in member.assignment}
-    facts = [f"assignor {group.assignor}"] if group.assignor else []
+def _describe_partitions(status: GroupStatus) -> Iterable[Block]:
+    group = status.group
+    if group is None:
+        return
+    # Kafka gives the host as Java prints an address: /10.0.0.1.
+    members = {member: (member.label, member.host.removeprefix("/") or _NOTHING) for member in group.members}
+    holders = {partition: members[member] for member in group.members for partition in member.assignment}
+    details = [f"assignor {group.assignor}"] if group.assignor else []
     if group.coordinator is not None:
-        facts.append(f"coordinator broker {group.coordinator}")
-    head = Text(printable(group.name), "bold")
-    head.append(printable(": ".join(["", ", ".join(facts)]) if facts else ""), "not bold")
-    if group.positions:
-        rows = [
-            (
-                position.topic,
-                str(position.partition),
-                _count(position.committed),
-                _count(position.end),
-                _count(position.lag),
-                *_holder(holders.get((position.topic, position.partition))),
-            )
-            for position in group.positions
-        ]
-        yield head.append("\n").append_text(table(_PARTITION_COLUMNS, rows, width))
-    else:
-        yield head.append("\nno partition has a committed offset or a member", "not bold")
+        details.append(f"coordinator broker {group.coordinator}")
+    title = [TextSpan(group.name, Role.NAME), TextSpan(f": {', '.join(details)}" if details else "")]
+    rows = [
+        (
+            position.topic,
+            str(position.partition),
+            _format_count(position.committed),
+            _format_count(position.end),
+            _format_count(position.lag),
+            *holders.get((position.topic, position.partition), (_NOTHING, _NOTHING)),
+        )
+        for position in group.positions
+    ]
+    without = Paragraph("no partition has a committed offset or a member")
+    yield Subsection(title, [Table(_PARTITION_COLUMNS, rows) if rows else without])
     if group.idle_members:
-        idle = [(*_holder(member), member.id) for member in group.idle_members]
-        yield table(_IDLE_COLUMNS, idle, width)
+        yield Table(_IDLE_COLUMNS, [(*members[member], member.id) for member in group.idle_members])
 
 
-def _holder(member: Member | None) -> tuple[str, str]:
-    """What a person knows a member by, and where it is."""
-    if member is None:
-        return _NOTHING, _NOTHING
-    return member.instance_id or member.client_id or member.id, member.host.removeprefix("/") or _NOTHING
-
-
-def _group_json(one: GroupStatus) -> dict[str, Any]:
-    group = one.group
+def _group_to_json(status: GroupStatus) -> dict[str, Any]:
+    group = status.group
     return {
-        "name": one.name,
-        "exists": None if one.denied else group is not None,
-        "declared": one.declared,
-        "team": one.team or None,
+        "name": status.name,
+        "exists": None if status.denied else group is not None,
+        "declared": status.declared,
+        "team": status.team or None,
         "state": group.state if group else None,
         "protocol": (group.protocol or None) if group else None,
         "assignor": group.assignor or None if group else None,
         "coordinator": group.coordinator if group else None,
-        "only_configs": one.only_configs,
-        "expected_members": one.expected,
-        "members": [_member_json(member) for member in group.members] if group else [],
+        "only_configs": status.only_configs,
+        "expected_members": status.expected,
+        "members": [
+            {
+                "id": member.id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "instance_id": member.instance_id,
+                "assignment": [
+                    {"topic": topic, "partition": partition} for topic, partition in sorted(member.assignment)
+                ],
+            }
+            for member in (group.members if group else ())
+        ],
         "idle_members": [member.id for member in group.idle_members] if group else [],
         "lag": group.lag if group else None,
         "partitions": [
@@ -317,35 +332,50 @@ def _group_json(one: GroupStatus) -> dict[str, Any]:
     }
 
 
-def _member_json(member: Member) -> dict[str, Any]:
+# --- other kinds -----------------------------------------------------------------------------------
+
+
+def _other_row(resource: ResourceStatus) -> Row:
+    if resource.observed is None:
+        return (resource.ref.name, _MISSING)
+    values = [
+        f"{label(path)} {single(resource.ref.kind, path, value).short}"
+        for path, value in sorted(resource.observed.state.items())
+    ]
+    # Fewer than the limit, because the number of all of them takes a place, too.
+    shown = values if len(values) <= _MOST_VALUES else [*values[: _MOST_VALUES - 3], f"{len(values)} in all"]
+    return (resource.ref.name, ", ".join(shown) or _NOTHING)
+
+
+def _other_to_json(resource: ResourceStatus) -> dict[str, Any]:
     return {
-        "id": member.id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "instance_id": member.instance_id,
-        "assignment": [
-            {"topic": topic, "partition": partition} for topic, partition in sorted(member.assignment)
-        ],
+        "kind": resource.ref.kind,
+        "name": resource.ref.name,
+        "exists": resource.observed is not None,
+        "declared": resource.declared,
+        "team": resource.team or None,
+        "values": {**resource.observed.state} if resource.observed is not None else {},
     }
 
 
-# --- both ------------------------------------------------------------------------------------------
+# --- all -------------------------------------------------------------------------------------------
 
 
-def _owner(one: TopicStatus | GroupStatus) -> Row:
-    """Return the team, and whether a manifest declares it."""
-    declared = _NOTHING if one.declared is None else "yes" if one.declared else _UNDECLARED
-    return one.team or _NOTHING, declared
+def _owner_cells(status: TopicStatus | GroupStatus | ResourceStatus) -> Row:
+    """Return the cells TEAM and DECLARED."""
+    declared = _NOTHING if status.declared is None else "yes" if status.declared else _UNDECLARED
+    return status.team or _NOTHING, declared
 
 
-def _names(names: Sequence[str], width: int | None) -> str:
-    """Names in a list; on a terminal some of them, and how many more there are."""
+def _join_names(names: Sequence[str], width: int | None) -> str:
+    """Join names; on a terminal only some of them and the number of further ones."""
     if not names:
         return _NOTHING
+    # A pipe gets all names, so that other programs can search them.
     if width is None or len(names) <= _FEW:
         return ", ".join(names)
     return f"{', '.join(names[: _FEW - 1])} and {len(names) - _FEW + 1:,} more"
 
 
-def _count(number: int | None) -> str:
+def _format_count(number: int | None) -> str:
     return _NOTHING if number is None else f"{number:,}"

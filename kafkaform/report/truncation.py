@@ -1,12 +1,13 @@
-"""Fitting lists into a report of limited length, and always saying what did not fit."""
+"""Fit lists into a report of limited length, with a line on what did not fit."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from kafkaform.core.model import ChangeOrigin, Delete, Risk, Status, Update, risk_of
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Delete, Risk, Status, Update, risk_of
+from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
@@ -15,33 +16,33 @@ from kafkaform.resources.values import action_of, is_deferred, label
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from kafkaform.core.model import PlannedChange
+    from kafkaform.core.plans import PlannedChange
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound="Hashable")
 
 NOTE = 240
-"""More than the longest note on what was left out."""
+"""The room for a note on what was left out: more characters than the longest one has."""
 SEE = "see plan.json or run `kafkaform show --verbose plan.json`"
 
 
 @dataclass(frozen=True, slots=True)
 class Block(Generic[_T]):
-    """A list of things, each worded by `show`, between a head and a tail.
+    """A list of items, each formatted by `show`, between a head and a tail.
 
     Attributes:
-        head: What comes before the first.
-        things: What is listed.
-        show: The text of one, line break included.
-        left_out: The sentence about those that did not fit.
-        tail: What comes after the last.
-        brief: A shorter `show`, for when not everything fits.
-        share: How much of the room that is left this block may take, from 0 to 1.
-        most: How many things are listed at most, however much room there is.
+        head: The text before the first item.
+        items: The items.
+        show: Formats an item, line break included.
+        left_out: Writes the sentence on the items that did not fit.
+        tail: The text after the last item.
+        brief: A shorter `show`, used when not everything fits.
+        share: The part of the remaining room that this block may take, from 0 to 1.
+        most: The most items to list, however much room there is.
     """
 
     head: str
-    things: Sequence[_T]
+    items: Sequence[_T]
     show: Callable[[_T], str]
     left_out: Callable[[Sequence[_T]], str]
     tail: str = ""
@@ -51,49 +52,58 @@ class Block(Generic[_T]):
 
     @property
     def least(self) -> int:
-        """The room that the block needs to say at least that everything was left out."""
+        """The characters that the block needs if all of its items are left out."""
         return len(self.head) + len(self.tail) + NOTE
 
     def fit(self, room: int) -> str:
-        """The block in at most `room` characters, which must be `least` or more."""
+        """Format the block in at most `room` characters, which must be `least` or more."""
         text, skipped = self._fit(self.show, room)
+        # The short form is used for all entries or for none, so that those of one list look alike.
         return self._fit(self.brief, room)[0] if skipped and self.brief else text
 
     def _fit(self, show: Callable[[_T], str], room: int) -> tuple[str, int]:
         kept: list[str] = []
         skipped: list[_T] = []
-        left = room - len(self.head) - len(self.tail)
-        for index, thing in enumerate(self.things):
-            # The last thing may use the room for the note, if nothing before it was skipped.
-            spare = left if index == len(self.things) - 1 and not skipped else left - NOTE
-            text = show(thing) if spare > 0 else ""
+        remaining = room - len(self.head) - len(self.tail)
+        for index, item in enumerate(self.items):
+            # The room for the note is held back, as only the end shows whether it is needed. The last item
+            # may use it if nothing before was skipped.
+            available = remaining if index == len(self.items) - 1 and not skipped else remaining - NOTE
+            # Nothing is formatted once the room is used up: a plan may have thousands of changes.
+            text = show(item) if available > 0 else ""
             full = self.most is not None and len(kept) >= self.most
-            if text and len(text) <= spare and not full:
+            if text and len(text) <= available and not full:
                 kept.append(text)
-                left -= len(text)
+                remaining -= len(text)
             else:
-                # One that is too long is skipped alone: shorter ones after it still get their chance.
-                skipped.append(thing)
+                # An item that is too long is skipped alone: shorter ones after it may still fit.
+                skipped.append(item)
         note = f"\n{self.left_out(skipped)}\n" if skipped else ""
         return f"{self.head}{''.join(kept)}{note}{self.tail}", len(skipped)
 
 
 def fit_all(blocks: Iterable[Block[Any]], room: int) -> str:
-    """The blocks one after the other; each may take its share of what the later ones do not need at least."""
-    present = [block for block in blocks if block.things]
-    reserved = sum(block.least for block in present)
+    """Join blocks; each may take its share of the room that later blocks do not need."""
+    return "".join(fit_blocks([block for block in blocks if block.items], room))
+
+
+def fit_blocks(blocks: Sequence[Block[Any]], room: int) -> list[str]:
+    """Format blocks that have items; each may take its share of the room that later blocks do not need."""
+    # Each block is sure to get its head and its note, so a long first block cannot hide that others exist.
+    reserved = sum(block.least for block in blocks)
     texts: list[str] = []
-    for block in present:
+    for block in blocks:
         reserved -= block.least
         spare = room - reserved - block.least
+        # What a block does not use is left to those after it: `room` falls by the length of the text alone.
         text = block.fit(block.least + int(spare * block.share))
         room -= len(text)
         texts.append(text)
-    return "".join(texts)
+    return texts
 
 
 def left_out_changes(actions: Iterable[str], what: str) -> str:
-    """`… 12 more changes left out: 10 creates, 2 updates; see plan.json …`."""
+    """Count left-out changes: `… 12 more changes left out: 10 creates, 2 updates; see plan.json …`."""
     counts = Counter(actions)
     total = sum(counts.values())
     by_action = ", ".join(
@@ -104,21 +114,18 @@ def left_out_changes(actions: Iterable[str], what: str) -> str:
     return f"… {what}{total:,} more change{'' if total == 1 else 's'} left out: {by_action}; {SEE}"
 
 
-def left_out_others(noun: str, see: str = SEE) -> Callable[[Sequence[object]], str]:
-    """`… 12 more configs left out; see plan.json …`."""
-    return lambda things: f"… {len(things):,} more {noun}{'' if len(things) == 1 else 's'} left out; {see}"
-
-
 # --- terminal text: the safe changes of one sort ------------------------------------------------------
 
 SAFE_LISTED = 200
-"""How many safe changes of one sort text lists, unless all are wanted."""
+"""The most safe changes of one sort that text lists unless `verbose`."""
 Sort: TypeAlias = tuple[str, str]
 """The action and the kind of a safe change."""
 
 
-def sort_of(planned: PlannedChange) -> Sort | None:
-    """Sort a safe change by what it is counted with; None for one that is always listed."""
+def find_safe_sort(planned: PlannedChange) -> Sort | None:
+    """Return the sort under which a safe change is counted; None for a change that is always listed."""
+    # A delete is listed whatever its risk. So is a change that this branch did not cause: it is approved with
+    # the others, and a count would hide it.
     safe = (
         planned.status is Status.PLANNED
         and not isinstance(planned.change, Delete)
@@ -129,43 +136,48 @@ def sort_of(planned: PlannedChange) -> Sort | None:
     return (action_of(planned.change), planned.ref.kind) if safe else None
 
 
-def divided(
-    things: Sequence[_T], sort: Callable[[_T], _K | None], *, verbose: bool
+def divide_listed(
+    items: Sequence[_T], sort: Callable[[_T], _K | None], *, verbose: bool
 ) -> tuple[Sequence[_T], Mapping[_K, Sequence[_T]]]:
-    """Divide things into those that text lists, in their order, and by sort those that it only sums up.
+    """Divide items into those that are listed, in their order, and by sort those that are only counted.
 
     Args:
-        things: What there is.
-        sort: The sort that a thing is counted with; None for one that is always listed.
+        items: The items.
+        sort: Returns the sort under which an item is counted; None for an item that is always listed.
         verbose: List everything.
     """
-    if verbose or len(things) <= SAFE_LISTED:
-        return things, {}
-    sorts = [sort(thing) for thing in things]
+    # No sort can be above the limit then, and most reports need not be divided at all.
+    if verbose or len(items) <= SAFE_LISTED:
+        return items, {}
+    # The key is computed once for each item: it looks at every field of a change.
+    sorts = [sort(item) for item in items]
     counts = Counter(sorts)
-    seen: Counter[_K | None] = Counter()
+    counts_so_far: Counter[_K | None] = Counter()
     shown: list[_T] = []
-    more: dict[_K, list[_T]] = {}
-    for thing, key in zip(things, sorts, strict=True):
-        seen[key] += 1
-        if key is None or seen[key] <= SAFE_LISTED or counts[key] == SAFE_LISTED + 1:
-            shown.append(thing)  # also a single one more: the line that counts it would be no shorter
+    counted_items: dict[_K, list[_T]] = {}
+    for item, key in zip(items, sorts, strict=True):
+        counts_so_far[key] += 1
+        if key is None or counts_so_far[key] <= SAFE_LISTED or counts[key] == SAFE_LISTED + 1:
+            # A single item beyond the limit is listed too: a line that counts it would be no shorter.
+            shown.append(item)
         else:
-            more.setdefault(key, []).append(thing)
-    return shown, more
+            counted_items.setdefault(key, []).append(item)
+    return shown, counted_items
 
 
-def more_alike(what: str, changes: Sequence[PlannedChange]) -> str:
-    """Sum changes up: `… 19,800 more to create: topics a to z (--verbose lists them)`.
+def summarise_alike(phrase: str, changes: Sequence[PlannedChange]) -> str:
+    """Summarise changes: `… 19,800 more to create: topics a to z (--verbose lists them)`.
 
     Args:
-        what: What the changes have in common, in the words of the report's summary.
+        phrase: The words of the report's summary for these changes.
         changes: The changes, all of one sort.
     """
     names = [planned.ref.name for planned in changes]
+    # By name, because the changes may be in another order.
     first, last = (clipped(name, 120) for name in (min(names), max(names)))
     updates = (planned.change for planned in changes if isinstance(planned.change, Update))
+    # A dict keeps the fields in the order in which a plan lists them.
     fields = dict.fromkeys(label(field.path) for change in updates for field in change.fields)
-    of = f"{listed(fields, noun='field')} of " if fields else ""
-    kind = KINDS[changes[0].ref.kind].collection
-    return f"… {len(changes):,} more {what}: {of}{kind} {first} to {last} (--verbose lists them)"
+    field_names = f"{listed(fields, noun='field')} of " if fields else ""
+    kind = KINDS[changes[0].ref.kind].words.collection
+    return f"… {len(changes):,} more {phrase}: {field_names}{kind} {first} to {last} (--verbose lists them)"

@@ -1,31 +1,65 @@
-"""The table of kinds: what this version manages, in the order in which plans show it."""
+"""The table of the kinds that this version manages, in the order in which plans show them."""
 
 from __future__ import annotations
 
 from fnmatch import filter as matching
 from typing import TYPE_CHECKING
 
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import nearest
+from kafkaform.resources.access import AccessKind
+from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.topic import TopicKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkaform.resources.base import Kind
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (TopicKind(), ConsumerGroupKind())}
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (TopicKind(), ConsumerGroupKind(), ClientQuotaKind(), AccessKind())
+}
+
+# Named by what they are, not by their kind: no room above compares the name of a kind.
+PLACED = next(kind for kind in KINDS.values() if kind.placed)
+"""The kind that has replicas on brokers: layouts, offsets and measurements refer to its resources."""
+ACCESS = KINDS[AccessKind.name]
+"""The kind that says who may use the others."""
+READER = next(kind for kind in KINDS.values() if kind.reader)
+"""The kind that reads these resources, with members and offsets: coordinators refer to its resources."""
 
 
 def kind_order(name: str) -> int:
-    """The place of a kind in plans."""
+    """Return the position of a kind in plans."""
     return list(KINDS).index(name)
 
 
-def misspelt_hazard(glob: str) -> str | None:
-    """What was probably meant by a hazard that no change of any kind has; None if there is such a one.
+def placed_ref(name: str) -> ResourceRef:
+    """Return the reference to a resource with replicas."""
+    return ResourceRef(PLACED.name, name)
 
-    A consent or a ban with a wrong name would never hold, and nobody would be told.
+
+def reader_ref(name: str) -> ResourceRef:
+    """Return the reference to a group."""
+    return ResourceRef(READER.name, name)
+
+
+def listed_kinds(declared: Iterable[ResourceRef]) -> tuple[str, ...]:
+    """Return the kinds whose undeclared resources drift and graphs list.
+
+    Brokers are not asked about a kind that the repository does not declare, unless it is always listed.
     """
-    known = sorted(set().union(*(kind.hazards for kind in KINDS.values())))
+    managed = {ref.kind for ref in declared}
+    return tuple(name for name, kind in KINDS.items() if kind.listed or name in managed)
+
+
+def misspelt_hazard(glob: str) -> str | None:
+    """Return a suggestion for a hazard that does not exist; None if it does.
+
+    A consent or a ban with a misspelt name would silently have no effect.
+    """
+    known = sorted(set().union(*(kind.hazards.names for kind in KINDS.values())))
     if matching(known, glob):
         return None
     near = nearest(glob, known)

@@ -1,39 +1,37 @@
-"""What the planner, the loader and the executor need to know of a kind of resource.
-
-Config values of a manifest, in canonical spelling; the same for every kind that has configs.
-"""
+"""The contract of a kind of resource with the loader, the planner and the executor."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import (
-    TYPE_CHECKING,
-    Literal,
-    Protocol,
-    TypeAlias,
-)
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Observed
+from kafkaform.core.rights import Right
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.core.config_values import ConfigKey
+    from kafkaform.core.errors import Problem
     from kafkaform.core.model import (
         Change,
+        Desired,
         Facts,
         FieldChange,
         FieldValue,
         Intent,
         ResourceRef,
         RiskAssessment,
+        Setting,
         State,
     )
     from kafkaform.core.operations import Operation
+    from kafkaform.core.plans import Binding
 
 
 Shape: TypeAlias = Literal["cylinder", "box"]
@@ -42,32 +40,23 @@ Shape: TypeAlias = Literal["cylinder", "box"]
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
+# None is a valid value (it unsets a config), so another object has to mark an invalid one.
+BAD = object()
+"""Replaces a value whose problem has been reported."""
+
 
 class ReportProblem(Protocol):
-    """Takes a problem of a spec."""
+    """Reports a problem of a spec."""
 
     def __call__(
         self, path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False
     ) -> None:
-        """Report it: the path of the value (or, with `key`, of its name), the message, and a hint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What a consent in a manifest to a hazard is for, besides the resource: it covers nothing else.
-
-    Attributes:
-        text: As it is written behind the hazard, such as `from 7d` or `of TOPIC-ID`.
-        fits: Whether another text means the same.
-    """
-
-    text: str
-    fits: Callable[[str], bool]
+        """Report a problem: the path of the value (or, with `key`, of its name), the message, and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shorthand:
-    """A second place in a spec for a config: `section: {field: value}`.
+    """A second way to write a config in a spec: `section: {field: value}`.
 
     Attributes:
         section: The key of the spec.
@@ -82,12 +71,12 @@ class Shorthand:
 
 @dataclass(frozen=True, slots=True)
 class NoWayBack:
-    """The reason why no manifest gives a field its earlier value again.
+    """The reason why a manifest cannot restore the earlier value of a field.
 
     Attributes:
         reason: The reason, and what to do instead.
-        is_needless: Whether nothing has to be done: the value follows from other fields.
-        offset: The topic, the partition and the offset that `kafkaform reset` can set; None of other fields.
+        is_needless: Whether nothing has to be done, as the value follows from other fields.
+        offset: The topic, partition and offset that `kafkaform reset` can set; None for other fields.
     """
 
     reason: str
@@ -96,22 +85,42 @@ class NoWayBack:
 
 
 class FieldOutcome(Enum):
-    """What became of a planned change of a field of which nothing is left to do."""
+    """The outcome of a planned change of a field that has nothing left to do."""
 
     DONE = "the live value is the planned one"
-    MOVED = "somebody else changed the value"
+    MOVED = "the value was changed since the plan"
+
+
+class AffectedGroups(Enum):
+    """The groups that a change of a resource affects."""
+
+    NONE = "no group"
+    READERS = "the groups that read the resource"
+    ITSELF = "the resource, a group that may be in use without a member: it is read twice"
+
+
+class Restoration(NamedTuple):
+    """A deleted resource as a manifest can restore it.
+
+    Attributes:
+        observed: The resource.
+        lost: What no manifest restores; None if there is nothing.
+    """
+
+    observed: Observed
+    lost: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateContext:
-    """What a judgement of one field may look at: the whole resource, before and after.
+    """The input of the risk assessment of a field: the whole resource, before and after.
 
     Attributes:
         ref: The resource.
-        before: The values in force now, for every field that can be read.
-        after: The values in force once the update is done; None where a default is not known.
-        intent: What the manifest says about the use of the resource.
-        facts: What is known of the cluster.
+        before: The effective values now, for every field that can be read.
+        after: The effective values after the update; None where a default is unknown.
+        intent: The intended use of the resource.
+        facts: The data about the cluster.
     """
 
     ref: ResourceRef
@@ -121,274 +130,373 @@ class UpdateContext:
     facts: Facts
 
 
-class Kind(Protocol):
-    """One kind of resource: pure functions over its specs, states and changes.
-
-    Where a method has an answer here, it is that of most kinds; the others override it.
+@dataclass(frozen=True, slots=True)
+class RecordFacts:
+    """The data that a plan takes from the record of applies.
 
     Attributes:
-        name: As in `kind:` of a manifest.
-        schema: The name of its JSON Schema in schemas/.
-        collection: Its name in the plural, for messages.
-        noun: What one is called on the command line, in messages, and as a label of metrics.
-        folder: Where `import` puts its manifests, below the folder of all; empty for that folder itself.
-        contents: What is lost with one that is deleted, for messages.
-        endings: How one may have gone that no apply deleted, for messages.
-        shape: How one is drawn in a graph.
-        nowhere: A spec with values that no manifest can have.
-        hazards: The names by which its changes can be consented to or forbidden.
-        includes: Hazards that include another one: whoever consents to one has to consent to the other, too.
-        config_resource: Kafka's word for the resources that have its configs (ConfigResource.Type); empty
-            where Kafka has no configs of the kind.
-        prunable: Whether `--prune` may delete one that nobody declares.
-        placed: Whether it has replicas on brokers, and data of a size that they tell.
-        counts: The fields that are whole numbers, and that every resource of the kind has.
-        shorthands: The second places of configs in a spec, by field.
-        verbatim: The keys of a spec below which scalars keep their source text, besides `config`: what they
-            mean is for the kind to say.
+        lost: The values that earlier applies set and that are gone, by resource and path.
     """
 
-    name: str
-    schema: str
+    lost: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KindWords:
+    """The words for the resources of a kind.
+
+    Attributes:
+        collection: The plural, for messages.
+        noun: The singular on the command line, in messages, and as a label of metrics.
+        folder: The subfolder into which `import` writes manifests; empty for none.
+        contents: The contents that a deletion loses, for messages.
+        endings: The ways in which one may disappear without an apply, for messages.
+        shape: The shape in a graph.
+    """
+
     collection: str
     noun: str
     folder: str
     contents: str
     endings: str
     shape: Shape
-    nowhere: Layer
-    hazards: frozenset[str]
-    includes: Mapping[str, str] = MappingProxyType({})
-    config_resource: str = ""
-    prunable: bool = False
-    placed: bool = False
-    counts: frozenset[str] = frozenset()
-    shorthands: Mapping[str, Shorthand] = MappingProxyType({})
-    verbatim: frozenset[str] = frozenset()
 
-    def hazards_of(self, assessment: RiskAssessment) -> tuple[str, ...]:
-        """The hazard of a judgement, behind the one that it includes."""
+
+@dataclass(frozen=True, slots=True)
+class Hazards:
+    """The hazards of the changes of a kind.
+
+    Attributes:
+        names: The names by which changes can be consented to or forbidden.
+        includes: Hazards that include another one: a consent to both is needed.
+    """
+
+    names: frozenset[str]
+    includes: Mapping[str, str] = field(default_factory=dict)
+
+    def list_names(self, assessment: RiskAssessment) -> tuple[str, ...]:
+        """Return the hazard of an assessment, preceded by the one that it includes."""
         included = self.includes.get(assessment.hazard)
         return (assessment.hazard,) if included is None else (included, assessment.hazard)
 
-    def consents_of(self, assessment: RiskAssessment) -> tuple[str, ...]:
+    def to_consent(self, assessment: RiskAssessment) -> tuple[str, ...]:
         """Return the hazards to consent to.
 
-        Where a part of the data could not be read, it is this alone: a consent that was given without
-        knowing the data does not hold once the data can be read, and the other way round.
+        If a part of the data could not be read, it is only that: a consent that was given without knowing
+        the amount of data must not hold once it is known, and vice versa.
         """
-        return (UNREAD_DATA,) if assessment.data_unread else self.hazards_of(assessment)
+        return (UNREAD_DATA,) if assessment.data_unread else self.list_names(assessment)
 
-    def configs(self) -> Mapping[str, ConfigKey]:
-        """Kafka's configs of the kind, by name."""
 
-    def inherited(self, _broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """The value that a resource without an own one has, for every config, by what a broker is set to."""
+class ConfigSet:
+    """Kafka's configs of a kind; this one has none.
+
+    Attributes:
+        resource: Kafka's type of the resources that have them (ConfigResource.Type); empty without any.
+    """
+
+    resource = ""
+
+    def keys(self) -> Mapping[str, ConfigKey]:
+        """Return the configs by name."""
         return {}
 
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        """Bring a spec that fits the schema into normal form; settings with bad values are reported."""
+    def find_defaults(self, _broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Return the default of every config, given a broker's configs."""
+        return {}
 
-    def written(
-        self,
-        observed: Observed,
-        config: dict[str, object],
-        under: Mapping[str, object],
-        left_out: list[str],
+    def is_vendor(self, _name: str) -> bool:
+        """Return whether a config is of a vendor other than Apache Kafka, so that policies can use it."""
+        return False
+
+
+class ManifestFormat(Protocol):
+    """The `spec` of the manifests of a kind.
+
+    Attributes:
+        schema: The name of its JSON Schema in schemas/.
+        nowhere: A spec with values that no manifest can have.
+        shorthands: The shorthands of configs, by field.
+        verbatim: The keys below which scalars keep their source text, besides `config`: the kind parses them.
+        counts: The fields that are whole numbers, and that every resource of the kind has.
+    """
+
+    schema: str
+    nowhere: Layer
+    shorthands: Mapping[str, Shorthand] = MappingProxyType({})
+    verbatim: frozenset[str] = frozenset()
+    counts: frozenset[str] = frozenset()
+
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
+        """Normalise a spec that matches the schema; report settings with invalid values."""
+
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
+        """Split a merged, normalised spec into the desired state (None: absent) and the intent."""
+
+    def combine(
+        self, manifests: Sequence[Desired], _read_by: Mapping[str, Sequence[str]]
+    ) -> tuple[Sequence[Desired], Sequence[Problem]]:
+        """Return the resources that all manifests of the kind declare together, and the problems of that.
+
+        Args:
+            manifests: The manifests, each as the resource of its name.
+            read_by: The topics that each declared group reads.
+        """
+        return manifests, ()
+
+    def find_problems(self, _desired: Desired) -> Iterable[Problem]:
+        """Find problems of a manifest that its parts alone do not show, such as a wrong name."""
+        return ()
+
+    def write(
+        self, observed: Observed, config: dict[str, object], under: Mapping[str, object], left_out: list[str]
     ) -> dict[str, object]:
-        """The spec with which a manifest declares a live resource, without `config`.
+        """Return the spec that declares a live resource, without `config`.
 
         Args:
             observed: The resource.
-            config: Its own configs as manifests write them; what the spec says in another way is taken out.
-            under: The defaults that will lie under the manifest.
-            left_out: Gets a line for each thing that no manifest can say.
+            config: Its own configs as manifests write them; those that a shorthand replaces are removed.
+            under: The defaults that will apply to the manifest.
+            left_out: Gets a line for each property that a manifest cannot declare.
         """
 
-    def idle(self, _observed: Observed) -> bool:
-        """Whether a live resource has nothing yet that a manifest must say of it."""
+    def is_idle(self, _observed: Observed) -> bool:
+        """Return whether a live resource has nothing yet that its manifest has to declare."""
         return False
 
-    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
-        """Split a merged, normalised spec into the state to reach (None: absent) and the intent."""
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """Return the fields that policies can use besides configs and single values of a spec."""
+        return {}
 
-    def field_order(self, path: str) -> tuple[int, str]:
-        """The sort key of a field in plans."""
 
-    def ignores(self, _path: str) -> bool:
-        """Whether a live field belongs to somebody else and is never compared."""
+class Field:
+    """One field of the resources of a kind: the meaning of its values, and the risk of changing them.
+
+    The methods have defaults that suit most fields.
+
+    Attributes:
+        kind: The kind.
+        path: The field, such as `partitions` or `config.retention.ms`.
+        ending: The way in which its value may disappear without an apply, for messages.
+    """
+
+    __slots__ = ("kind", "path")
+
+    ending = "removed"
+
+    def __init__(self, kind: Kind, path: str) -> None:
+        self.kind = kind
+        self.path = path
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Its sort key in plans."""
+        return 0, self.path
+
+    @property
+    def ignored(self) -> bool:
+        """True if something other than manifests manages it, so that it is never compared."""
         return False
 
-    def equal(self, path: str, a: FieldValue, b: FieldValue) -> bool:
-        """Whether two values of a field mean the same to Kafka."""
+    def equal(self, a: FieldValue, b: FieldValue) -> bool:
+        """Return whether two values are the same to Kafka."""
+        return a == b
 
-    def live(self, path: str, observed: Observed, _facts: Facts | None = None) -> FieldValue:
-        """The value of a field that a live resource has; None if it has no own one."""
-        return observed.state.get(path)
+    def live(self, observed: Observed, _facts: Facts | None = None) -> FieldValue:
+        """Return the value of a live resource; None if it has no own one."""
+        return observed.state.get(self.path)
 
-    def remaining(self, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
-        """What is left to do of the change of a field, from the value that the live resource has now."""
-        return compared(self, field, observed)
+    def remaining(self, change: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
+        """Return the part of a change that is left to do, by the live value, or the outcome."""
+        value = self.live(observed)
+        # Compared with the target first: a plan that was applied half-way can be applied again.
+        if self.equal(value, change.after):
+            return FieldOutcome.DONE
+        if self.equal(value, change.before):
+            return change
+        # In between, as after an apply that was killed: the rest of the change starts there.
+        if self.on_the_way(change, value):
+            return replace(change, before=value)
+        return FieldOutcome.MOVED
 
-    def on_the_way(self, _field: FieldChange, _value: FieldValue) -> bool:
-        """Whether a change of a field that stopped half-way can leave this value behind."""
+    def on_the_way(self, _change: FieldChange, _value: FieldValue) -> bool:
+        """Return whether a change that stopped half-way can leave this value behind."""
         return False
 
-    def default(self, path: str, facts: Facts) -> FieldValue:
-        """The value that is in force when the field has no own one; None if it is not known."""
-        return facts.config_default(self.name, path.removeprefix(CONFIG_PREFIX))
+    def default(self, facts: Facts) -> FieldValue:
+        """Return the effective value of a resource without an own one; None if unknown."""
+        return facts.config_default(self.kind.name, self.path.removeprefix(CONFIG_PREFIX))
 
-    def judge(self, path: str, context: UpdateContext) -> RiskAssessment:
-        """How risky the change of one field is."""
+    def judge(self, _context: UpdateContext) -> RiskAssessment:
+        """Assess the risk of a change."""
+        return SAFE
+
+    def explain_deferral(self, _context: UpdateContext) -> str | None:
+        """Return the reason why a change is shown but not carried out; None if it is."""
+        return None
+
+    def describe(self, _before: FieldValue, _after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
+        """Describe a change, as a whole and part by part; None if before and after are clearer.
+
+        The value before is None in a create.
+        """
+        return None
+
+    def undeclarable(self, _value: FieldValue) -> str | None:
+        """Return the reason why a manifest cannot declare a live value; None if it can."""
+        return None
+
+    def no_way_back(self, _change: FieldChange, _declared: State | None) -> NoWayBack | None:
+        """Return the reason why a manifest cannot undo a change; None if it can.
+
+        The declared state is that of the current manifest; None without one.
+        """
+        return None
+
+
+class ConfigField(Field):
+    """A field that is a Kafka config."""
+
+    def equal(self, a: FieldValue, b: FieldValue) -> bool:
+        """Compare two values by the type of the config."""
+        if a == b or a is None or b is None:
+            return a == b
+        # A config that Kafka's catalogue lacks, such as a vendor's, is compared as text.
+        key = self.kind.configs.keys().get(self.path.removeprefix(CONFIG_PREFIX))
+        return kafka_configs.equal(key, str(a), str(b))
+
+
+class Kind(Protocol):
+    """One kind of resource: pure functions over its specs, states and changes.
+
+    The methods have defaults that suit most kinds.
+
+    Attributes:
+        name: The `kind:` of a manifest.
+        words: The words for its resources.
+        format: The `spec` of its manifests.
+        configs: Its configs.
+        hazards: The hazards of its changes.
+        listed: Whether drift and graphs list undeclared resources even if no manifest declares any of the
+            kind.
+        prunable: Whether `--prune` may delete undeclared resources.
+        placed: Whether it has replicas on brokers, and data whose size they report.
+        reader: Whether it reads what has replicas, with members and committed offsets.
+    """
+
+    name: str
+    words: KindWords
+    format: ManifestFormat
+    configs: ConfigSet
+    hazards: Hazards
+    listed: bool = True
+    prunable: bool = False
+    placed: bool = False
+    reader: bool = False
+
+    def field(self, path: str) -> Field:
+        """Return the field with this path."""
+
+    def reading_rights(self, name: str) -> tuple[Right, ...]:
+        """Return the rights that reading a resource requires."""
+        return tuple(Right(operation, self.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
 
     def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
-        """How risky the creation of a resource is."""
+        """Assess the risk of creating a resource."""
         return SAFE
 
     def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """How risky the deletion of a resource is."""
+        """Assess the risk of deleting a resource."""
 
     def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:
-        """What a consent in a manifest to a hazard of a change has to say that it is for.
+        """Return the scope that a consent in a manifest to a hazard of a change must name.
 
         Args:
             change: The change.
             field: The field of an update that has the hazard; None for a create or a delete.
 
         Returns:
-            None if there is nothing to tell this change from the next one by: naming the hazard is enough.
+            None if nothing distinguishes this change from a later one: naming the hazard is enough.
         """
         return None
 
-    def deferred(self, _path: str, _context: UpdateContext) -> str | None:
-        """Why a change is shown but not carried out, or None if it is."""
-        return None
-
     def operations(self, change: Change) -> tuple[Operation, ...]:
-        """What the cluster is asked to do for a change, deferred fields left out, in order."""
+        """Return the operations that carry out a change, without deferred fields, in order."""
 
     def reads(self, _intent: Intent) -> tuple[str, ...]:
-        """The topics that a resource reads."""
+        """Return the topics that a resource reads."""
         return ()
 
     def applicable(self, state: State, _observed: Observed, _facts: Facts) -> State:
-        """The part of a declared state that an existing resource can still be brought to.
+        """Return the part of a declared state that can be applied to an existing resource.
 
-        With it comes what no manifest says, and was chosen for this cluster.
+        It includes what is not declared but was chosen for this cluster.
         """
         return state
 
     def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
-        """What of the live resource stands against a change, and what to do about it; None if nothing does.
+        """Return why the live resource prevents a change, and what to do; None if it does not.
 
-        Asked when a plan is made, and once more right before it is carried out.
+        It is called when a plan is made, and again right before it is applied.
         """
         return None
 
-    def concerns_readers(self, _change: Change) -> bool:
-        """Whether the groups that read a resource must know of a change of it."""
-        return False
+    def affected_groups(self, _change: Change, _observed: Observed | None) -> AffectedGroups:
+        """Return which groups a change affects: they are read before it is carried out."""
+        return AffectedGroups.NONE
 
-    def is_watched(self, _change: Change, _observed: Observed) -> bool:
-        """Whether a resource is read twice before a change, as somebody unseen may be using it."""
-        return False
+    def comparable_state(self, observed: Observed) -> State:
+        """Return the fields of a live resource by which two clusters are compared."""
+        return {path: value for path, value in observed.state.items() if not self.field(path).ignored}
 
-    def first_offsets(self, _change: Change) -> Mapping[str, ResourceRef]:
-        """The fields of a change that commit first offsets, each with the topic that it is for."""
+    def first_offsets(self, _change: Change) -> Mapping[str, str]:
+        """Return the fields of a change that commit first offsets, each with the name of its topic."""
         return {}
 
-    def policy_fields(self) -> Mapping[str, ConfigKey]:
-        """The fields that a policy can ask about besides configs and single values of a spec, by path."""
-        return {}
-
-    def is_vendor_config(self, _name: str) -> bool:
-        """Tell whether policies can ask about a config that Apache Kafka does not know, as a vendor may."""
-        return False
-
-    def described(
-        self, _path: str, _before: FieldValue, _after: FieldValue
-    ) -> tuple[str, tuple[str, ...]] | None:
-        """Describe the change of a field, as a whole and part by part; None where its values say it best.
-
-        Args:
-            path: The field.
-            before: The value before; None in a create.
-            after: The value afterwards.
-        """
-        return None
-
-    def undeclarable(self, _path: str, _value: FieldValue) -> str | None:
-        """The reason why no manifest can say that a field has a live value; None if one can."""
-        return None
-
-    def no_way_back(
-        self, _ref: ResourceRef, _field: FieldChange, _declared: State | None
-    ) -> NoWayBack | None:
-        """The reason why a manifest cannot undo the change of a field; None if it can.
+    def restore(self, ref: ResourceRef, state: State, _record: str) -> Restoration:
+        """Return a deleted resource from its last state, as far as a manifest can restore it.
 
         Args:
             ref: The resource.
-            field: What was changed.
-            declared: What its manifest declares now; None if it declares nothing.
-        """
-        return None
-
-    def restored(self, ref: ResourceRef, state: State) -> Observed:
-        """A deleted resource as its last state tells it, as far as a manifest can bring it back."""
-        return Observed(ref, None, state, own_configs(state))
-
-    def not_restored(self, _state: State, _record: str) -> str | None:
-        """Name what no manifest brings back of a deleted resource; None if there is nothing.
-
-        Args:
             state: Its last state.
             record: The command that shows it.
         """
-        return None
+        return Restoration(Observed(ref, None, state, own_configs(state)))
 
 
-def unclassified(name: str, *, known: bool) -> str:
-    """The reason why a config that its kind neither judges nor lists as harmless is not safe to change.
+def field_order(kind: Kind) -> Callable[[str], tuple[int, str]]:
+    """Return the sort key of the fields of a kind, by path."""
+    return lambda path: kind.field(path).order
+
+
+def explain_unclassified(name: str, *, known: bool) -> str:
+    """Return the reason why changing a config that its kind has not classified is not safe.
 
     Args:
         name: The config.
-        known: Whether Apache Kafka knows it.
+        known: Whether it is a config of Apache Kafka.
     """
     if known:
-        return f"this version of kafkaform does not know what a change of {name} does"
-    return f"Apache Kafka does not know {name}: what the change does is up to the broker's vendor"
-
-
-def compared(kind: Kind, field: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
-    """What is left of the change of a field that changes at once; see `Kind.remaining`."""
-    value = kind.live(field.path, observed)
-    if kind.equal(field.path, value, field.after):
-        return FieldOutcome.DONE
-    if kind.equal(field.path, value, field.before):
-        return field
-    return FieldOutcome.MOVED
+        return f"the effect of changing {name} is unknown to this version of kafkaform"
+    return f"{name} is unknown to Apache Kafka: the effect of the change depends on the broker's vendor"
 
 
 def own_configs(state: State) -> State:
-    """The configs in a state."""
+    """Return the configs of a state."""
     return {path: value for path, value in state.items() if path.startswith(CONFIG_PREFIX)}
-
-
-BAD = object()
-"""What stands for a value that has been reported."""
 
 
 def canonical_value(
     key: ConfigKey | None, name: str, value: object, path: tuple[str, ...], report: ReportProblem
 ) -> object:
-    """The canonical text of a value, None for null, or BAD for one that has been reported.
+    """Return the canonical text of a manifest's config value, None for null, or BAD after reporting it.
 
     Args:
-        key: What Kafka knows of the config; None if nothing.
+        key: The config; None if it is not one of Apache Kafka's.
         name: The config's name.
-        value: What the manifest says: a scalar, a list, or null.
-        path: Where it says so.
-        report: Takes what is wrong.
+        value: The value in the manifest: a scalar, a list, or null.
+        path: The path of the value.
+        report: Reports a problem.
     """
     if value is None:
         return None
@@ -396,6 +504,7 @@ def canonical_value(
         if key is not None and key.type is not ConfigType.LIST:
             report(path, f"{name}: is not a list", "write one value")
             return BAD
+        # Kafka has no lists: the value of a LIST config is one text with commas.
         value = ",".join(map(str, value))
     try:
         return kafka_configs.canonical(key, str(value))

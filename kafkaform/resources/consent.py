@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import UsageError
-from kafkaform.core.model import Consent, ResourceRef, Risk
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import ResourceRef, Risk
+from kafkaform.core.plans import Consent
 from kafkaform.core.wording import double_quoted
 from kafkaform.resources import misspelt_hazard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.resources.base import Binding
+    from kafkaform.core.plans import Binding
 
 ANNOTATION = "kafkaform/allow"
-"""The manifest annotation that carries consents, a line each: `retention-cut from 7d: reason`.
+"""The manifest annotation that holds consents, one a line: `retention-cut from 7d: reason`.
 
-What stands between the hazard and the colon is what the consent is for, and it covers nothing else; see
-`Kind.binding`. Of a hazard that is bound to nothing, the line is `hazard: reason`.
+The text between the hazard and the colon is the scope of the consent; see `Kind.binding`. For a hazard
+without one, the line is `hazard: reason`.
 """
 
 
 BY_FLAG = "--allow"
 """The reason of a consent that was given on the command line."""
 WHY = "<why>"
-"""Where the author of a consent writes the reason."""
+"""The placeholder for the reason of a consent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,14 @@ class Grant:
 
     @classmethod
     def parse(cls, text: str) -> Grant:
-        """Read the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive` for every hazard.
+        """Parse the value of `--allow`: `KIND/NAME:HAZARD` (globs allowed), or `destructive` for all hazards.
 
         Raises:
-            UsageError: The value has neither form, or there is no such hazard.
+            UsageError: The value has neither form, or the hazard does not exist.
         """
         if text == Risk.DESTRUCTIVE.label:
             return cls("*", "*")
+        # The last colon: names of groups may contain others.
         resource, colon, hazard = text.rpartition(":")
         if not colon or "/" not in resource or not hazard:
             raise UsageError(
@@ -56,9 +59,9 @@ class Grant:
             )
         if hazard == Risk.DESTRUCTIVE.label:
             return cls(resource, "*")
-        meant = misspelt_hazard(hazard)
-        if meant is not None:
-            raise UsageError(f"--allow {text!r}: there is no hazard {hazard!r}", hint=meant)
+        hint = misspelt_hazard(hazard)
+        if hint is not None:
+            raise UsageError(f"--allow {text!r}: there is no hazard {hazard!r}", hint=hint)
         return cls(resource, hazard)
 
     def __str__(self) -> str:
@@ -66,22 +69,22 @@ class Grant:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names one resource."""
+        """True if it names one resource."""
         return not set(self.resource) & set("*?[")
 
     def covers(self, ref: ResourceRef, hazard: str) -> bool:
-        """Whether this grant is for that hazard of that resource."""
+        """Return whether this grant covers a hazard of a resource."""
         return fnmatchcase(str(ref), self.resource) and fnmatchcase(hazard, self.hazard)
 
 
 @dataclass(frozen=True, slots=True)
 class Consents:
-    """All consents that may hold for one resource.
+    """The consents that may apply to one resource.
 
     Attributes:
-        grants: Those of the command line.
-        annotated: Those of its manifest: the reason of each by hazard, with what it is for.
-        earlier: Those that a saved plan rests on: the reason of each by hazard. They are for what it does.
+        grants: The consents on the command line.
+        annotated: The consents in its manifest: reasons by hazard and scope.
+        earlier: The consents of a saved plan: reasons by hazard. Their scope is the plan.
     """
 
     grants: tuple[Grant, ...]
@@ -91,13 +94,15 @@ class Consents:
     def find(
         self, ref: ResourceRef, hazard: str, bindings: Sequence[Binding | None] = (None,)
     ) -> Consent | None:
-        """The consent to a hazard; the manifest's own, which was reviewed, is preferred.
+        """Return the consent to a hazard; one in the manifest, which was reviewed, takes precedence.
 
         Args:
             ref: The resource.
             hazard: The hazard.
-            bindings: What consents in a manifest have to be for, at each place that has the hazard.
+            bindings: The scope of a consent in the manifest, for each part of the change with the hazard.
         """
+        # Every part of the change with this hazard needs a line of its own: two retentions are cut from two
+        # values.
         heads = [covering(self.annotated, hazard, binding) for binding in bindings]
         if None not in heads:
             reasons = dict.fromkeys(self.annotated[head] for head in heads if head is not None)
@@ -110,7 +115,8 @@ class Consents:
 
 
 def covering(annotated: Iterable[str], hazard: str, binding: Binding | None) -> str | None:
-    """The consent of a manifest that is for a hazard at one place, if there is one."""
+    """Return the consent in a manifest that covers a hazard, if there is one."""
+    # Compared by meaning, not as text: a scope of `from 7d` fits a value of 604800000.
     for head in annotated:
         name, bound = split_head(head)
         if name == hazard and (bound == "" if binding is None else binding.fits(bound)):
@@ -119,36 +125,37 @@ def covering(annotated: Iterable[str], hazard: str, binding: Binding | None) -> 
 
 
 def split_head(head: str) -> tuple[str, str]:
-    """The hazard, and what the consent to it is for; empty if that is not said."""
+    """Split a consent into its hazard and its scope, which may be empty."""
     hazard, _, bound = head.partition(" ")
     return hazard, bound
 
 
 def consent_line(hazard: str, binding: Binding | None, reason: str) -> str:
-    """A line of the annotation that covers a hazard at one place."""
+    """Return a line of the annotation that covers a hazard."""
     return f"{hazard}{f' {binding.text}' if binding is not None else ''}: {reason}"
 
 
 def annotation(lines: Iterable[str]) -> str:
-    """The line of a manifest's `metadata.annotations` that holds these consents, to be pasted."""
+    """Return the line of a manifest's `metadata.annotations` with these consents, to paste."""
     return f"{ANNOTATION}: {double_quoted(chr(10).join(lines))}"
 
 
 def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:
-    """The command-line flags that consent to hazards of a resource, quoted for a shell."""
+    """Return the command-line flags that consent to hazards of a resource, quoted for a shell."""
     return " ".join(shlex.join(("--allow", grant_of(ref, hazard))) for hazard in hazards)
 
 
 def grant_of(ref: ResourceRef, hazard: str) -> str:
-    """The value of `--allow` for one hazard of this resource alone, also where its name is a pattern."""
+    """Return the value of `--allow` for a hazard of this resource alone, even if its name is a pattern."""
     return f"{ref.kind}/{escape(ref.name)}:{hazard}"
 
 
 def parse_annotation(text: str) -> tuple[dict[str, str], list[str]]:
-    """Read the annotation: the reasons by hazard with what it is for, and the lines that are no consent."""
+    """Parse the annotation into the reasons by hazard and scope, and the invalid lines."""
     reasons: dict[str, str] = {}
     bad: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):
+        # The first colon ends the scope; a reason may contain others.
         head, _, reason = line.partition(":")
         words = head.split()
         is_bound = len(words) > 2 and words[1] in {"from", "of"}

@@ -1,38 +1,32 @@
-"""How names and values of fields are worded, the same in every format; all of it printable.
-
-One view of the three kinds of change, for every format: an action, and fields with before and after.
-"""
+"""The names, values and changes of fields as printable text, the same in every format."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import readable
-from kafkaform.core.model import (
-    CONFIG_PREFIX,
-    Create,
-    Delete,
-    FieldChange,
-    Update,
-)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
 from kafkaform.core.printable import clipped, printable
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import field_order
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import Change, FieldValue, PlannedChange
+    from kafkaform.core.model import Change, FieldValue
+    from kafkaform.core.plans import PlannedChange
 
 
+# The parentheses make it different from a config whose value is the text `unset`; see `_raw`.
 UNSET = "(unset)"
 LONGEST = 240
-"""The most characters that a report shows of one value; JSON has the whole."""
+"""The most characters that a report shows of one value; JSON has all of it."""
 _LEAD = 24
 _DEFAULT = "default "
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """One value: as people read it, as Kafka has it, and whether it is only inherited."""
+class FormattedValue:
+    """One value: as people read it, as Kafka has it, and whether it is inherited."""
 
     human: str
     raw: str
@@ -40,12 +34,12 @@ class Worded:
 
     @property
     def short(self) -> str:
-        """Without the raw value, unless it takes that to be exact."""
+        """The value without the raw one, unless that is needed to be exact."""
         return f"{_DEFAULT if self.inherited else ''}{self.human}"
 
     @property
     def has_raw(self) -> bool:
-        """Whether the raw value is a part of what people read."""
+        """True if the readable value contains the raw one."""
         return self.human == self.raw or self.human.endswith(f" ({self.raw})")
 
     def __str__(self) -> str:
@@ -54,34 +48,34 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A field's change in words; there is no before in a create, and no after in a delete.
+    """A field's change as text; there is no before in a create, and no after in a delete.
 
     Attributes:
         before: The value before.
-        after: The value afterwards.
-        told: What happens, where the values say it less well.
-        each: For replicas, the same of each partition, those alike together.
+        after: The value after.
+        text: A description, where it is clearer than the values.
+        each: For replicas, the change of each partition, equal ones together.
     """
 
-    before: Worded | None
-    after: Worded | None
-    told: str | None = None
+    before: FormattedValue | None
+    after: FormattedValue | None
+    text: str | None = None
     each: tuple[str, ...] = ()
 
     @property
-    def sides(self) -> tuple[Worded, ...]:
-        """Before and after, as far as there are."""
+    def sides(self) -> tuple[FormattedValue, ...]:
+        """Before and after, without missing ones."""
         return tuple([side for side in (self.before, self.after) if side is not None])
 
     @property
     def short(self) -> str:
-        """Without raw values: `7d → 30d`."""
-        return self.told or " → ".join([side.short for side in self.sides])
+        """The change without raw values: `7d → 30d`."""
+        return self.text or " → ".join([side.short for side in self.sides])
 
     @property
     def raw(self) -> str | None:
-        """The raw values, `604800000 → 2592000000`; None if people read them anyway."""
-        if self.told:
+        """The raw values, `604800000 → 2592000000`; None if `short` contains them."""
+        if self.text:
             return None
         converted = [side for side in self.sides if side.human != side.raw]
         if not converted or any(side.has_raw for side in converted):
@@ -94,91 +88,94 @@ class Transition:
 
 
 def label(path: str) -> str:
-    """The name of a field: a config goes by Kafka's own name."""
+    """Return the name of a field; for a config, it is Kafka's."""
     return clipped(path.removeprefix(CONFIG_PREFIX), 120) or '""'
 
 
-def single(kind: str, path: str, value: FieldValue) -> Worded:
-    """One value on its own."""
-    raw = _raw(value)
+def single(kind: str, path: str, value: FieldValue) -> FormattedValue:
+    """Return a value as text."""
+    raw = _format_raw(value)
     if len(raw) > LONGEST:
         raw = clipped(raw, LONGEST)
-        return Worded(raw, raw)
-    return Worded(_human(kind, path, value), raw)
+        return FormattedValue(raw, raw)
+    return FormattedValue(_format_human(kind, path, value), raw)
 
 
-def worded(change: Change, field: FieldChange) -> Transition:
-    """What a field of a change goes from and to."""
+def format_field(change: Change, field: FieldChange) -> Transition:
+    """Return the values of a field before and after a change, as text."""
     kind = change.ref.kind
     match change:
         case Create():
             return set_first(kind, field.path, field.after)
         case Update():
-            return _between(kind, field)
+            return _format_update(kind, field)
         case Delete():
             return Transition(single(kind, field.path, field.before), None)
 
 
 def set_first(kind: str, path: str, value: FieldValue) -> Transition:
-    """The value that a field of a new resource gets."""
-    return Transition(None, single(kind, path, value), *described(kind, path, None, value))
+    """Return the value of a field of a new resource, as text."""
+    return Transition(None, single(kind, path, value), *describe_field(kind, path, None, value))
 
 
-def described(
+def describe_field(
     kind: str, path: str, before: FieldValue, after: FieldValue
 ) -> tuple[str, tuple[str, ...]] | tuple[()]:
-    """See `Kind.described`; empty where it says nothing."""
-    # A record may hold resources of a kind that only a later version knows.
-    return (KINDS[kind].described(path, before, after) if kind in KINDS else None) or ()
+    """Return the kind's description of a change, as `Field.describe` does; empty without one."""
+    # A record may contain resources of kinds that only later versions have.
+    return (KINDS[kind].field(path).describe(before, after) if kind in KINDS else None) or ()
 
 
-def _between(kind: str, field: FieldChange) -> Transition:
-    """Both sides of an update; one that is unset shows the default that is in force then, where known."""
+def _format_update(kind: str, field: FieldChange) -> Transition:
+    """Return both values of an update; for an unset one, the effective default if it is known."""
     before = field.effective_before if field.before is None else field.before
     after = field.effective_after if field.after is None else field.after
-    humans = [_human(kind, field.path, value) for value in (before, after)]
-    raws = [_raw(value) for value in (before, after)]
+    humans = [_format_human(kind, field.path, value) for value in (before, after)]
+    raws = [_format_raw(value) for value in (before, after)]
     if max(map(len, raws)) > LONGEST:
-        humans = raws = _around_difference(*raws)
+        humans = raws = _clip_to_difference(*raws)
+    # The texts would not show what changes.
     elif humans[0] == humans[1] and raws[0] != raws[1]:
         humans = raws
-    old = Worded(humans[0], raws[0], field.before is None and before is not None)
-    new = Worded(humans[1], raws[1], field.after is None and after is not None)
-    if field.before is not None and (told := described(kind, field.path, field.before, field.after)):
-        return Transition(old, new, *told)
-    return Transition(old, new, _same_effect(old, new))
+    old = FormattedValue(humans[0], raws[0], field.before is None and before is not None)
+    new = FormattedValue(humans[1], raws[1], field.after is None and after is not None)
+    if field.before is not None and (text := describe_field(kind, field.path, field.before, field.after)):
+        return Transition(old, new, *text)
+    return Transition(old, new, _describe_same_effect(old, new))
 
 
-def _same_effect(old: Worded, new: Worded) -> str | None:
-    """What is said of a change after which the same value is in force."""
+def _describe_same_effect(old: FormattedValue, new: FormattedValue) -> str | None:
+    """Describe a change that leaves the effective value as it is; None for any other."""
     if old.raw != new.raw or old.inherited == new.inherited:
         return None
     if old.inherited:
-        return f"set explicitly to the default {Worded(old.human, old.raw)}"
-    return f"no longer set; the default is {Worded(old.human, old.raw)}, too"
+        return f"set explicitly to the default {FormattedValue(old.human, old.raw)}"
+    return f"no longer set; the default is {FormattedValue(old.human, old.raw)}, too"
 
 
-def _human(kind: str, path: str, value: FieldValue) -> str:
-    """The one place that knows who words config values."""
-    raw = _raw(value)
+def _format_human(kind: str, path: str, value: FieldValue) -> str:
+    """Return a value for people; configs are formatted by their kind."""
+    raw = _format_raw(value)
     if not isinstance(value, str) or not path.startswith(CONFIG_PREFIX):
         return raw
-    keys = KINDS[kind].configs() if kind in KINDS else {}
-    shown = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
-    return raw if shown == value else printable(shown)
+    keys = KINDS[kind].configs.keys() if kind in KINDS else {}
+    text = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
+    return raw if text == value else printable(text)
 
 
-def _raw(value: FieldValue) -> str:
-    """The value itself; in quotes where it could be taken for nothing, for a word of ours or for a gap."""
+def _format_raw(value: FieldValue) -> str:
+    """Return the raw value; in quotes if it is empty, padded, or could be mistaken for our own words."""
     if value is None:
         return UNSET
     text = printable(str(value))
+    # A value such as `(unset)` or `default 7d` would be read as a remark of the report.
     odd = not text or text != text.strip() or text.startswith(("(", '"', _DEFAULT))
     return f'"{text}"' if odd and isinstance(value, str) else text
 
 
-def _around_difference(before: str, after: str) -> list[str]:
-    """Both values from shortly before the place where they part, which their beginnings may not show."""
+def _clip_to_difference(before: str, after: str) -> list[str]:
+    """Return both values clipped to where they differ, as their beginnings may be equal."""
+    # The replicas of a large topic may be equal for thousands of characters.
     same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
     start = max(0, (min(len(before), len(after)) if same is None else same) - _LEAD)
     lead = "…" if start else ""
@@ -186,7 +183,7 @@ def _around_difference(before: str, after: str) -> list[str]:
 
 
 def action_of(change: Change) -> str:
-    """What a change does, in the word used by every format."""
+    """Return the action of a change, by the word that every format uses."""
     match change:
         case Create():
             return "create"
@@ -197,21 +194,21 @@ def action_of(change: Change) -> str:
 
 
 def fields_of(change: Change) -> tuple[FieldChange, ...]:
-    """The fields of a change; a create's have no before and a delete's no after, in natural order.
+    """Return the fields of a change in natural order; a create's have no before, a delete's no after.
 
-    Those carry no judgement of their own: the risk of a create or a delete is the change's.
+    These have no risk of their own: the risk of a create or a delete is the change's.
     """
     match change:
         case Create(state=state):
-            order = KINDS[change.ref.kind].field_order
+            order = field_order(KINDS[change.ref.kind])
             return tuple(FieldChange(path, None, state[path]) for path in sorted(state, key=order))
         case Update(fields=fields):
             return fields
         case Delete(state=state):
-            order = KINDS[change.ref.kind].field_order
+            order = field_order(KINDS[change.ref.kind])
             return tuple(FieldChange(path, state[path], None) for path in sorted(state, key=order))
 
 
 def is_deferred(planned: PlannedChange) -> bool:
-    """Whether any field of the change is shown but not applied yet."""
+    """Return whether a field of the change is shown but not applied yet."""
     return any(f.deferred is not None for f in fields_of(planned.change))

@@ -1,7 +1,8 @@
-"""Rules over manifests, plans and clusters; importing this fills the catalogue."""
+"""Rules over manifests, plans and clusters; importing this module fills the catalogue."""
 
 from kafkaform.core.model import Severity
 from kafkaform.rules import (
+    access,
     changes,
     group,
     group_clients,
@@ -31,6 +32,7 @@ __all__ = [
     "rule",
 ]
 
+# Importing a module registers its rules; the tuple keeps linters from removing the imports.
 _REGISTERED = (
     topic_settings,
     topic_partitions,
@@ -43,10 +45,11 @@ _REGISTERED = (
     health_declared,
     changes,
     skew,
+    access,
 )
 
 
 def entries() -> dict[str, Rule | Note]:
-    """Everything that has a code, by code."""
+    """Return all rules and notes by code."""
     known: dict[str, Rule | Note] = {**RULES, **NOTES}
     return {code: known[code] for code in sorted(known)}

@@ -1,47 +1,34 @@
-"""The catalogue of rules: what the field has learnt the hard way, as checks.
+"""The catalogue of rules, and the limits of kafkaform.yaml that they use.
 
-The figures that they compare with.
-
-A rule is a pure function from a `RuleContext` to findings; its docstring is its documentation: the first line
-says what is wrong, the rest why it matters and what to do.
+A rule is a pure function from a `RuleContext` to findings. Its docstring is its documentation, from which
+docs/rules.md is generated: the first line names the problem, the others explain it and the remedy.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.core.disk_space import DISK_RESERVE
-from kafkaform.core.model import (
-    Desired,
-    Diagnostic,
-    Facts,
-    Location,
-    Observed,
-    PlannedChange,
-    ResourceRef,
-    Severity,
-)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Observed, ResourceRef, Severity
 from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import quoted
+from kafkaform.resources.replicas.disk_space import DISK_RESERVE
 
 if TYPE_CHECKING:
-    from kafkaform.core.groups import Group
     from kafkaform.core.health import Health
+    from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.base import ReportProblem
+    from kafkaform.resources.groups import Group
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import TopicResult
+
+_PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +36,13 @@ class ProjectLimits:
     """The `limits:` of kafkaform.yaml.
 
     Attributes:
-        topic_name: The pattern that topic names match (KF103); None where there is none.
-        topics: The most topics that are declared (KF114).
-        partitions: The most partitions that are declared, all topics together (KF106).
-        recovery_window_ms: How far back a consumer must be able to recover, in milliseconds (KF110); None
-            where nobody has said.
+        topic_name: The pattern that topic names must match (KF103); None without one.
+        topics: The most topics to declare (KF114).
+        partitions: The most partitions of all declared topics together (KF106).
+        recovery_window_ms: The milliseconds that a consumer must be able to go back (KF110); None without
+            a limit.
         blast_radius: The largest share of the live topics that one plan may put at risk (KF404).
-        leader_imbalance: How many percent above the mean a broker's leaders may be (KF308).
+        leader_imbalance: The percentage by which a broker's leaders may exceed the mean (KF308).
         disk_reserve: The share of each log directory's volume that moves of replicas leave free.
     """
 
@@ -70,22 +57,21 @@ class ProjectLimits:
 
 DEFAULT_LIMITS = ProjectLimits()
 
-_PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?%", re.ASCII)
-
 
 def read_limits(data: Mapping[str, Any], report: ReportProblem) -> ProjectLimits:
-    """Read `limits:`; what is wrong in it is reported, and the default stands in its place."""
+    """Parse `limits:`; report invalid values, and use the defaults instead."""
     given: dict[str, Any] = {}
     for name, (attribute, read) in _READERS.items():
         if name in data:
             try:
                 given[attribute] = read(data[name])
             except ValueError as error:
+                # Reported and not raised, so that one run finds all problems of the file.
                 report((name,), f"limits.{name}: {error}", None)
     return ProjectLimits(**given)
 
 
-def _pattern(value: str) -> str:
+def _read_pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
@@ -93,84 +79,86 @@ def _pattern(value: str) -> str:
     return value
 
 
-def _duration(value: float | str) -> int:
+def _read_duration(value: float | str) -> int:
     return parse_duration(str(value))
 
 
-def _share(value: float | str) -> float:
+def _read_share(value: float | str) -> float:
     percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     share = float(percent[1]) / 100 if percent else value
     if isinstance(share, str) or not 0 < share <= 1:
-        raise ValueError(f"{_shown(value)} is not a share above 0 and up to 1; write e.g. 0.3 or 30%")
+        raise ValueError(f"{_format(value)} is not a share above 0 and up to 1; write e.g. 0.3 or 30%")
     return share
 
 
-def _reserve(value: float | str) -> float:
-    return 0.0 if str(value).strip() in {"0", "0%", "0.0"} else _share(value)
+def _read_reserve(value: float | str) -> float:
+    # 0 is no valid share elsewhere; as a reserve, it lets moves fill a volume.
+    return 0.0 if str(value).strip() in {"0", "0%", "0.0"} else _read_share(value)
 
 
-def _percent(value: float | str) -> int:
+def _read_percent(value: float | str) -> int:
     percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     number = float(percent[1]) if percent else value
     if isinstance(number, str) or number < 0 or number != int(number):
-        raise ValueError(f"{_shown(value)} is not a whole percentage; write e.g. 30 or 30%")
+        raise ValueError(f"{_format(value)} is not a whole percentage; write e.g. 30 or 30%")
     return int(number)
 
 
-def _shown(value: float | str) -> str:
+def _format(value: float | str) -> str:
     return quoted(value) if isinstance(value, str) else str(value)
 
 
 _READERS: Mapping[str, tuple[str, Callable[[Any], object]]] = {
-    "topicName": ("topic_name", _pattern),
+    "topicName": ("topic_name", _read_pattern),
     "topics": ("topics", int),
     "partitions": ("partitions", int),
-    "recoveryWindow": ("recovery_window_ms", _duration),
-    "blastRadius": ("blast_radius", _share),
-    "leaderImbalance": ("leader_imbalance", _percent),
-    "diskReserve": ("disk_reserve", _reserve),
+    "recoveryWindow": ("recovery_window_ms", _read_duration),
+    "blastRadius": ("blast_radius", _read_share),
+    "leaderImbalance": ("leader_imbalance", _read_percent),
+    "diskReserve": ("disk_reserve", _read_reserve),
 }
 
 
 class Stage(StrEnum):
-    """What a rule needs to have before it."""
+    """The input that a rule needs."""
 
     MANIFESTS = "manifests"
-    """The manifests alone; what is known of the cluster makes it more exact."""
+    """The manifests alone; data about the cluster makes it more exact."""
     LIVE = "live"
-    """The live resources beside the manifests."""
+    """The manifests, and the live resources."""
     CHANGES = "changes"
     """The changes of a plan."""
     HEALTH = "health"
-    """The live cluster; manifests where there are any."""
+    """The live cluster, and manifests if there are any."""
     SKEW = "skew"
-    """A measurement of records; manifests where there are any. A plan shows an error as a warning: what is
-    so already must not hold back a change that has nothing to do with it."""
+    """A measurement of records, and manifests if there are any. A plan shows an error as a warning: existing
+    skew must not prevent an unrelated change."""
     FORECAST = "forecast"
-    """The changes of a plan beside a measurement of records."""
+    """The changes of a plan, and a measurement of records."""
 
 
+# Without slots: cached_property stores its values in the instance's dictionary.
 @dataclass(frozen=True)
 class RuleContext:
-    """What rules look at.
+    """The input of rules.
 
     Attributes:
         desired: The declared resources.
-        facts: What is known of the cluster; None offline.
+        facts: The data about the cluster; None offline.
         inventory: Every resource that the account can see; empty offline.
-        limits: What the project takes for normal.
-        environment: Whose overrides hold; None if none was chosen.
-        brokers: How many brokers the cluster has, or is declared to have; None if nobody says.
-        live: Live resources in detail, as far as they were read; empty offline.
-        groups: Live groups with their lag, by name, as far as they were read; empty offline.
-        changes: The changes of a plan, before it is known what rules make of them.
+        limits: The project's limits.
+        environment: The environment whose overrides apply; None without one.
+        brokers: The actual or declared number of brokers; None if unknown.
+        live: The live resources that were read, in detail; empty offline.
+        groups: The live groups that were read, with their lag, by name; empty offline.
+        changes: The changes of a plan, before rules are applied.
         health: The cluster's health; None unless it was read.
-        subset: Whether `desired` is only a part of what the repository declares.
+        subset: Whether `desired` is only a part of the repository's resources.
         skew: Measurements of topics, by name; empty without a skew report.
-        saved: Whether the changes are those of a saved plan: then no manifest is there to look at.
+        saved: Whether the changes are those of a saved plan: there are no manifests then.
         invisible: Resources that this account may not see, whether they exist or not.
-        arrivals: How the records written to topics spread over their partitions; empty unless it was read.
-        defaults: The place of each default of kafkaform.yaml, by kind and path; empty but for `validate`.
+        arrivals: The distribution of records written to topics; empty unless it was read.
+        defaults: The location of each default of kafkaform.yaml, by kind and path; only for `validate`.
     """
 
     desired: tuple[Desired, ...]
@@ -196,7 +184,7 @@ class RuleContext:
         return {desired.ref: desired for desired in self.desired}
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
-        """The declared resources of one kind, tombstones too."""
+        """Return the declared resources of one kind, including tombstones."""
         return self._by_kind.get(kind, ())
 
     @cached_property
@@ -204,21 +192,21 @@ class RuleContext:
         by_kind: dict[str, list[Desired]] = {}
         for desired in self.desired:
             by_kind.setdefault(desired.ref.kind, []).append(desired)
-        return {kind: tuple(found) for kind, found in by_kind.items()}
+        return {kind: tuple(resources) for kind, resources in by_kind.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Where a rule tripped.
+    """A problem that a rule has found.
 
     Attributes:
-        subject: The declared resource, or the live one that no manifest declares; None: the whole cluster.
-        message: What is wrong, with the figures.
-        suggestion: What to do.
-        severity: Where it is not the rule's own.
-        path: The field that it is about, as in `Desired.place`; empty: the whole manifest.
-        waivable: Whether a manifest can waive it, where the rule can be waived.
-        location: Where it is, if not in the manifest of a resource.
+        subject: The declared resource, or the undeclared live one; None: the whole cluster.
+        message: The problem, with figures.
+        suggestion: What to do about it.
+        severity: The severity if it is not the rule's.
+        path: The field, as in `Desired.place`; empty: the whole manifest.
+        waivable: Whether a manifest can waive it, if the rule can be waived.
+        location: The location if it is not in the manifest of a resource.
     """
 
     subject: Desired | ResourceRef | None
@@ -231,12 +219,12 @@ class Finding:
 
     @property
     def ref(self) -> ResourceRef | None:
-        """The resource."""
+        """The resource of the finding; None for the whole cluster."""
         return self.subject.ref if isinstance(self.subject, Desired) else self.subject
 
     @property
     def declared(self) -> Desired | None:
-        """The declared resource."""
+        """The declared resource of the finding, if it has one."""
         return self.subject if isinstance(self.subject, Desired) else None
 
 
@@ -249,26 +237,27 @@ class Rule:
 
     Attributes:
         code: Its code.
-        severity: How loud it is unless a finding or the project says otherwise.
-        check: The rule itself.
-        stage: What it needs.
-        waivable: Whether a manifest can have it overlook itself: not where Kafka would refuse all the same.
+        severity: Its severity unless a finding or the project sets another one.
+        check: The function that finds problems.
+        stage: The input that it needs.
+        waivable: Whether a manifest can waive it: not if Kafka would refuse the resource anyway.
     """
 
     code: str
     severity: Severity
+    # A policy's check is a new function each time that kafkaform.yaml is read.
     check: Check = field(compare=False)
     stage: Stage = Stage.MANIFESTS
     waivable: bool = True
 
     @property
     def summary(self) -> str:
-        """One line: what is wrong."""
+        """The problem in one line."""
         return self.explanation.splitlines()[0]
 
     @property
     def explanation(self) -> str:
-        """What is wrong, why it matters, and what to do."""
+        """The problem, why it matters, and what to do."""
         return inspect.getdoc(self.check) or ""
 
 
@@ -278,9 +267,10 @@ RULES: dict[str, Rule] = {}
 def rule(
     code: str, severity: Severity, *, stage: Stage = Stage.MANIFESTS, waivable: bool = True
 ) -> Callable[[Check], Check]:
-    """Add the decorated function to the catalogue; raises ValueError where the code is taken."""
+    """Add the decorated function to the catalogue; raises ValueError if the code is taken."""
 
     def register(check: Check) -> Check:
+        # A waiver or a severity for one of two rules of the same code would apply to both.
         if code in RULES:
             raise ValueError(f"{code} is already used by {RULES[code].check}")
         RULES[code] = Rule(code, severity, check, stage, waivable)
@@ -296,30 +286,31 @@ def check(
     *,
     more: Iterable[Rule] = (),
 ) -> Iterator[Diagnostic]:
-    """Run rules over a context.
-
-    A finding has its resource; one about the whole cluster has none.
+    """Run rules, and yield their findings.
 
     Args:
-        context: What to look at.
-        severities: The project's own severities by code; `off` switches a rule off.
-        stages: Which rules to run.
+        context: The input.
+        severities: The project's own severities by code; `off` disables a rule.
+        stages: The stages of the rules to run.
         more: Rules besides those of the catalogue, such as a project's own policies.
     """
+    # By code, so that findings do not depend on the order of imports.
     for entry in sorted((*RULES.values(), *more), key=lambda entry: entry.code):
         chosen = severities.get(entry.code)
         if chosen == "off" or entry.stage not in stages:
             continue
         for finding in entry.check(context):
+            # The project's severity wins, also over one that a rule gives to a single finding.
             severity = Severity(chosen) if chosen else finding.severity or entry.severity
-            yield _diagnostic(entry, finding, severity)
+            yield _build_diagnostic(entry, finding, severity)
 
 
-def _diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic:
+def _build_diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic:
     declared = finding.declared
     place = declared.place(finding.path) if declared is not None else finding.location
     waivable = entry.waivable and finding.waivable
     reason = declared.intent.waivers.get(entry.code) if declared is not None and waivable else None
+    # A waived finding stays visible, so that a waiver is not forgotten.
     if reason:
         severity = Severity.INFO
     return Diagnostic(

@@ -1,16 +1,14 @@
-"""Rules about what a plan would do: they judge changes, not states.
+"""Rules about the changes of a plan.
 
-Here are the rules that look at a change beside the cluster's groups, or at all changes together. How risky
-one change is by itself is for its kind to say; KF401 to KF403 give those judgements a code, so that a
-project can forbid them and annotations can show them.
+These rules check a change against the cluster's groups, or all changes together. The kind assesses the risk
+of a single change; KF401 to KF403 give these assessments a code, so that a project can forbid them and
+annotations can show them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.groups import partition_path
-from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import (
     Create,
     Delete,
@@ -23,35 +21,26 @@ from kafkaform.core.model import (
     assessments,
     risk_of,
 )
-from kafkaform.core.wording import (
-    command,
-    counted,
-    listed,
-    setting,
-    spans,
-)
-from kafkaform.resources.consumer_group import ConsumerGroupKind, group_of
-from kafkaform.resources.topic import TopicKind, is_topic, topic_ref
-from kafkaform.resources.topic.live import MIN_ISR, REPLICATION_FACTOR, topic_facts
-from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.rules.catalogue import (
-    Finding,
-    RuleContext,
-    Stage,
-    rule,
-)
-from kafkaform.rules.topic_values import count, in_force
+from kafkaform.core.wording import command, counted, listed, setting, spans
+from kafkaform.resources import KINDS, PLACED, READER, placed_ref
+from kafkaform.resources.groups import get_group
+from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
+from kafkaform.resources.replicas.layout import parse_assignment
+from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
+from kafkaform.rules.topic_values import count, find_effective
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from kafkaform.core.groups import Group
-    from kafkaform.core.layout import Layout, Replicas
     from kafkaform.core.model import FieldChange
+    from kafkaform.core.partitions import Replicas
+    from kafkaform.resources.groups import Group
+    from kafkaform.resources.replicas.layout import Layout
 
 
+# With fewer topics, three of them would exceed the default limit of 30 %.
 FEWEST_FOR_BRAKE = 10
-"""With fewer topics than this, a share of them says nothing."""
+"""The least number of topics of which a share is meaningful."""
 
 
 @rule("KF401", Severity.INFO, stage=Stage.CHANGES)
@@ -64,7 +53,7 @@ def keys_move(context: RuleContext) -> Iterator[Finding]:
     key does not matter, write `keyed: false`, and this rule reports nothing. Set this rule to `error` to
     refuse such plans.
     """
-    yield from _with_hazard(context, {"partition-increase"})
+    yield from _report_hazards(context, {"partition-increase"})
 
 
 @rule("KF402", Severity.INFO, stage=Stage.CHANGES)
@@ -76,7 +65,7 @@ def compacted_keys_move(context: RuleContext) -> Iterator[Finding]:
     values. The plan asks for consent. To avoid this, create a new topic and rewrite every key into it.
     Set this rule to `error` to refuse such plans.
     """
-    yield from _with_hazard(context, {"partition-increase-compacted"})
+    yield from _report_hazards(context, {"partition-increase-compacted"})
 
 
 @rule("KF403", Severity.INFO, stage=Stage.CHANGES)
@@ -88,7 +77,7 @@ def retention_cut(context: RuleContext) -> Iterator[Finding]:
     restored. The plan asks for consent. It says how old a record becomes, and how much data the topic
     holds if the account may see that. Set this rule to `error` to refuse such plans.
     """
-    yield from _with_hazard(context, {"retention-cut"})
+    yield from _report_hazards(context, {"retention-cut"})
 
 
 @rule("KF404", Severity.ERROR, stage=Stage.CHANGES)
@@ -102,19 +91,22 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     saved plan is applied, this is checked again, against all live topics that are not ignored.
     """
     topics = (
-        [ref for ref in context.inventory if is_topic(ref)]
+        # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
+        [ref for ref in context.inventory if KINDS[ref.kind].placed]
         if context.saved
-        else [desired.ref for desired in context.of_kind(TopicKind.name) if desired.ref in context.live]
+        else [desired.ref for desired in context.of_kind(PLACED.name) if desired.ref in context.live]
     )
     touched = [
         planned.ref
         for planned in context.changes
-        if is_topic(planned.ref)
+        if KINDS[planned.ref.kind].placed
         and planned.status is not Status.REFUSED
+        # A new topic puts no existing data at risk.
         and not isinstance(planned.change, Create)
         and risk_of(planned.change) > Risk.SAFE
     ]
     present = {*topics, *touched}
+    # A part of the manifests has no meaningful total: with --target, one topic would be all of them.
     if context.subset or len(present) < FEWEST_FOR_BRAKE:
         return
     if len(touched) > context.limits.blast_radius * len(present):
@@ -139,11 +131,13 @@ def groups_affected(context: RuleContext) -> Iterator[Finding]:
     groups in it are deleted too, and their members keep requesting the topic.
     """
     by_topic: dict[str, list[Group]] = {}
+    # Live groups, declared or not: the owner of a topic need not own the groups that read it.
     for group in context.groups.values():
         for topic in group.topics:
             by_topic.setdefault(topic, []).append(group)
     for planned in context.changes:
-        readers = by_topic.get(planned.ref.name, []) if is_topic(planned.ref) else []
+        # A group may have the name of a topic.
+        readers = by_topic.get(planned.ref.name, []) if KINDS[planned.ref.kind].placed else []
         if not readers:
             continue
         match planned.change:
@@ -167,8 +161,12 @@ def _find_skipping_groups(
 ) -> Iterator[Finding]:
     """Find the groups that would skip records of new partitions; share groups keep no committed offsets."""
     added = range(int(increase.before or 0), int(increase.after or 0))
+    # KIP-932: the brokers start a share group in a new partition by share.auto.offset.reset.
     groups = [group for group in readers if group.protocol != "share"]
+    # A running group finds new partitions once its metadata is refreshed: after metadata.max.age.ms at the
+    # latest, 5 minutes by default.
     running = sorted(group.name for group in groups if group.active)
+    # Without any offset in the topic, a group starts at auto.offset.reset in the old partitions as well.
     stopped = sorted(
         group.name
         for group in groups
@@ -199,16 +197,18 @@ def partitions_without_offset(context: RuleContext) -> Iterator[Finding]:
     starts at its `auto.offset.reset`, and with `latest` skips the existing records. While the group has
     no member, `kafkaform reset` can set an offset.
     """
-    for desired in context.of_kind(ConsumerGroupKind.name):
+    for desired in context.of_kind(READER.name):
         observed = context.live.get(desired.ref)
-        group = group_of(observed) if observed is not None else None
-        if observed is None or group is None or desired.state is None:
+        group = get_group(observed) if observed is not None else None
+        if group is None or desired.state is None:
             continue
+        # A group without any offset is new: there is no gap between partitions.
         if group.protocol == "share" or not group.committed:
             continue
-        for topic in sorted(group.topics & set(_topics(desired))):
-            count = _partitions(context, topic)
-            missing = [n for n in range(count) if partition_path((topic, n)) not in observed.state]
+        for topic in sorted(group.topics & set(_list_topics(desired))):
+            count = _count_partitions(context, topic)
+            missing = [n for n in range(count) if (topic, n) not in group.committed]
+            # Without an offset in any partition, the group has never read this topic, which is no gap.
             if missing and len(missing) < count:
                 yield Finding(
                     desired,
@@ -231,11 +231,13 @@ def moving_without_members(context: RuleContext) -> Iterator[Finding]:
     """
     for planned in context.changes:
         observed, later = context.live.get(planned.ref), context.groups.get(planned.ref.name)
-        group = group_of(observed) if observed is not None else None
+        group = get_group(observed) if observed is not None else None
         if group is None or later is None:
             continue
         before, after = group.committed, later.committed
+        # Only partitions that had an offset before: a first commit in another one is compared with nothing.
         moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)
+        # A group with members may not be changed anyway: its kind refuses that.
         if moved and not group.active:
             topic, partition = moved[0]
             yield Finding(
@@ -246,7 +248,7 @@ def moving_without_members(context: RuleContext) -> Iterator[Finding]:
             )
 
 
-def _with_hazard(context: RuleContext, hazards: set[str]) -> Iterator[Finding]:
+def _report_hazards(context: RuleContext, hazards: set[str]) -> Iterator[Finding]:
     for planned in context.changes:
         match planned.change:
             case Update(fields=fields):
@@ -266,13 +268,13 @@ def _subject(context: RuleContext, ref: ResourceRef) -> Desired | ResourceRef:
     return context.declared.get(ref, ref)
 
 
-def _topics(group: Desired) -> list[str]:
+def _list_topics(group: Desired) -> list[str]:
     topics = group.intent.spec.get("topics")
     return [str(topic) for topic in topics] if isinstance(topics, list) else []
 
 
-def _partitions(context: RuleContext, topic: str) -> int:
-    observed = context.live.get(topic_ref(topic))
+def _count_partitions(context: RuleContext, topic: str) -> int:
+    observed = context.live.get(placed_ref(topic))
     count = observed.state.get("partitions") if observed is not None else None
     return count if isinstance(count, int) else 0
 
@@ -311,17 +313,25 @@ def writes_go_on(context: RuleContext) -> Iterator[Finding]:
         desired = context.declared.get(planned.ref)
         if desired is None or planned.status is Status.REFUSED or not isinstance(planned.change, Update):
             continue
+        # A deferred field is not changed by the apply, so it stops no writes.
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
-        if is_topic(planned.ref) and fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
-            yield from _of_topic(desired, fields, context)
+        if KINDS[planned.ref.kind].placed and fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
+            yield from _check_writes(desired, fields, context)
 
 
-def _of_topic(desired: Desired, fields: dict[str, FieldChange], context: RuleContext) -> Iterator[Finding]:
-    value, replicas = in_force(desired, "min.insync.replicas", context), count(desired, REPLICATION_FACTOR)
+def _check_writes(
+    desired: Desired, fields: dict[str, FieldChange], context: RuleContext
+) -> Iterator[Finding]:
+    value, replicas = (
+        find_effective(desired, "min.insync.replicas", context),
+        count(desired, REPLICATION_FACTOR),
+    )
     if value is None or value.number is None or replicas is None:
         return
     least = value.number
     changed = [path for path in (REPLICATION_FACTOR, MIN_ISR, PLACEMENT) if path in fields]
+    # Replicas that move do not change these two numbers: that they do not fit each other is not caused by the
+    # plan.
     if least > replicas and changed[0] != PLACEMENT:
         yield Finding(
             desired,
@@ -331,10 +341,10 @@ def _of_topic(desired: Desired, fields: dict[str, FieldChange], context: RuleCon
             path=changed[0],
         )
         return
-    layout = topic_facts(context.facts).layout if context.facts is not None else None
+    layout = context.facts.get(ReplicaFacts).layout if context.facts is not None else None
     if layout is None or desired.ref.name not in layout.topics:
         return
-    short = list(_short(desired, fields, layout, least))
+    short = list(_find_short_partitions(desired, fields, layout, least))
     if short:
         yield Finding(
             desired,
@@ -344,17 +354,21 @@ def _of_topic(desired: Desired, fields: dict[str, FieldChange], context: RuleCon
         )
 
 
-def _short(desired: Desired, fields: dict[str, FieldChange], layout: Layout, least: int) -> Iterator[str]:
-    """The partitions in which too few replicas would be in sync, and are enough now."""
+def _find_short_partitions(
+    desired: Desired, fields: dict[str, FieldChange], layout: Layout, least: int
+) -> Iterator[str]:
+    """Describe the partitions in which too few replicas would be in sync, though enough are now."""
     placement, min_isr = fields.get(PLACEMENT), fields.get(MIN_ISR)
+    # 1 is Kafka's own default, for an account that may not read the cluster's.
     before = least if min_isr is None else int(min_isr.effective_before or 1)
     after = parse_assignment(str(placement.after)) if placement is not None else ()
     for partition in layout.topics[desired.ref.name]:
         number, isr = partition.partition, partition.isr
         target: Replicas = after[number] if after else layout.replicas((desired.ref.name, number))
         running = (layout.reassigning or {}).get((desired.ref.name, number))
+        # Metadata shows the replicas that a reassignment adds as if they were there.
         held = {*partition.replicas} - (running.adding if running is not None else set())
-        # Brokers ask for no more replicas than there are; those that are added are waited for.
+        # Brokers require no more replicas than exist; an apply waits for those that it adds.
         enough_now = len(isr) >= min(before, len(held))
         stay = [broker for broker in target if broker in isr or broker not in held]
         if enough_now and len(stay) < min(least, len(target)):

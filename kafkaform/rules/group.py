@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 _INSTANCE = "group.instance.id"
 _WAIT = "fetch.max.wait.ms"
 _DEALT = frozenset({CLASSIC, CONSUMER})
-"""The protocols in which each partition belongs to one member, and the topics are all that is shared."""
+"""The protocols in which each partition belongs to one member, and only topics are assigned."""
 _PLACEHOLDER = frozenset("{<%$")
-"""What a text has in it that the application completes, member by member."""
+"""Characters of a placeholder that the application replaces for each member."""
 
+# Well below request.timeout.ms (30 s by default), after which a client considers the broker dead.
 _LONGEST_WAIT_S = 10
-"""Well below request.timeout.ms, after which a client takes the broker for dead."""
 
 IDLE_REQUESTS = 500
-"""From so many fetch requests a second that bring nothing, KF207 says what they cost."""
+"""The number of empty fetch requests a second from which KF207 reports them."""
 
 
 @rule("KF201", Severity.WARNING)
@@ -40,7 +40,7 @@ def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
     or to groups of Kafka Streams, whose internal topics give work to members too.
     """
     for group in groups(context):
-        capacity = _capacity(group)
+        capacity = _find_capacity(group)
         if capacity is None:
             continue
         for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
@@ -49,7 +49,7 @@ def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
                 idle = members - capacity
                 yield Finding(
                     group.desired,
-                    f"{many.format(members)}, {_shared(group, capacity)}: "
+                    f"{many.format(members)}, {_describe_capacity(group, capacity)}: "
                     f"{idle} {'is' if idle == 1 else 'are'} idle",
                     f"use at most {capacity}, or raise the partitions; waive the rule for hot spares",
                     path=f"members.{field}",
@@ -68,11 +68,12 @@ def uneven_shares(context: RuleContext) -> Iterator[Finding]:
     than the partitions of their topics.
     """
     for group in groups(context):
-        members, capacity = group.amount("members", "expected"), _capacity(group)
+        members, capacity = group.amount("members", "expected"), _find_capacity(group)
+        # KF201 reports members beyond the number of partitions.
         if members is None or capacity is None or not 0 < members <= capacity:
             continue
         assert group.partitions is not None  # noqa: S101 - there is no capacity without
-        loads = _loads(group.partitions, members, apart=group.ranges)
+        loads = _compute_loads(group.partitions, members, apart=group.ranges)
         most, least = max(loads), min(loads)
         if most == least:
             continue
@@ -102,6 +103,8 @@ def static_membership(context: RuleContext) -> Iterator[Finding]:
     """
     for group in groups(context):
         members = group.amount("members", "expected")
+        # There is no other member to take the partitions of a single one: its restart always interrupts the
+        # group.
         if group.protocol not in _DEALT or members is None or members < 2:
             continue
         shared = group.declared_client.get(_INSTANCE)
@@ -149,46 +152,50 @@ def idle_fetches(context: RuleContext) -> Iterator[Finding]:
         if partitions is not None and group.protocol in _DEALT:
             total = sum(partitions.values())
             members = min(members, total)
+            # A member with two partitions fetches from two brokers at most.
             brokers = min(brokers, -(-total // members))
         requests = members * brokers * 1000 // wait
         if requests < IDLE_REQUESTS:
             continue
-        known = (
-            counted(brokers, "broker") if context.brokers else "1 broker (how many there are is not known)"
-        )
+        known = counted(brokers, "broker") if context.brokers else "1 broker (the broker count is not known)"
         longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
         yield Finding(
             group.desired,
-            f"while no records come, {counted(members, 'member')} x {known} ÷ {human(_WAIT, wait)} "
+            f"without traffic, {counted(members, 'member')} x {known} ÷ {human(_WAIT, wait)} "
             f"are {requests} fetch requests a second",
             f"write {setting(f'client.{_WAIT}', human(_WAIT, longer))}",
             path=group.client_path(_WAIT, "members.expected"),
         )
 
 
-def _capacity(group: DeclaredGroup) -> int | None:
-    """How many members have something to do; None where that is not known, or not up to partitions."""
+def _find_capacity(group: DeclaredGroup) -> int | None:
+    """Return the most members that can get a partition; None if unknown, or not limited by partitions."""
     if group.protocol not in _DEALT or group.partitions is None:
         return None
+    # The range assignor starts each topic at the same first member, so a member beyond the largest topic gets
+    # nothing.
     return (max if group.ranges else sum)(group.partitions.values())
 
 
-def _shared(group: DeclaredGroup, capacity: int) -> str:
-    """The partitions that are shared, in words."""
+def _describe_capacity(group: DeclaredGroup, capacity: int) -> str:
+    """Describe the partitions that limit the number of members."""
     if group.ranges and len(group.topics) > 1:
         return f"{counted(capacity, 'partition')} in the largest topic (range assignor)"
     return counted(capacity, "partition")
 
 
-def _loads(partitions: Mapping[str, int], members: int, *, apart: bool) -> list[int]:
-    """How many partitions each member has; with `apart`, each topic is dealt out by itself."""
-    heaps = partitions.values() if apart else (sum(partitions.values()),)
-    return [sum(heap // members + (member < heap % members) for heap in heaps) for member in range(members)]
+def _compute_loads(partitions: Mapping[str, int], members: int, *, apart: bool) -> list[int]:
+    """Return the number of partitions of each member; with `apart`, each topic is assigned by itself."""
+    counts = partitions.values() if apart else (sum(partitions.values()),)
+    return [
+        sum(count // members + (member < count % members) for count in counts) for member in range(members)
+    ]
 
 
 def _even(group: DeclaredGroup, members: int, capacity: int) -> str:
-    """What numbers of members would share evenly."""
+    """Suggest numbers of members that share the partitions evenly."""
     counts = group.partitions.values() if group.partitions else ()
+    # With the range assignor, the number has to divide the partitions of every topic.
     common = gcd(*counts) if group.ranges else sum(counts)
     dividing = [number for number in range(2, capacity + 1) if common % number == 0]
     near = [number for number in dividing if number < members][-1:]
@@ -199,7 +206,7 @@ def _even(group: DeclaredGroup, members: int, capacity: int) -> str:
 
 
 def _all_static(group: DeclaredGroup) -> bool:
-    """Whether the group is seen to be live with static members only."""
+    """Return whether the group is live and has static members only."""
     live = group.live
     return live is not None and bool(live.members) and all(m.instance_id is not None for m in live.members)
 

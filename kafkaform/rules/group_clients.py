@@ -1,15 +1,14 @@
-"""Rules about the settings of a group's clients, and those that brokers hold for it."""
+"""Rules about the settings of a group's clients, and its GROUP configs on the brokers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import CONFIG_PREFIXES
+from kafkaform.core.kafka_configs import ASSIGNMENT, PROTOCOL_PREFIXES
 from kafkaform.core.model import Severity
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import setting
-from kafkaform.resources.consumer_group.client import ASSIGNMENT
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.group_values import (
     CLASSIC,
@@ -31,10 +30,16 @@ _AUTO_COMMIT, _ISOLATION = "enable.auto.commit", "isolation.level"
 _DELIVERY = "guarantees.delivery"
 _COOPERATIVE = "cooperative-sticky"
 _EAGER = ("range", "roundrobin")
+# Kafka's documentation of heartbeat.interval.ms: at most a third of the session timeout.
 _BEATS = 3
-"""How many heartbeats should fit into a session."""
+"""The number of heartbeats that should fit into a session."""
 
 _REMOTE = "group.remote.assignor"
+
+# Brokers with these defaults would refuse a suggestion outside of them.
+_BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (5_000, 15_000)}
+"""The least and the greatest value that brokers accept for a group, in milliseconds: the defaults of
+`group.consumer.min.session.timeout.ms` and the like, for share and streams too."""
 
 
 @rule("KF203", Severity.WARNING)
@@ -55,6 +60,7 @@ def slow_batches(context: RuleContext) -> Iterator[Finding]:
         limit = int(group.config(_LOCK) if group.protocol == SHARE else group.client(_POLL_INTERVAL))
         if not each or records * each < limit:
             continue
+        # One less, as a batch that takes exactly the limit is too late.
         fitting = (limit - 1) // each
         suggestion = (
             f"write {setting(f'client.{_POLL_RECORDS}', fitting)} or less"
@@ -75,23 +81,25 @@ def eager_assignor(context: RuleContext) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
     With the range and roundrobin assignors, every member gives up all of its partitions before they are
-    assigned anew, so nobody reads until the rebalance is over. With cooperative-sticky, only the
+    assigned anew, so no member reads until the rebalance is over. With cooperative-sticky, only the
     partitions that move stop. One of range and roundrobin in the list is enough to make the whole group
     stop; Java consumers without a setting have range first. Java clients migrate in two rolling restarts:
     first with `cooperative-sticky,range` on all members, then without range. Those of librdkafka must all
     be stopped first. Groups of the consumer protocol are always cooperative.
     """
     for group in groups(context):
+        # A group uses an assignor that all members list, and the rebalance protocol that all of these support
+        # (KIP-429): one eager assignor in a list makes it eager.
         eager = [name for name in group.assignors if name in _EAGER]
         if group.protocol != CLASSIC or not eager:
             continue
-        named = " and ".join(eager)
+        names = " and ".join(eager)
         declared = ASSIGNMENT in group.declared_client
         alone = setting(f"client.{ASSIGNMENT}", _COOPERATIVE)
         both = setting(f"client.{ASSIGNMENT}", ",".join((_COOPERATIVE, *group.assignors)))
         yield Finding(
             group.desired,
-            f"{ASSIGNMENT} {f'names {named}' if declared else f'is {named} by default'}: "
+            f"{ASSIGNMENT} {f'names {names}' if declared else f'is {names} by default'}: "
             "all members stop in each rebalance",
             f"write {alone}, once all members have it in their lists"
             if _COOPERATIVE in group.assignors
@@ -110,22 +118,24 @@ def short_session(context: RuleContext) -> Iterator[Finding]:
     such as consumer.session.timeout.ms. Values that are not declared have their defaults.
     """
     for group in groups(context):
-        classic, prefix = group.protocol == CLASSIC, CONFIG_PREFIXES.get(group.protocol, "")
+        classic, prefix = group.protocol == CLASSIC, PROTOCOL_PREFIXES.get(group.protocol, "")
         names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
+        # In a classic group, each client brings both; in the others they are GROUP configs (KIP-848), and
+        # clients may not set them.
         session, beat = (int(group.client(name) if classic else group.config(name)) for name in names)
         if session >= _BEATS * beat:
             continue
         section, declared = (
             ("client", group.declared_client) if classic else ("config", group.declared_configs)
         )
-        said = next((f"{section}.{name}" for name in names if name in declared), "protocol")
+        path = next((f"{section}.{name}" for name in names if name in declared), "protocol")
         yield Finding(
             group.desired,
             f"{names[0]} {human(names[0], session)} is less than "
             f"{_BEATS} x {names[1]} {human(names[1], beat)}",
             f"write {setting(f'{section}.{names[0]}', format_duration(_BEATS * beat))} or more, or "
             f"{setting(f'{section}.{names[1]}', format_duration(max(1, session // _BEATS)))} or less",
-            path=said,
+            path=path,
         )
 
 
@@ -158,7 +168,7 @@ def guarantee(context: RuleContext) -> Iterator[Finding]:
         if delivery == "exactly-once" and group.client(_ISOLATION) != "read_committed":
             yield Finding(
                 group.desired,
-                f"exactly-once is declared, but {_said(group, _ISOLATION)}: "
+                f"exactly-once is declared, but {_describe_setting(group, _ISOLATION)}: "
                 "records of aborted transactions are read",
                 f"write {setting(f'client.{_ISOLATION}', 'read_committed')}",
                 path=group.client_path(_ISOLATION, _DELIVERY),
@@ -195,12 +205,14 @@ def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
     this is planned, waive the rule.
     """
     for group in groups(context):
-        own = CONFIG_PREFIXES.get(group.protocol)
+        own = PROTOCOL_PREFIXES.get(group.protocol)
         for name in group.declared_configs:
-            protocol = next((p for p, prefix in CONFIG_PREFIXES.items() if name.startswith(prefix)), None)
+            protocol = next((p for p, prefix in PROTOCOL_PREFIXES.items() if name.startswith(prefix)), None)
+            # A config of no protocol is a vendor's, which its brokers validate.
             if protocol is None or protocol == group.protocol:
                 continue
-            bare = name.removeprefix(CONFIG_PREFIXES[protocol])
+            # The same setting under the name that has an effect on this group, if there is one.
+            bare = name.removeprefix(PROTOCOL_PREFIXES[protocol])
             if own is None:
                 moved = f"client.{bare}" if bare in kafka_configs.consumer_configs() else None
             else:
@@ -216,26 +228,21 @@ def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
             )
 
 
-_BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (5_000, 15_000)}
-"""The least and the most that brokers accept of a group, in milliseconds.
-
-They are the defaults of `group.consumer.min.session.timeout.ms` and its like for share and streams groups.
-"""
-
-
 def _instead(group: DeclaredGroup, name: str) -> str:
-    """What takes the place of a client setting that clients refuse."""
+    """Suggest a replacement for a client setting that clients refuse."""
     value = group.declared_client[name]
     match group.protocol, name:
         case (protocol, "enable.auto.commit") if protocol == SHARE:
             return "remove it: share consumers acknowledge records instead"
         case (protocol, _) if protocol == CONSUMER and name == ASSIGNMENT:
+            # The brokers' default is uniform (KIP-848): only range has to be asked for.
             if short_assignors(value)[:1] == ("range",):
                 return f"write {setting(f'client.{_REMOTE}', 'range')} instead"
             return "remove it: the brokers assign partitions"
         case (protocol, _) if protocol == CLASSIC and name == _REMOTE:
             return f"remove it, or write {setting('protocol', CONSUMER)}"
-    moved = CONFIG_PREFIXES.get(group.protocol, "") + name
+    moved = PROTOCOL_PREFIXES.get(group.protocol, "") + name
+    # `none` is a value of auto.offset.reset that brokers do not offer.
     if moved not in kafka_configs.group_configs() or value == "none":
         return "remove it"
     if name in _BROKER_LIMITS and value.isdecimal():
@@ -255,13 +262,13 @@ def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:
         commit = "with sendOffsetsToTransaction"
     return Finding(
         group.desired,
-        f"{delivery} is declared, but {_said(group, _AUTO_COMMIT)}: {consequence}",
+        f"{delivery} is declared, but {_describe_setting(group, _AUTO_COMMIT)}: {consequence}",
         f"write {setting(f'client.{_AUTO_COMMIT}', 'false')}, and commit {commit}",
         severity,
         group.client_path(_AUTO_COMMIT, _DELIVERY),
     )
 
 
-def _said(group: DeclaredGroup, name: str) -> str:
-    """A client setting with its value, and whether the manifest says it."""
+def _describe_setting(group: DeclaredGroup, name: str) -> str:
+    """Describe a client setting with its value, and whether that is the default."""
     return f"{name} is {group.client(name)}{'' if name in group.declared_client else ' by default'}"

@@ -1,4 +1,4 @@
-"""Rules about the topics of a group, where it starts in them, and what the live group is."""
+"""Rules about the topics of a group, its initial offsets, and the protocol of the live group."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, setting
-from kafkaform.resources import KINDS
-from kafkaform.resources.topic import is_topic, topic_ref
+from kafkaform.resources import KINDS, PLACED, placed_ref
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
-from kafkaform.rules.topic_values import in_force, policies, rewritten
+from kafkaform.rules.topic_values import find_effective, policies, rewrite_setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.core.groups import Group
-    from kafkaform.core.model import PlannedChange
+    from kafkaform.core.plans import PlannedChange
+    from kafkaform.resources.groups import Group
 
 _RETENTION = "retention.ms"
 _RESET = "auto.offset.reset"
+# An empty group of one protocol of a pair becomes one of the other when such a client joins.
 _GIVE_WAY: tuple[set[str], ...] = ({CLASSIC, CONSUMER}, {CLASSIC, STREAMS})
-"""Protocols of which an empty group takes the other when a client of that joins."""
 _ALLOWED = (("downtime", "max", "may be down for"), ("lag", "maxTime", "may lag by"))
+
+_SINCE = {CONSUMER: "4.0", SHARE: "4.1", STREAMS: "4.2"}
+"""The first version of Kafka whose brokers support a protocol."""
 
 
 @rule("KF208", Severity.WARNING)
@@ -40,16 +42,16 @@ def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
     """
     for group in groups(context):
         for topic in group.topics:
-            kept = _retention(topic, context)
-            if kept is None:
+            limit = _retention(topic, context)
+            if limit is None:
                 continue
-            retention, shown = kept
+            retention, text = limit
             for section, field, may in _ALLOWED:
                 allowed = group.amount(section, field)
                 if allowed is not None and retention < allowed:
                     yield Finding(
                         group.desired,
-                        f"{topic} keeps records for {shown}, and the group {may} {format_duration(allowed)}: "
+                        f"{topic} keeps records for {text}, and the group {may} {format_duration(allowed)}: "
                         "records expire before they are read",
                         _longer(context, topic, allowed),
                         path=f"{section}.{field}",
@@ -60,31 +62,34 @@ def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
 def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
-    The name may be misspelt, or the topic may belong to somebody else, whose plans then do not show that
+    The name may be misspelt, or the topic may belong to another team, whose plans then do not show that
     a change concerns this group. Declare the topic, or waive the rule and name the owner in the reason.
     If only some of the manifests are read, a live topic counts as declared elsewhere; offline that is not
     known, so the finding is only information. Topics that are to be deleted (`state: absent`) are
     reported too.
     """
-    known = [ref.name for ref, desired in context.declared.items() if is_topic(ref) and desired.state]
+    known = [topic.ref.name for topic in context.of_kind(PLACED.name) if topic.state]
     for group in groups(context):
         for topic in group.topics:
-            ref = topic_ref(topic)
+            ref = placed_ref(topic)
             declared = context.declared.get(ref)
             if declared is not None:
                 if declared.state is None:
                     message = f"the group reads {topic}, which is to be deleted (state: absent)"
                     yield Finding(group.desired, message, f"remove {topic} from topics", path="topics")
                 continue
+            # Manifests that were not read may declare it.
             lives = ref in context.inventory
             if context.subset and lives:
                 continue
+            # A topic that is on the cluster is not misspelt, so only others get a similar name as a hint.
             near = nearest(topic, known)
             yield Finding(
                 group.desired,
                 f"no manifest {'that was read ' if context.subset else ''}declares {topic}"
-                + _on_cluster(context, lives=lives),
+                + _describe_presence(context, lives=lives),
                 f"did you mean {near!r}?" if near and not lives else _declare(context),
+                # Offline, and with a part of the manifests, it may be declared or live elsewhere.
                 Severity.INFO if context.subset and context.facts is None else None,
                 "topics",
             )
@@ -106,10 +111,10 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
         *context.inventory,
         *(r for r, status in creations.items() if status != Status.REFUSED),
     }
-    names = [ref.name for ref in there if is_topic(ref)]
+    names = [ref.name for ref in there if KINDS[ref.kind].placed]
     for planned in context.changes:
         for topic in _started_in(planned):
-            ref = topic_ref(topic)
+            ref = placed_ref(topic)
             if ref in there:
                 continue
             subject = context.declared.get(planned.ref, planned.ref)
@@ -133,8 +138,8 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
 
 
 def _started_in(planned: PlannedChange) -> list[str]:
-    """The topics in which a change commits first offsets."""
-    return sorted(topic.name for topic in KINDS[planned.ref.kind].first_offsets(planned.change).values())
+    """Return the topics in which a change commits first offsets."""
+    return sorted(KINDS[planned.ref.kind].first_offsets(planned.change).values())
 
 
 @rule("KF212", Severity.WARNING)
@@ -154,21 +159,22 @@ def start_of_new_partitions(context: RuleContext) -> Iterator[Finding]:
         initial, reset = group.text("offsets", "initial"), group.client(_RESET)
         if initial is None or group.protocol == SHARE or initial == reset:
             continue
-        said = _RESET in group.declared_client
-        shown = f"offsets.initial is {initial}, {_RESET} is {reset}{'' if said else ' by default'}"
+        is_declared = _RESET in group.declared_client
+        values = f"offsets.initial is {initial}, {_RESET} is {reset}{'' if is_declared else ' by default'}"
         path = group.client_path(_RESET, "offsets.initial")
         if reset in {"latest", "none"}:
-            fate = "skip what came before" if reset == "latest" else "make the clients fail"
+            outcome = "skip what came before" if reset == "latest" else "make the clients fail"
+            # A time is before any record of a partition that is added later, so `earliest` fits it.
             better = "latest" if initial == "latest" else "earliest"
-            text = f"{shown}: partitions that are added later {fate}"
+            text = f"{values}: partitions that are added later {outcome}"
             yield Finding(group.desired, text, f"write {setting(f'client.{_RESET}', better)}", path=path)
         elif initial == "latest":
-            text = f"{shown}: once offsets expire, the group reads from there"
+            text = f"{values}: once offsets expire, the group reads from there"
             yield Finding(
                 group.desired, text, f"write {setting(f'client.{_RESET}', 'latest')}", Severity.INFO, path
             )
         elif initial == "earliest":
-            text = f"{shown}: partitions without an offset later start there, not at their first record"
+            text = f"{values}: partitions without an offset later start there, not at their first record"
             yield Finding(
                 group.desired, text, f"write {setting(f'client.{_RESET}', 'earliest')}", Severity.INFO, path
             )
@@ -192,6 +198,8 @@ def another_protocol(context: RuleContext) -> Iterator[Finding]:
         if live is None or live.state == "Dead" or live.protocol == group.protocol:
             continue
         pair = {live.protocol, group.protocol}
+        # Also the groups whose first offsets an apply has committed: brokers make them classic, whatever
+        # protocol their manifests declare.
         if not live.active and pair in _GIVE_WAY:
             continue
         members = len(live.members)
@@ -206,13 +214,9 @@ def another_protocol(context: RuleContext) -> Iterator[Finding]:
         )
 
 
-_SINCE = {CONSUMER: "4.0", SHARE: "4.1", STREAMS: "4.2"}
-"""The version of Kafka from which on brokers offer a protocol."""
-
-
 @rule("KF216", Severity.ERROR, stage=Stage.LIVE)
 def protocol_not_offered(context: RuleContext) -> Iterator[Finding]:
-    """The brokers do not offer the group's protocol, or configs of groups.
+    """The brokers do not support the group's protocol, or configs of groups.
 
     The consumer protocol (KIP-848) and configs of groups came with Kafka 4.0, the share protocol with
     4.1, and the streams protocol with 4.2. Before, clients that ask for the protocol fail, and brokers
@@ -224,58 +228,59 @@ def protocol_not_offered(context: RuleContext) -> Iterator[Finding]:
         return
     for group in groups(context):
         if group.protocol not in offered:
-            text = f"this cluster does not offer the {group.protocol} protocol"
+            text = f"this cluster does not support the {group.protocol} protocol"
             yield Finding(
                 group.desired,
                 f"{text}: it came with Kafka {_SINCE[group.protocol]}",
                 f"write {setting('protocol', CLASSIC)}",
                 path="protocol",
             )
+        # GROUP configs came with the consumer protocol, which is therefore the sign of them.
         elif group.declared_configs and CONSUMER not in offered:
             yield Finding(
                 group.desired,
-                f"this cluster does not offer configs of groups: they came with Kafka {_SINCE[CONSUMER]}",
+                f"this cluster does not support configs of groups: they came with Kafka {_SINCE[CONSUMER]}",
                 "leave `config` out",
                 path="config",
             )
 
 
 def _start_anew(live: Group, pair: set[str]) -> str:
-    """How a group comes to a protocol that it cannot be converted to."""
+    """Suggest how to change a group to a protocol to which Kafka cannot convert it."""
     first = "stop all of its members" if live.active else ""
+    # Without members, a group of such a pair takes the protocol of the next one that joins.
     then = "" if pair in _GIVE_WAY else "delete it, with its offsets"
     return " and ".join(filter(None, (first, then)))
 
 
 def _retention(topic: str, context: RuleContext) -> tuple[int, str] | None:
-    """Milliseconds that a topic keeps records for, and how to say it; None if for ever, or not known."""
-    ref = topic_ref(topic)
+    """Return a topic's retention in milliseconds and as text; None if unlimited or unknown."""
+    ref = placed_ref(topic)
     declared, live = context.declared.get(ref), context.live.get(ref)
     if declared is not None:
-        value = in_force(declared, _RETENTION, context, kafka=True)
-        number, shown = (value.number, value.shown) if value is not None else (None, "")
+        value = find_effective(declared, _RETENTION, context, kafka=True)
+        number, formatted = (value.number, value.shown) if value is not None else (None, "")
         expires = declared.state is not None and "delete" in policies(declared, context)
     elif live is not None:
         text = str(live.effective.get(CONFIG_PREFIX + _RETENTION))
         number = int(text) if text.lstrip("-").isdigit() else None
-        shown = kafka_configs.human(kafka_configs.topic_configs()[_RETENTION], text)
+        formatted = kafka_configs.human(kafka_configs.topic_configs()[_RETENTION], text)
         expires = "delete" in str(live.effective.get(CONFIG_PREFIX + "cleanup.policy", "delete")).split(",")
     else:
         return None
-    return (number, shown) if expires and number is not None and number >= 0 else None
+    return (number, formatted) if expires and number is not None and number >= 0 else None
 
 
 def _longer(context: RuleContext, topic: str, least: int) -> str:
-    """How to keep the records of a topic for longer."""
-    declared = context.declared.get(topic_ref(topic))
+    """Suggest a longer retention of a topic."""
+    declared = context.declared.get(placed_ref(topic))
     if declared is None:
         return f"raise {_RETENTION} of {topic} to {format_duration(least)} or more"
-    return (
-        f"write {rewritten(declared, _RETENTION, format_duration(least))} or more in the manifest of {topic}"
-    )
+    setting = rewrite_setting(declared, _RETENTION, format_duration(least))
+    return f"write {setting} or more in the manifest of {topic}"
 
 
-def _on_cluster(context: RuleContext, *, lives: bool) -> str:
+def _describe_presence(context: RuleContext, *, lives: bool) -> str:
     if context.facts is None:
         return ""
     return ", but it is on the cluster" if lives else ", nor is it on the cluster"

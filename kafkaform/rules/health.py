@@ -1,7 +1,4 @@
-"""Rules about controllers, brokers, leaders, replicas and transactions.
-
-Each finding is about the whole cluster, with the figures.
-"""
+"""Rules about the whole cluster: controllers, brokers, leaders, replicas and transactions."""
 
 from __future__ import annotations
 
@@ -12,35 +9,39 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
-from kafkaform.core.wording import FEW, aged, command, counted, listed
-from kafkaform.rules.catalogue import (
-    Finding,
-    RuleContext,
-    Stage,
-    rule,
-)
-from spark_validation.arrivals import Spread
+from kafkaform.core.wording import FEW, command, counted, format_age, listed
+from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafkaform.core.health import Health, Quorum, Voter
-    from kafkaform.core.layout import PartitionState
+    from kafkaform.core.partitions import PartitionState
     from kafkaform.core.transactions import OpenTransaction
 
 
 CRITICAL = frozenset({"KF301", "KF303", "KF304", "KF305"})
-"""While one of these trips, a change that moves or destroys data can cost the last good copy."""
+"""Rules of which a finding means that moving or deleting data may destroy the last good copy."""
 
 
+# A voter fetches several times a second, and considers the leader dead after 2 s
+# (controller.quorum.fetch.timeout.ms).
 SILENT_MS = 10_000
-"""A voter that has not fetched for so long is down: it fetches several times a second, and takes the leader
-for dead after 2 s (controller.quorum.fetch.timeout.ms)."""
+"""A voter that has not fetched for this many milliseconds is down."""
 UNEVEN_RATIO = 2.0
 """The ratio of the fullest partition to the mean from which a topic is reported."""
+# The controller writes at most so many records for one request: a voter that is further behind does not keep
+# up.
 BEHIND = 10_000
-"""So many records of the metadata log are more than one request writes at most: a voter that far behind does
-not keep up."""
+"""A voter that is this many records of the metadata log behind is out of sync."""
+
+# Small clusters are never even.
+FEWEST_ABOVE = 3
+"""The least number of leaders above the mean to report."""
+# Brokers delete whole segments, and minutes after they have expired: a log may be larger than its
+# retention.
+LEAST_FREE = 0.1
+"""The share of a volume that must stay free."""
 
 
 @rule("KF301", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
@@ -57,7 +58,8 @@ def controllers(context: RuleContext) -> Iterator[Finding]:
     health = context.health
     if health is None:
         return
-    if health.quorum is None:  # which this account may not see: the brokers still name a controller
+    # An account that may not describe the quorum still gets the controller from metadata.
+    if health.quorum is None:
         if health.controller is None:
             yield _no_controller()
         return
@@ -67,6 +69,7 @@ def controllers(context: RuleContext) -> Iterator[Finding]:
     out = [(voter, why) for voter in health.quorum.voters if (why := _out_of_sync(voter, health.quorum))]
     if out:
         total = len(health.quorum.voters)
+        # An election needs a majority of all voters, also of those that are out of sync.
         spare = total - len(out) - (total // 2 + 1)
         reasons = listed([f"{voter.id} {why}" for voter, why in out])
         verb = "is" if len(out) == 1 else "are"
@@ -110,7 +113,7 @@ def enough_brokers(context: RuleContext) -> Iterator[Finding]:
         return
     live = [broker.id for broker in context.health.brokers]
     missing = context.brokers - len(live)
-    # Replicas still name the brokers that are gone.
+    # Metadata lists only live brokers, but replica lists contain those that are down, too.
     known = {broker for partition in context.health.partitions for broker in partition.replicas}
     gone = [str(broker) for broker in sorted(known - {*live})]
     holders = f" (replicas are assigned to {listed(gone)}, not live)" if gone else ""
@@ -119,10 +122,6 @@ def enough_brokers(context: RuleContext) -> Iterator[Finding]:
         f"{counted(len(live), 'broker')} live of at least {context.brokers}: {missing} missing{holders}",
         "start the missing brokers, or lower `brokers:` of this cluster in kafkaform.yaml",
     )
-
-
-FEWEST_ABOVE = 3
-"""A broker with fewer leaders above the mean than this is not worth a word: small clusters are never even."""
 
 
 @rule("KF308", Severity.INFO, stage=Stage.HEALTH, waivable=False)
@@ -139,6 +138,7 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
     health = context.health
     if health is None or not health.brokers:
         return
+    # A broker that leads nothing counts too: it lowers the mean.
     leaders = Counter({broker.id: 0 for broker in health.brokers})
     leaders.update(p.leader for p in health.partitions if p.leader is not None)
     mean = leaders.total() / len(leaders)
@@ -146,6 +146,7 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
     above = [
         f"broker {broker} leads {number:,}"
         for broker, number in leaders.most_common()
+        # Both: with a mean of 3, one leader more is already 33 %.
         if number > limit and number - mean >= FEWEST_ABOVE
     ]
     if above:
@@ -155,15 +156,15 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
             f"the mean is {mean:,.1f}",
             "kafkaform rebalance plans an even distribution of leaders with few moves",
         )
-    yield from _not_leading(health)
+    yield from _report_passed_over(health)
 
 
-def _not_leading(health: Health) -> Iterator[Finding]:
+def _report_passed_over(health: Health) -> Iterator[Finding]:
     live = {broker.id for broker in health.brokers}
     passed_over = Counter(
         p.replicas[0]
         for p in health.partitions
-        # One that is down or out of sync cannot lead; that is for other rules to tell.
+        # One that is down or out of sync cannot lead; other rules report that.
         if p.leader not in {None, p.replicas[0]} and p.replicas[0] in live and p.replicas[0] in p.isr
     )
     if passed_over:
@@ -177,30 +178,30 @@ def _not_leading(health: Health) -> Iterator[Finding]:
         )
 
 
-def offline(health: Health) -> list[PartitionState]:
-    """The partitions that nobody leads."""
+def find_offline(health: Health) -> list[PartitionState]:
+    """Return the partitions without a leader."""
     return [partition for partition in health.partitions if partition.leader is None]
 
 
-def under_replicated(health: Health) -> list[PartitionState]:
-    """The partitions that are led, and of which a replica is not in sync.
+def find_under_replicated(health: Health) -> list[PartitionState]:
+    """Return the partitions with a leader and a replica that is not in sync.
 
-    A replica that a running reassignment adds is not counted: it is meant to be catching up.
+    Replicas that a running reassignment adds do not count, as they are expected to be behind.
     """
-    return [p for p in health.partitions if p.leader is not None and _missing(p, health)]
+    return [p for p in health.partitions if p.leader is not None and _find_missing(p, health)]
 
 
-def under_min_isr(health: Health) -> list[PartitionState]:
-    """The partitions that are led, and of which fewer replicas are in sync than acks=all asks for.
+def find_under_min_isr(health: Health) -> list[PartitionState]:
+    """Return the partitions with a leader and fewer replicas in sync than acks=all requires.
 
-    Brokers ask for no more replicas than there are, whatever min.insync.replicas says.
+    Brokers require no more replicas than exist, whatever min.insync.replicas is.
     """
-    found = []
+    partitions = []
     for partition in health.partitions:
         least = min(health.min_insync_replicas.get(partition.topic, 0), len(partition.replicas))
         if partition.leader is not None and len(partition.isr) < least:
-            found.append(partition)
-    return found
+            partitions.append(partition)
+    return partitions
 
 
 @rule("KF303", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
@@ -214,9 +215,9 @@ def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     not count until it is over.
     """
     health = context.health
-    if health is None or not (found := under_replicated(health)):
+    if health is None or not (partitions := find_under_replicated(health)):
         return
-    missing = Counter(broker for partition in found for broker in _missing(partition, health))
+    missing = Counter(broker for partition in partitions for broker in _find_missing(partition, health))
     live = {broker.id for broker in health.brokers}
     brokers = [
         f"broker {broker} is missing from {number:,}" + ("" if broker in live else " and is not live")
@@ -225,7 +226,7 @@ def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     down = sorted({*missing} - live)
     yield Finding(
         None,
-        f"{_amount(found)} under-replicated: {listed(brokers)} ({_names(found)})",
+        f"{_amount(partitions)} under-replicated: {listed(brokers)} ({_names(partitions)})",
         f"start {_brokers(down)}, and wait until its replicas have caught up: kafkaform doctor --wait 10m"
         if down
         else f"check whether {_brokers(sorted(missing))} keeps up: disk, network and log",
@@ -241,11 +242,11 @@ def partitions_led(context: RuleContext) -> Iterator[Finding]:
     makes a replica leader that is not in sync, loses the records that this replica does not have.
     """
     health = context.health
-    if health is None or not (found := offline(health)):
+    if health is None or not (partitions := find_offline(health)):
         return
     live = {broker.id for broker in health.brokers}
-    # The last ones in sync: with one of them back, a partition has a leader again.
-    holders = Counter(broker for partition in found for broker in partition.isr or partition.replicas)
+    # The last replicas in sync: once one of them is back, the partition has a leader again.
+    holders = Counter(broker for partition in partitions for broker in partition.isr or partition.replicas)
     brokers = [
         f"broker {broker} ({'live' if broker in live else 'not live'}) has {number:,}"
         for broker, number in holders.most_common()
@@ -253,7 +254,7 @@ def partitions_led(context: RuleContext) -> Iterator[Finding]:
     down = sorted({*holders} - live)
     yield Finding(
         None,
-        f"{_amount(found)} offline, not readable or writable: {listed(brokers)} ({_names(found)})",
+        f"{_amount(partitions)} offline, not readable or writable: {listed(brokers)} ({_names(partitions)})",
         f"start {_brokers(down)}: it has an in-sync replica"
         if down
         else "look for failed disks in the logs of these brokers",
@@ -270,14 +271,14 @@ def enough_in_sync(context: RuleContext) -> Iterator[Finding]:
     records.
     """
     health = context.health
-    if health is None or not (found := under_min_isr(health)):
+    if health is None or not (partitions := find_under_min_isr(health)):
         return
-    missing = Counter(broker for partition in found for broker in _missing(partition, health))
+    missing = Counter(broker for partition in partitions for broker in _find_missing(partition, health))
     brokers = [f"broker {broker} is missing from {number:,}" for broker, number in missing.most_common()]
     yield Finding(
         None,
-        f"{_amount(found)} under min.insync.replicas, writes with acks=all are refused: "
-        f"{listed(brokers)} ({_names(found)})",
+        f"{_amount(partitions)} under min.insync.replicas, writes with acks=all are refused: "
+        f"{listed(brokers)} ({_names(partitions)})",
         f"bring {_brokers(sorted(missing))} back in sync",
     )
 
@@ -306,10 +307,6 @@ def reassignment(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-LEAST_FREE = 0.1
-"""The share of a volume that is to stay free: brokers delete by whole segments, minutes after one is due."""
-
-
 @rule("KF310", Severity.WARNING, stage=Stage.HEALTH, waivable=False)
 def room_on_disks(context: RuleContext) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
@@ -318,7 +315,7 @@ def room_on_disks(context: RuleContext) -> Iterator[Finding]:
     is nearly full when less than 10 % of it is free. Move replicas to brokers that have room, shorten the
     retention of the largest topics, or enlarge the volume. A log directory that is offline has failed: its
     replicas are gone until the volume works again and the broker is restarted. Brokers before Kafka 3.3 do
-    not tell how full their volumes are (KIP-827).
+    not report how full their volumes are (KIP-827).
     """
     if context.health is None:
         return
@@ -346,17 +343,19 @@ def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
     """Transactions are hanging: they have been open for longer than their timeout allows.
 
     Consumers with isolation.level=read_committed get no record from the first offset of an open transaction
-    on, whoever wrote it, and compaction stops there. A coordinator aborts a transaction at its timeout
+    on, of any producer, and compaction stops there. A coordinator aborts a transaction at its timeout
     (transaction.timeout.ms of the producer). One that is open a minute later, or that no coordinator has
-    open and nobody has written to for transaction.max.timeout.ms of the brokers, stays open until somebody
-    ends it (KIP-664). Stop its producer, check what it wrote, and abort the transaction in each partition
-    with Kafka's own tool, which the finding shows. Where the producer cannot be read (it takes Read on the
-    topic, and Kafka 2.8), the times of the records decide, and the finding names the partitions alone.
+    open and that had no writes for transaction.max.timeout.ms of the brokers, stays open until it is
+    aborted by hand (KIP-664). Stop its producer, check what it wrote, and abort the transaction in each
+    partition with Kafka's own tool, which the finding shows. Where the producer cannot be read (it takes
+    Read on the topic, and Kafka 2.8), the times of the records decide, and the finding names the partitions
+    alone.
     """
     transactions = context.health.transactions if context.health is not None else ()
-    for some in group_by_producer(t for t in transactions if t.is_hanging):
-        first = some[0]
-        age = aged(timedelta(milliseconds=max(t.age_ms for t in some)))
+    for hanging in group_by_producer(t for t in transactions if t.is_hanging):
+        # The partitions of one transaction have one producer and timeout, so the first stands for all.
+        first = hanging[0]
+        age = format_age(timedelta(milliseconds=max(t.age_ms for t in hanging)))
         limit = format_duration(first.timeout_ms)
         if first.coordinated:
             why = f"open for {age}, its timeout is {limit}"
@@ -366,9 +365,9 @@ def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
             why = f"open for more than {limit}; its producer could not be read: {first.unknown}"
         yield Finding(
             None,
-            f"{first.name} is hanging in {list_places(some)} ({why}): read_committed consumers get no record "
-            "from there on",
-            _describe_ending(some),
+            f"{first.name} is hanging in {list_places(hanging)} ({why}): read_committed consumers get no "
+            "record from there on",
+            _describe_ending(hanging),
         )
 
 
@@ -383,6 +382,8 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     finds the keys. As reading the offsets takes longer than all other rules of `kafkaform doctor`, it runs
     only with `--rule KF312`, or if `rules:` of kafkaform.yaml gives it a severity.
     """
+    from spark_validation.arrivals import Spread  # takes 3 ms, and only this rule needs it
+
     uneven = [
         topic
         for topic in context.arrivals
@@ -415,7 +416,7 @@ def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:
     return f"stop its producer, then abort it{places}: {first.abort_command}"
 
 
-def _missing(partition: PartitionState, health: Health) -> list[int]:
+def _find_missing(partition: PartitionState, health: Health) -> list[int]:
     adding = (health.reassigning or {}).get((partition.topic, partition.partition), ())
     return [broker for broker in partition.replicas if broker not in partition.isr and broker not in adding]
 

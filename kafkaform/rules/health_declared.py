@@ -1,4 +1,4 @@
-"""Rules about live topics and groups beside what manifests declare of them."""
+"""Rules that compare live topics and groups with their manifests."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
 from kafkaform.core.wording import command, counted, listed
-from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group import ConsumerGroupKind, group_ref
-from kafkaform.resources.topic import TopicKind
+from kafkaform.resources import KINDS, PLACED, READER, reader_ref
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.topic_values import human
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkaform.core.groups import Group, Member
     from kafkaform.core.model import FieldValue, Observed
+    from kafkaform.resources.groups import Group, Member
 
+# `kafkaform plan` compares all fields; doctor reports those whose drift can lose records.
 _WATCHED = (
     "partitions",
     "replicationFactor",
@@ -25,11 +24,11 @@ _WATCHED = (
     "config.retention.bytes",
     "config.min.insync.replicas",
 )
-"""The fields of a topic that decide how much is kept, and how safely."""
+"""The fields of a topic that decide how long and how safely records are kept."""
 
 
 @rule("KF306", Severity.WARNING, stage=Stage.HEALTH)
-def as_declared(context: RuleContext) -> Iterator[Finding]:
+def live_differences(context: RuleContext) -> Iterator[Finding]:
     """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
 
     These settings decide how long records are kept and how many failures they survive. Somebody has
@@ -38,7 +37,7 @@ def as_declared(context: RuleContext) -> Iterator[Finding]:
     shows every difference, and `kafkaform apply` removes it; if the live value is the right one, change
     the manifest.
     """
-    for desired in context.of_kind(TopicKind.name):
+    for desired in context.of_kind(PLACED.name):
         if desired.state is None:
             continue
         observed = context.live.get(desired.ref)
@@ -51,8 +50,8 @@ def as_declared(context: RuleContext) -> Iterator[Finding]:
             )
         elif differing := [path for path in _WATCHED if _differs(desired, observed, path)]:
             fields = [
-                f"{path.removeprefix(CONFIG_PREFIX)} is {_shown(path, _live(observed, path))}, "
-                f"declared {_shown(path, desired.state[path])}"
+                f"{path.removeprefix(CONFIG_PREFIX)} is {_format(path, _live(observed, path))}, "
+                f"declared {_format(path, desired.state[path])}"
                 for path in differing
             ]
             yield Finding(
@@ -67,16 +66,17 @@ def _differs(desired: Desired, observed: Observed, path: str) -> bool:
     wanted = desired.state
     if wanted is None or path not in wanted:
         return False
+    # Declared as unset: any own value differs, whatever the default is.
     if wanted[path] is None:
         return observed.state.get(path) is not None
-    return not KINDS[desired.ref.kind].equal(path, wanted[path], _live(observed, path))
+    return not KINDS[desired.ref.kind].field(path).equal(wanted[path], _live(observed, path))
 
 
 def _live(observed: Observed, path: str) -> FieldValue:
     return observed.state[path] if path in observed.state else observed.effective.get(path)
 
 
-def _shown(path: str, value: FieldValue) -> str:
+def _format(path: str, value: FieldValue) -> str:
     if value is None:
         return "unset"
     name = path.removeprefix(CONFIG_PREFIX)
@@ -97,28 +97,29 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     read one partition.
     """
     declared: dict[str, Desired] = {}
-    for desired in context.of_kind(ConsumerGroupKind.name):
+    for desired in context.of_kind(READER.name):
         if desired.state is not None:
             declared[desired.ref.name] = desired
-            yield from _against_manifest(desired, context.groups.get(desired.ref.name))
+            yield from _compare_with_manifest(desired, context.groups.get(desired.ref.name))
     for name, group in context.groups.items():
         subject = declared.get(name)
-        if idle := _without_work(group):
+        if idle := _find_idle_members(group):
             assigned = len(group.members) - len(idle)
             yield Finding(
-                subject or group_ref(name),
+                subject or reader_ref(name),
                 f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle: "
                 f"{counted(_partitions(group), 'partition')} are shared by {assigned:,} "
-                f"({listed([_named(member) for member in idle])})",
+                f"({listed([member.label for member in idle])})",
                 "remove the idle members, or add partitions",
                 None if subject is not None else Severity.INFO,
                 "members.expected",
             )
 
 
-def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding]:
+def _compare_with_manifest(desired: Desired, group: Group | None) -> Iterator[Finding]:
     name = desired.ref.name
     expected = _number(desired.intent.spec, "members", "expected")
+    # An apply creates a group by committing its first offsets, usually before its application is started.
     if expected and group is not None and group.never_joined:
         yield Finding(
             desired,
@@ -128,10 +129,10 @@ def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding
             "members.expected",
         )
     elif expected and (group is None or not group.active):
-        what = "does not exist" if group is None else "is empty"
+        problem = "does not exist" if group is None else "is empty"
         yield Finding(
             desired,
-            f"{name} {what}, though its manifest expects {counted(expected, 'member')}",
+            f"{name} {problem}, though its manifest expects {counted(expected, 'member')}",
             "check that the application runs, with this group.id",
             path="members.expected",
         )
@@ -148,8 +149,9 @@ def _against_manifest(desired: Desired, group: Group | None) -> Iterator[Finding
         )
 
 
-def _without_work(group: Group) -> tuple[Member, ...]:
-    """The members that cannot get a partition; while a group rebalances, nobody has one."""
+def _find_idle_members(group: Group) -> tuple[Member, ...]:
+    """Return the members that cannot get a partition; during a rebalance, no member has one."""
+    # Share groups assign a partition to several members, so none of them is idle for want of partitions.
     if group.protocol == "share" or group.state != "Stable" or len(group.members) <= _partitions(group):
         return ()
     return group.idle_members
@@ -157,10 +159,6 @@ def _without_work(group: Group) -> tuple[Member, ...]:
 
 def _partitions(group: Group) -> int:
     return len({partition for member in group.members for partition in member.assignment})
-
-
-def _named(member: Member) -> str:
-    return member.instance_id or member.client_id or member.id
 
 
 def _number(spec: Mapping[str, object], part: str, name: str) -> int | None:

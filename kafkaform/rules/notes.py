@@ -1,23 +1,9 @@
-"""Codes of what a plan says about its own reading: not rules over manifests, but explained like them."""
+"""The notes of plans about what they read: codes that are not rules, but are explained like them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from kafkaform.core.model import Diagnostic, Severity
-from kafkaform.core.wording import command, nearest, quoted
-from kafkaform.rules.catalogue import Rule, RuleContext
-
-if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
-
-    from kafkaform.rules.catalogue import Stage
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +16,7 @@ class Note:
 
     @property
     def summary(self) -> str:
-        """One line: what is so."""
+        """The note in one line."""
         return self.explanation.splitlines()[0]
 
 
@@ -64,8 +50,8 @@ NOTES: dict[str, Note] = {
             Severity.INFO,
             "The brokers' configs could not be read.\n\n"
             "The value that takes effect when a config is removed is then unknown, and the removal is\n"
-            "judged as if it lost data. Grant DescribeConfigs on the cluster; some services keep them\n"
-            "to themselves.",
+            "judged as if it lost data. Grant DescribeConfigs on the cluster; some services do not\n"
+            "expose them.",
         ),
         Note(
             "KF413",
@@ -177,7 +163,7 @@ NOTES: dict[str, Note] = {
             "KF427",
             Severity.WARNING,
             "A reassignment that the plan does not ask for is running.\n\n"
-            "Somebody else is moving replicas: a tool that balances the cluster, or a person. An apply\n"
+            "Another tool, such as one that balances the cluster, or a person started it. An apply\n"
             "never changes it, and moves no replicas until it has finished; `moves:` of the cluster in\n"
             "kafkaform.yaml sets whether the apply waits for that or refuses.",
         ),
@@ -196,6 +182,14 @@ NOTES: dict[str, Note] = {
             "The reason of each topic names its replicas to copy, their bytes, and the time at the\n"
             "throttle; this note is their sum. The time is that of the broker that sends or receives the\n"
             "most; an apply also waits for each batch to be in sync.",
+        ),
+        Note(
+            "KF430",
+            Severity.INFO,
+            "Client quotas or ACLs could not be listed.\n\n"
+            "Brokers show quotas to accounts with DescribeConfigs on the cluster, and ACLs to those with\n"
+            "Describe on it. Without these rights, `import` and `compare` do not cover them. Grant them, or\n"
+            "leave them out: `--kind topic --kind group`.",
         ),
         Note(
             "KF438",
@@ -240,7 +234,7 @@ NOTES: dict[str, Note] = {
             Severity.WARNING,
             "A branch changes a field that was changed on the cluster, too.\n\n"
             "`plan --changed-since` shows the change from the live value to that of the branch. The value\n"
-            "that was declared before the branch is another one: somebody changed it on the cluster. The\n"
+            "that was declared before the branch is different: it was changed on the cluster. The\n"
             "plan would replace that value. Find out why it was set before you approve.",
         ),
         Note(
@@ -249,8 +243,9 @@ NOTES: dict[str, Note] = {
             "A reset skips records of a transaction that is open.\n\n"
             "Consumers with isolation.level=read_committed can read up to the last stable offset: the\n"
             "first offset of a transaction that is open. A reset beyond it, such as to latest, skips the\n"
-            "records of that transaction, although nobody has read them yet, even if it is committed later.\n"
-            "Wait until it has ended, then plan the reset again; KF311 shows how to end a hanging one.",
+            "records of that transaction, although they have not been read yet, even if it is committed\n"
+            "later. Wait until it has ended, then plan the reset again; KF311 shows how to end a hanging\n"
+            "one.",
         ),
         Note(
             "KF507",
@@ -271,88 +266,9 @@ NOTES: dict[str, Note] = {
         Note(
             "KF509",
             Severity.INFO,
-            "The skew report does not say which cluster its records are from.\n\n"
+            "The skew report does not name the cluster that its records are from.\n\n"
             "It was made from files (`kafkaform skew --from`). kafkaform cannot check that they are from\n"
             "the cluster of the plan.",
         ),
     )
 }
-
-
-_CLUSTER = frozenset({"facts", "inventory", "brokers", "live", "groups", "health"})
-
-PREFIX = "kafkaform/waive."
-"""The beginning of an annotation that waives a rule: the rule's code follows."""
-
-
-def idle_waivers(
-    context: RuleContext,
-    found: Iterable[Diagnostic],
-    severities: Mapping[str, str],
-    stages: Collection[Stage],
-    known: Mapping[str, Rule | Note],
-) -> Iterator[Diagnostic]:
-    """Waivers of the manifests that have nothing to overlook, as KF418.
-
-    A rule that was not run, or that looks at something of the cluster that this context does not have, may
-    trip where more is known: nothing is said of its waivers.
-
-    Args:
-        context: What was looked at.
-        found: Everything that `check` found in it.
-        severities: The project's own severities.
-        stages: The stages that were run.
-        known: Every rule and note by code, with those of plug-ins and the project's policies.
-    """
-    waiving = [desired for desired in context.desired if desired.intent.waivers]
-    if not waiving:
-        return
-    tripped = {(diagnostic.ref, diagnostic.code) for diagnostic in found}
-    inconclusive: dict[str, bool] = {}
-    for desired in waiving:
-        for code in desired.intent.waivers:
-            entry = known.get(code)
-            why, suggestion = None, "remove the waiver"
-            if not isinstance(entry, Rule):
-                why, suggestion = _no_rule(code, entry, known)
-            elif not entry.waivable:
-                why, suggestion = f"{code} cannot be waived", f"fix what it reports: {command('rules', code)}"
-            elif severities.get(code) == "off":
-                why = f"{code} is waived, but kafkaform.yaml switches it off"
-            elif entry.stage in stages and (desired.ref, code) not in tripped and desired.state is not None:
-                if code not in inconclusive:
-                    inconclusive[code] = _wants_more(entry, context)
-                if not inconclusive[code]:
-                    why = f"{code} is waived, but has no finding for {desired.ref}"
-            if why is not None:
-                place = desired.place(f"metadata.annotations.{PREFIX}{code}")
-                yield Diagnostic("KF418", Severity.WARNING, why, place, suggestion, ref=desired.ref)
-
-
-def _no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | Note]) -> tuple[str, str]:
-    if entry is not None:
-        return f"{code} is waived, but is a note, not a rule", "remove the waiver"
-    near = nearest(code, [known_code for known_code, one in known.items() if isinstance(one, Rule)])
-    hint = f"did you mean {near}?" if near else "kafkaform rules lists the rules"
-    return f"{quoted(code)} is waived, but there is no such rule", hint
-
-
-def _wants_more(rule: Rule, context: RuleContext) -> bool:
-    """Whether a rule asks for something of the cluster that the context does not have."""
-    watched = _Watched(**{name: getattr(context, name) for name in context.__dataclass_fields__})
-    list(rule.check(watched))
-    return watched.missed
-
-
-class _Watched(RuleContext):
-    """A context that notices when a rule asks for what it does not have."""
-
-    @property
-    def missed(self) -> bool:
-        return bool(self.__dict__.get("_missed", False))
-
-    def __getattribute__(self, name: str) -> Any:
-        value = object.__getattribute__(self, name)
-        if name in _CLUSTER and not value:
-            object.__getattribute__(self, "__dict__")["_missed"] = True
-        return value

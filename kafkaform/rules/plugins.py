@@ -1,15 +1,19 @@
-"""Rules that other distributions bring: entry points of the group `kafkaform.rules`.
+"""Rules of other distributions: entry points of the group `kafkaform.rules`.
 
-An entry point names a module that registers rules with `kafkaform.rules.rule` when it is imported, or a
-function that does so when it is called. One that fails is an error that names its distribution: a check
-that is silently left out would look like a check that found nothing.
+An entry point is a module that registers rules with `kafkaform.rules.rule` when it is imported, or a function
+that does so when it is called. The failure of one is an error that names its distribution: a check that is
+silently skipped would look like a check without findings.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, wraps
+from importlib.machinery import PathFinder
 from inspect import getdoc
 from typing import TYPE_CHECKING
 
@@ -28,7 +32,7 @@ CODE = re.compile(r"(?!KF)[A-Z][A-Z0-9]*-?[0-9]+")
 
 
 class PluginFailed(KafkaformError):  # noqa: N818 - like its siblings
-    """A plug-in cannot be loaded, breaks the rules for rules, or broke down while checking."""
+    """A plug-in cannot be loaded, registers invalid rules, or failed in a check."""
 
 
 @cache
@@ -36,26 +40,57 @@ def load() -> Mapping[str, str]:
     """Add the rules of every installed plug-in to the catalogue, once.
 
     Returns:
-        The distribution that each of their codes comes from.
+        The distribution of each of their codes.
 
     Raises:
-        PluginFailed: One of them cannot be used.
+        PluginFailed: A plug-in cannot be used.
     """
+    if not _may_be_installed():
+        return {}
     from importlib.metadata import entry_points
 
     sources: dict[str, str] = {}
+    # Sorted, so that of two plug-ins with the same code, it is always the same one that is refused.
     for point in sorted(entry_points(group=GROUP), key=lambda point: (_source(point), point.name)):
+        # All or nothing: after an error, `cache` runs this again, and a rule that was left would be a
+        # duplicate.
         before = dict(RULES)
         try:
             _register(point)
             for code in RULES.keys() - before.keys():
-                RULES[code] = _guarded(RULES[code], _source(point))
+                RULES[code] = _guard(RULES[code], _source(point))
                 sources[code] = _source(point)
         except PluginFailed:
             RULES.clear()
             RULES.update(before)
             raise
     return sources
+
+
+def _may_be_installed() -> bool:
+    """Return whether a distribution on the path may have entry points of the group.
+
+    importlib.metadata takes 8 ms to import, so only folders are searched here. If the path has an archive, or
+    there is another finder that may find distributions, importlib.metadata has to decide.
+    """
+    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
+        return True
+    for folder in sys.path:
+        if os.path.isfile(folder):  # noqa: PTH113 - a path object for each would cost what this saves
+            return True
+        with suppress(OSError), os.scandir(folder or ".") as entries:
+            for entry in entries:
+                if entry.name.lower().endswith(("dist-info", "egg-info")) and _names_group(entry.path):
+                    return True
+    return False
+
+
+def _names_group(info: str) -> bool:
+    try:
+        with open(f"{info}/entry_points.txt", "rb") as file:  # noqa: PTH123 - as above
+            return GROUP.encode() in file.read()
+    except OSError:
+        return os.path.isfile(info)  # noqa: PTH113 - an egg that is one file
 
 
 def _source(point: EntryPoint) -> str:
@@ -68,48 +103,53 @@ def _register(point: EntryPoint) -> None:
         loaded = point.load()
         if callable(loaded):
             loaded()
-    # A plug-in is foreign code: it may fail in any way, even by ending the process.
+    # A plug-in is third-party code: it may raise anything, and may call sys.exit().
     except (Exception, SystemExit) as error:
-        raise _failed(_source(point), f"its entry point {point.name} cannot be loaded", error) from error
+        raise _plugin_error(
+            _source(point), f"its entry point {point.name} cannot be loaded", error
+        ) from error
     added = RULES.keys() - before
     if not added:
-        raise _failed(_source(point), f"its entry point {point.name} registers no rule")
+        raise _plugin_error(_source(point), f"its entry point {point.name} registers no rule")
     for code in sorted(added):
         if not CODE.fullmatch(code):
             message = (
                 f"{code!r} is not a valid code for a plug-in: write capitals and a number, such as ACME-1"
             )
-            raise _failed(_source(point), f"{message}; KF is kafkaform's own")
+            raise _plugin_error(_source(point), f"{message}; KF is kafkaform's own")
         if not (getdoc(RULES[code].check) or "").strip():
-            raise _failed(_source(point), f"its rule {code} has no docstring, which is what explains it")
+            raise _plugin_error(
+                _source(point), f"its rule {code} has no docstring, which is what explains it"
+            )
 
 
-def _guarded(rule: Rule, source: str) -> Rule:
-    """The rule, with a check that names its distribution when it breaks down."""
-    return replace(rule, check=_guarded_check(rule.code, rule.check, source))
+def _guard(rule: Rule, source: str) -> Rule:
+    """Return the rule with a check whose errors name its distribution."""
+    return replace(rule, check=_guard_check(rule.code, rule.check, source))
 
 
-def _guarded_check(code: str, check: Check, source: str) -> Check:
+def _guard_check(code: str, check: Check, source: str) -> Check:
     @wraps(check)
-    def guarded(context: RuleContext) -> Iterable[Finding]:
+    def run_check(context: RuleContext) -> Iterable[Finding]:
         try:
-            found = list(check(context))
+            # Consumed here, as a generator raises its errors only when it is iterated.
+            results = list(check(context))
         except (Exception, SystemExit) as error:
-            raise _failed(source, f"its rule {code} broke down", error) from error
-        return list(_findings(found, code, source))
+            raise _plugin_error(source, f"its rule {code} failed", error) from error
+        return list(_check_findings(results, code, source))
 
-    return guarded
+    return run_check
 
 
-def _findings(found: Sequence[object], code: str, source: str) -> Iterator[Finding]:
-    for finding in found:
+def _check_findings(results: Sequence[object], code: str, source: str) -> Iterator[Finding]:
+    for finding in results:
         if not isinstance(finding, Finding):
             message = f"its rule {code} yields {type(finding).__name__}, not kafkaform.rules.Finding"
-            raise _failed(source, message)
+            raise _plugin_error(source, message)
         yield finding
 
 
-def _failed(source: str, message: str, error: BaseException | None = None) -> PluginFailed:
+def _plugin_error(source: str, message: str, error: BaseException | None = None) -> PluginFailed:
     cause = ""
     if error is not None:
         text = " ".join(str(error).split())

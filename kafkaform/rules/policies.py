@@ -1,24 +1,16 @@
-"""A project's own rules, written in kafkaform.yaml: what names, labels and fields must be like.
-
-The severities that a project gives to rules are read here, too.
-"""
+"""A project's own policies and severities of rules in kafkaform.yaml."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.topic import TopicKind
-from kafkaform.rules import (
-    Finding,
-    Rule,
-    entries,
-    plugins,
-)
+from kafkaform.resources import PLACED
+from kafkaform.rules import Finding, Rule, entries, plugins
 from kafkaform.rules.policy_fields import (
     LABEL_PREFIX,
     Constraint,
@@ -29,13 +21,7 @@ from kafkaform.rules.policy_fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import Desired
     from kafkaform.resources.base import ReportProblem
@@ -43,7 +29,10 @@ if TYPE_CHECKING:
 
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z][^{}]*)\}")
-"""What stands for a label in a pattern; the braces of a repetition hold digits."""
+"""Matches the placeholder of a label in a pattern; the braces of a repetition hold digits."""
+
+CODE_PREFIX = "policy/"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +40,14 @@ class ProjectPolicy:
     """A policy of kafkaform.yaml.
 
     Attributes:
-        kind: The kind that it is about.
-        message: What the reader is told first.
-        names: A glob of the names that it is about.
-        labels: Labels of the resources that it is about.
-        environments: Where it holds; empty: everywhere.
-        pattern: What the name must be like.
-        required: Labels that must be there.
-        constraints: What fields must be.
+        kind: The kind of its resources.
+        message: The start of its messages.
+        names: A glob of the names of its resources.
+        labels: The labels of its resources.
+        environments: The environments to which it applies; empty: all.
+        pattern: A regular expression that the name must match.
+        required: The labels that must be present.
+        constraints: The bounds of fields.
     """
 
     kind: str
@@ -71,19 +60,20 @@ class ProjectPolicy:
     constraints: tuple[Constraint, ...] = ()
 
     def check(self, context: RuleContext) -> Iterator[Finding]:
-        """What is wrong with the resources that it is about."""
+        """Yield the violations of its resources."""
         if self.environments and context.environment not in self.environments:
             return
         for desired in context.of_kind(self.kind):
-            if desired.state is not None and self._is_about(desired):
-                yield from self._name(desired)
-                yield from self._labels(desired)
+            # A resource that is to be deleted has no fields to check.
+            if desired.state is not None and self._applies_to(desired):
+                yield from self._check_name(desired)
+                yield from self._check_labels(desired)
                 for constraint in self.constraints:
-                    yield from self._field(constraint, desired, context)
+                    yield from self._check_field(constraint, desired, context)
 
     @property
     def explanation(self) -> str:
-        """What it says, about what, and what it asks for."""
+        """Its message, its resources, and its requirements."""
         about = f"every {self.kind}" if self.names == "*" else f"every {self.kind} named {self.names}"
         if self.labels:
             about += f" with {', '.join(f'{name}: {value}' for name, value in self.labels.items())}"
@@ -94,15 +84,16 @@ class ProjectPolicy:
             f"{constraint.label} is {' and '.join(constraint.demands())}" for constraint in self.constraints
         ]
         lines = "".join(f"\n- {demand}" for demand in demands)
-        return f"{self.message}\n\nA policy of kafkaform.yaml. Of {about}{where} it asks that\n{lines}"
+        return f"{self.message}\n\nA policy of kafkaform.yaml. For {about}{where}, it requires that\n{lines}"
 
-    def _is_about(self, desired: Desired) -> bool:
-        has = desired.intent.labels
+    def _applies_to(self, desired: Desired) -> bool:
+        labels = desired.intent.labels
+        # fnmatch() ignores case on some systems; names in Kafka differ by it on all.
         return fnmatchcase(desired.ref.name, self.names) and all(
-            has.get(name) == value for name, value in (self.labels or {}).items()
+            labels.get(name) == value for name, value in (self.labels or {}).items()
         )
 
-    def _name(self, desired: Desired) -> Iterator[Finding]:
+    def _check_name(self, desired: Desired) -> Iterator[Finding]:
         if self.pattern is None:
             return
         missing = [
@@ -112,15 +103,17 @@ class ProjectPolicy:
             text = f"the name must match {self.pattern}, but the label {missing[0]} is missing"
             yield self._finding(desired, text, "metadata.labels")
             return
+        # The value of a label is text, so its special characters are escaped.
         wanted = PLACEHOLDER.sub(
-            lambda found: re.escape(desired.intent.labels[found[1].removeprefix(LABEL_PREFIX)]), self.pattern
+            lambda match: re.escape(desired.intent.labels[match[1].removeprefix(LABEL_PREFIX)]), self.pattern
         )
+        # Not fullmatch: a pattern says itself, with ^ and $, whether it is the whole name.
         if not re.search(wanted, desired.ref.name):
             yield self._finding(
                 desired, f"the name is {desired.ref.name}; it must match {wanted}", "metadata.name"
             )
 
-    def _labels(self, desired: Desired) -> Iterator[Finding]:
+    def _check_labels(self, desired: Desired) -> Iterator[Finding]:
         missing = [name for name in self.required if not desired.intent.labels.get(name, "").strip()]
         if missing:
             many = "the labels" if len(missing) > 1 else "the label"
@@ -128,7 +121,9 @@ class ProjectPolicy:
             text = f"{many} {' and '.join(missing)} of {desired.ref.name} {are} missing"
             yield self._finding(desired, text, "metadata.labels")
 
-    def _field(self, constraint: Constraint, desired: Desired, context: RuleContext) -> Iterator[Finding]:
+    def _check_field(
+        self, constraint: Constraint, desired: Desired, context: RuleContext
+    ) -> Iterator[Finding]:
         value, owner = field_value(desired, constraint.path, context)
         path = f"metadata.{constraint.path}" if constraint.path.startswith(LABEL_PREFIX) else constraint.path
         if value is None:
@@ -137,9 +132,9 @@ class ProjectPolicy:
             return
         wanted = constraint.broken(value)
         if wanted:
-            whose = f" ({owner})" if owner else ""
+            source = f" ({owner})" if owner else ""
             must = " and ".join(wanted)
-            is_now = f"{constraint.label} is {constraint.shown(value)}{whose}"
+            is_now = f"{constraint.label} is {constraint.format(value)}{source}"
             yield self._finding(desired, f"{is_now}; it must be {must}", path)
 
     def _finding(self, desired: Desired, text: str, path: str) -> Finding:
@@ -147,72 +142,71 @@ class ProjectPolicy:
 
 
 def placeholders(pattern: str) -> list[str]:
-    """The labels that a pattern names."""
-    return [found.removeprefix(LABEL_PREFIX) for found in PLACEHOLDER.findall(pattern)]
-
-
-CODE_PREFIX = "policy/"
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+    """Return the labels in a pattern."""
+    return [name.removeprefix(LABEL_PREFIX) for name in PLACEHOLDER.findall(pattern)]
 
 
 def read_policies(policies: Sequence[Mapping[str, Any]], report: ReportProblem) -> tuple[Rule, ...]:
-    """Read policies that fit the schema; what is wrong in them is reported.
+    """Parse policies that match the schema; report problems.
 
     Args:
-        policies: As they stand in the file; what the schema has refused is left out of them.
-        report: Takes problems, by their paths from `policies`.
+        policies: The policies in the file, without what the schema has refused.
+        report: Reports a problem, by its path below `policies`.
     """
     rules: dict[str, Rule] = {}
-    for index, said in enumerate(policies):
-        given = _sound(said)
+    for index, policy_data in enumerate(policies):
+        given = _remove_nulls(policy_data)
         if not {"name", "message", "require"} <= given.keys():
-            continue  # which the schema has reported
+            continue  # the schema has reported it
         name = given["name"]
         if not _NAME.fullmatch(name):
             report((index, "name"), f"{quoted(name)} is not a valid policy name", "use a-z, 0-9 and dashes")
         elif CODE_PREFIX + name in rules:
             report((index, "name"), f"there are two policies named {name}", "give each a name of its own")
-        policy = _policy(given, _below(report, index))
+        policy = _read_policy(given, _nest_report(report, index))
         severity = Severity(given.get("severity", Severity.ERROR.value))
-        rules.setdefault(CODE_PREFIX + name, _rule(CODE_PREFIX + name, severity, policy))
+        # Of two policies of one name, which is reported above, the first stays: rules need unique codes.
+        rules.setdefault(CODE_PREFIX + name, _build_rule(CODE_PREFIX + name, severity, policy))
     return tuple(rules.values())
 
 
-def _sound(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the schema has left of a mapping."""
+def _remove_nulls(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a mapping without the values that the schema has refused, which are None."""
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def _below(report: ReportProblem, index: int) -> ReportProblem:
+def _nest_report(report: ReportProblem, index: int) -> ReportProblem:
     def below(path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:
         report((index, *path), message, hint, key=key)
 
     return below
 
 
-def _rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
+def _build_rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
     def check(context: RuleContext) -> Iterator[Finding]:
         return policy.check(context)
 
+    # `Rule.explanation` is the docstring of its check.
     check.__doc__ = policy.explanation
     return Rule(code, severity, check)
 
 
-def _policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
-    kind = given.get("kind", TopicKind.name)
-    match, require = _sound(given.get("match")), _sound(given["require"])
+def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
+    kind = given.get("kind", PLACED.name)
+    match, require = _remove_nulls(given.get("match")), _remove_nulls(given["require"])
     pattern = require.get("name")
     if pattern is not None:
         _check_pattern(pattern, report)
     return ProjectPolicy(
         kind,
+        # A block of YAML has line breaks, and a finding is one line.
         " ".join(given["message"].split()),
         match.get("name", "*"),
         match.get("labels"),
         tuple(given.get("environments", ())),
         pattern,
         tuple(require.get("labels", ())),
-        tuple(_constraints(kind, _sound(require.get("fields")), report)),
+        tuple(_read_constraints(kind, _remove_nulls(require.get("fields")), report)),
     )
 
 
@@ -222,14 +216,15 @@ def _check_pattern(pattern: str, report: ReportProblem) -> None:
         label = name.removeprefix(LABEL_PREFIX)
         if not name.startswith(LABEL_PREFIX) or not label:
             hint = f"a label is written {{{LABEL_PREFIX}{label or 'team'}}}"
-            report(place, f"nothing is known of {{{name}}} in a pattern", hint)
+            report(place, f"unknown placeholder {{{name}}} in a pattern", hint)
     try:
+        # A letter stands for each placeholder, as the value of a label is escaped.
         re.compile(PLACEHOLDER.sub("x", pattern))
     except re.error as error:
         report(place, f"{quoted(pattern)} is not a regular expression: {error}", None)
 
 
-def _constraints(
+def _read_constraints(
     kind: str, fields: Mapping[str, Mapping[str, Any]], report: ReportProblem
 ) -> Iterator[Constraint]:
     for path, bounds in fields.items():
@@ -239,21 +234,23 @@ def _constraints(
             report(place, f"a {kind} has no field {quoted(path)}", field_hint(kind, path), key=True)
             continue
 
+        # The default binds this field's place: of a variable of the loop, a closure sees the latest value.
         def tell(bound: str, message: str, place: tuple[str, ...] = place) -> None:
             report((*place, bound), message, None)
 
-        yield read_constraint(path, key, _sound(bounds), tell)
+        yield read_constraint(path, key, _remove_nulls(bounds), tell)
 
 
 def check_severities(codes: Collection[str], policies: Iterable[Rule], report: ReportProblem) -> None:
-    """Report every code that no rule has: a severity for it would never hold, and nobody would be told.
+    """Report every unknown code: a severity for it would silently have no effect.
 
-    Plug-ins are loaded only where a code may be one of theirs.
+    Plug-ins are loaded only if a code may be one of theirs.
 
     Raises:
         PluginFailed: A plug-in cannot be used.
     """
     known = {**entries(), **{policy.code: policy for policy in policies}}
+    # Loading plug-ins runs code of other distributions, and takes time that most runs can save.
     if any(plugins.CODE.fullmatch(code) and code not in known for code in codes):
         plugins.load()
         known |= entries()

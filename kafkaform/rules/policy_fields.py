@@ -1,21 +1,14 @@
-"""The fields that a policy can ask about, and what it asks of one."""
+"""The fields that policies can use, and the bounds of their values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.config_values import (
-    ConfigKey,
-    ConfigType,
-    canonical,
-    equal,
-    human,
-    observed,
-)
+from kafkaform.core.config_values import ConfigKey, ConfigType, canonical, equal, human, normalise_observed
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.wording import nearest
@@ -38,33 +31,39 @@ _TYPES = {
     "string": ConfigType.STRING,
 }
 
+_NO_FIELDS = frozenset({"config", "overrides", "state"})
+"""Keys of any spec that have paths of their own, or do not describe the resource."""
+_WHOLE = frozenset({ConfigType.INT, ConfigType.LONG, ConfigType.SHORT})
+_NUMBERS = _WHOLE | {ConfigType.DOUBLE}
+
 
 def field_key(kind: str, path: str) -> ConfigKey | None:
-    """The type of a field, by its path in manifests of a kind; None if there is no such field."""
+    """Return the type of a field, by its path in manifests of a kind; None if it does not exist."""
     if path.startswith(LABEL_PREFIX) and path != LABEL_PREFIX:
         return ConfigKey(path, ConfigType.STRING)
     name = path.removeprefix(CONFIG_PREFIX)
-    if name != path and KINDS[kind].is_vendor_config(name):
+    if name != path and KINDS[kind].configs.is_vendor(name):
         return ConfigKey(name, ConfigType.STRING)
-    return _fields(kind).get(path)
+    return _list_fields(kind).get(path)
 
 
 def field_hint(kind: str, path: str) -> str:
-    """What was probably meant by a path that is no field's."""
-    near = nearest(path, _fields(kind))
+    """Return a suggestion for a field that does not exist."""
+    near = nearest(path, _list_fields(kind))
     return f"did you mean {near!r}?" if near else "such as partitions, config.retention.ms or labels.team"
 
 
 def field_value(desired: Desired, path: str, context: RuleContext) -> tuple[str | None, str]:
-    """The value of a field, and whose it is where the manifest does not say: `Kafka's default`, for example.
+    """Return the value of a field, and its source if that is not the manifest, such as `Kafka's default`.
 
-    None if the manifest does not say, and nobody else does.
+    The value is None if the field is not set and has no default.
     """
     if path.startswith(LABEL_PREFIX):
         return desired.intent.labels.get(path.removeprefix(LABEL_PREFIX)), ""
+    # Fields of the state first, in canonical spelling; what only rules read is in the spec.
     own: object = (desired.state or {}).get(path)
     if own is None:
-        own = _below(desired.intent.spec, path)
+        own = _find_value(desired.intent.spec, path)
     if own is not None:
         return str(own).lower() if isinstance(own, bool) else str(own), ""
     name = path.removeprefix(CONFIG_PREFIX)
@@ -72,7 +71,7 @@ def field_value(desired: Desired, path: str, context: RuleContext) -> tuple[str 
         defaults = _cluster_defaults(desired.ref.kind, context.facts)
         if name in defaults:
             return defaults[name], "the cluster's default"
-    key = _fields(desired.ref.kind).get(path)
+    key = _list_fields(desired.ref.kind).get(path)
     owner = "the default of Java consumers" if path.startswith(CLIENT_PREFIX) else "Kafka's default"
     return (key.default, owner) if key is not None else (None, "")
 
@@ -81,56 +80,49 @@ def _cluster_defaults(kind: str, facts: Facts | None) -> Mapping[str, str | None
     return facts.config_defaults.get(kind, {}) if facts is not None else {}
 
 
-def _below(spec: Mapping[str, object], path: str) -> object:
-    """A value of a spec in normal form; the keys of `client` have dots of their own."""
-    head, _, rest = path.partition(".")
+def _find_value(spec: Mapping[str, object], path: str) -> object:
+    """Return a value of a spec in normal form; the keys of `client` contain dots."""
+    head, _, tail = path.partition(".")
     below = spec.get(head)
-    if not rest or below is None:
+    if not tail or below is None:
         return below
     if not isinstance(below, Mapping):
         return None
-    return below[rest] if rest in below else _below(below, rest)
+    return below[tail] if tail in below else _find_value(below, tail)
 
 
 @cache
-def _fields(kind: str) -> Mapping[str, ConfigKey]:
-    schema = load_schema(KINDS[kind].schema)
-    configs = KINDS[kind].configs()
+def _list_fields(kind: str) -> Mapping[str, ConfigKey]:
+    schema = load_schema(KINDS[kind].format.schema)
+    configs = KINDS[kind].configs.keys()
     return {
-        **dict(_leaves(schema["$defs"]["spec"], schema, "", KINDS[kind].verbatim | _NO_FIELDS)),
+        **dict(_list_leaves(schema["$defs"]["spec"], schema, "", KINDS[kind].format.verbatim | _NO_FIELDS)),
         **{CONFIG_PREFIX + name: key for name, key in configs.items() if not key.internal},
-        **KINDS[kind].policy_fields(),
+        **KINDS[kind].format.policy_fields(),
     }
 
 
-_NO_FIELDS = frozenset({"config", "overrides", "state"})
-"""What a spec of any kind holds that goes by other names, or is no property of what it describes."""
-
-
-def _leaves(
+def _list_leaves(
     part: Mapping[str, Any], schema: Mapping[str, Any], path: str, left_out: Collection[str] = ()
 ) -> list[tuple[str, ConfigKey]]:
-    """The fields of a spec that hold one value, by their paths; without some of its keys."""
+    """Return the fields of a spec that hold one value, with their paths, except for some keys."""
     if "$ref" in part:
         part = schema["$defs"][part["$ref"].removeprefix("#/$defs/")] | part
-    found = []
+    leaves = []
     for name, below in part.get("properties", {}).items():
         if name not in left_out:
-            found += _leaves(below, schema, f"{path}.{name}" if path else name)
-    if found or not path:
-        return found
+            leaves += _list_leaves(below, schema, f"{path}.{name}" if path else name)
+    if leaves or not path:
+        return leaves
     choices = tuple(str(choice) for choice in part.get("enum", ()) if choice is not None)
     if choices:
         return [(path, ConfigKey(path, ConfigType.STRING, valid_values=choices))]
-    said = part.get("type", [])
-    types = {said} if isinstance(said, str) else {*said} - {"null"}
-    if types > {"string"}:  # a duration, as text or in milliseconds: the unit of a key is in its name
+    declared = part.get("type", [])
+    types = {declared} if isinstance(declared, str) else {*declared} - {"null"}
+    # Text or a number is a duration. `ConfigKey.unit` goes by the ending of the name, so the key gets one.
+    if types > {"string"}:
         return [(path, ConfigKey(f"{path}.ms", ConfigType.LONG))]
-    return [(path, ConfigKey(path, _TYPES[one])) for one in types if one in _TYPES]
-
-
-_WHOLE = frozenset({ConfigType.INT, ConfigType.LONG, ConfigType.SHORT})
-_NUMBERS = _WHOLE | {ConfigType.DOUBLE}
+    return [(path, ConfigKey(path, _TYPES[name])) for name in types if name in _TYPES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +134,8 @@ class Constraint:
         key: Its type.
         least: The least value.
         greatest: The greatest value.
-        multiple_of: What the value is a multiple of.
-        one_of: The only values; empty: any.
+        multiple_of: A number of which the value must be a multiple.
+        one_of: The valid values; empty: any.
     """
 
     path: str
@@ -158,46 +150,47 @@ class Constraint:
         """The field's name in messages."""
         return self.path.removeprefix(CONFIG_PREFIX)
 
-    def shown(self, value: str) -> str:
-        """A value as people read it."""
+    def format(self, value: str) -> str:
+        """Return a value with its unit."""
         return human(self.key, value)
 
     def broken(self, value: str) -> list[str]:
-        """What the value must be and is not."""
-        value = observed(self.key, value)
+        """Return the bounds that a value breaks, as text."""
+        # A default of the brokers may be spelt in another way than a manifest's value.
+        value = normalise_observed(self.key, value)
         wanted = []
         if self.least is not None and _number(self.key, value) < _number(self.key, self.least):
-            wanted.append(f"at least {self.shown(self.least)}")
+            wanted.append(f"at least {self.format(self.least)}")
         if self.greatest is not None and _number(self.key, value) > _number(self.key, self.greatest):
-            wanted.append(f"at most {self.shown(self.greatest)}")
+            wanted.append(f"at most {self.format(self.greatest)}")
         if self.multiple_of is not None and _number(self.key, value) % self.multiple_of:
             wanted.append(f"a multiple of {self.multiple_of}")
-        if self.one_of and not any(equal(self.key, value, one) for one in self.one_of):
+        if self.one_of and not any(equal(self.key, value, choice) for choice in self.one_of):
             wanted.append(self._choice())
         return wanted
 
     def demands(self) -> list[str]:
-        """Everything that it asks for, in words."""
-        said = []
+        """Return all bounds as text."""
+        bounds = []
         if self.least is not None:
-            said.append(f"at least {self.shown(self.least)}")
+            bounds.append(f"at least {self.format(self.least)}")
         if self.greatest is not None:
-            said.append(f"at most {self.shown(self.greatest)}")
+            bounds.append(f"at most {self.format(self.greatest)}")
         if self.multiple_of is not None:
-            said.append(f"a multiple of {self.multiple_of}")
-        return [*said, self._choice()] if self.one_of else said
+            bounds.append(f"a multiple of {self.multiple_of}")
+        return [*bounds, self._choice()] if self.one_of else bounds
 
     def _choice(self) -> str:
         many = "one of " if len(self.one_of) > 1 else ""
-        return many + " | ".join(map(self.shown, self.one_of))
+        return many + " | ".join(map(self.format, self.one_of))
 
 
 def read_constraint(
     path: str, key: ConfigKey, given: Mapping[str, Any], report: Callable[[str, str], None]
 ) -> Constraint:
-    """Read the bounds of one field; what is wrong is reported, with the name of the bound, and left out."""
+    """Parse the bounds of one field; report invalid ones with their names, and leave them out."""
     values: dict[str, Any] = {}
-    for name, value, error in _values(key, given):
+    for name, value, error in _parse_bounds(key, given):
         if error is not None:
             report(name, error)
         else:
@@ -207,15 +200,15 @@ def read_constraint(
     )
     least, greatest = constraint.least, constraint.greatest
     if least is not None and greatest is not None and _number(key, least) > _number(key, greatest):
-        shown = constraint.shown
-        report("max", f"max is {shown(greatest)}, below min, which is {shown(least)}: nothing fits")
-    impossible = [one for one in constraint.one_of if constraint.broken(one)]
+        text = constraint.format
+        report("max", f"max is {text(greatest)}, below min, which is {text(least)}: no value fits")
+    impossible = [choice for choice in constraint.one_of if constraint.broken(choice)]
     if constraint.one_of and len(impossible) == len(constraint.one_of):
         report("oneOf", "none of these values fits the other bounds")
     return constraint
 
 
-def _values(key: ConfigKey, given: Mapping[str, Any]) -> Iterator[tuple[str, Any, str | None]]:
+def _parse_bounds(key: ConfigKey, given: Mapping[str, Any]) -> Iterator[tuple[str, Any, str | None]]:
     for name, value in given.items():
         try:
             yield name, _READERS[name](key, value), None
@@ -223,34 +216,35 @@ def _values(key: ConfigKey, given: Mapping[str, Any]) -> Iterator[tuple[str, Any
             yield name, None, str(error)
 
 
-def _bound(key: ConfigKey, value: str) -> str:
+def _parse_bound(key: ConfigKey, value: str) -> str:
     if key.type not in _NUMBERS:
         raise ValueError(f"{key.name} is not a number: write oneOf")
     return canonical(key, value)
 
 
-def _multiple(key: ConfigKey, value: str) -> int:
+def _parse_multiple(key: ConfigKey, value: str) -> int:
     if key.type not in _WHOLE:
-        raise ValueError(f"{key.name} is not a whole number, and so no multiple")
+        raise ValueError(f"{key.name} is not a whole number, so it cannot have multipleOf")
     number = int(canonical(ConfigKey(key.name, ConfigType.LONG), value))
     if number < 1:
         raise ValueError(f"multipleOf must be at least 1, not {number}")
     return number
 
 
-def _choices(key: ConfigKey, values: list[str]) -> tuple[str, ...]:
+def _parse_choices(key: ConfigKey, values: list[str]) -> tuple[str, ...]:
     return tuple(canonical(key, value) for value in values)
 
 
 _READERS: Mapping[str, Callable[[ConfigKey, Any], object]] = {
-    "min": _bound,
-    "max": _bound,
-    "multipleOf": _multiple,
-    "oneOf": _choices,
+    "min": _parse_bound,
+    "max": _parse_bound,
+    "multipleOf": _parse_multiple,
+    "oneOf": _parse_choices,
 }
 
 
 def _number(key: ConfigKey, value: str) -> float:
+    # No limit is more than any bound, though -1 is less.
     if value == "-1" and key.can_be_unlimited:
         return inf
     return int(value) if key.type in _WHOLE else float(value)

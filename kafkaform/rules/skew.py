@@ -1,9 +1,7 @@
-"""Rules about how the keys of a topic fall on its partitions, now and after a partition increase.
+"""Rules about the distribution of a topic's records over its partitions, now and after an increase.
 
-They go by what records that were read show.
-
-An estimate is judged by its interval of 95 %: a limit is surely broken where the whole interval lies beyond
-it, and perhaps where the limit lies within.
+They use a measurement of records. An estimate is compared by its 95 % interval: a limit is certainly broken
+if the whole interval is beyond it, and possibly if it is within the interval.
 """
 
 from __future__ import annotations
@@ -15,16 +13,11 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Desired, ResourceRef, Severity
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
-from kafkaform.resources.skew import increase, limits_of, predicted
-from kafkaform.resources.topic import topic_ref
-from kafkaform.rules.catalogue import (
-    Finding,
-    RuleContext,
-    Stage,
-    rule,
-)
+from kafkaform.resources import placed_ref
+from kafkaform.resources.skew import increase, limits_of, predict_increase
+from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
-from spark_validation.policy import FIELDS, broken_limits, count, not_judged, plain, ratio, share
+from spark_validation.policy import FIELDS, broken_limits, count, not_judged, ratio, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +25,10 @@ if TYPE_CHECKING:
     from kafkaform.resources.skew import Prediction
     from spark_validation.policy import BrokenLimit
     from spark_validation.results import SkewLimits, TopicResult
+
+_MUCH_SHORTER = 2.0
+# From this share of records without a key on, keys do not decide how full partitions are.
+_MOST = 0.5
 
 
 @rule("KF501", Severity.ERROR, stage=Stage.SKEW)
@@ -45,7 +42,7 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
     `kafkaform skew` names the cause of the skew, and what helps.
     """
-    yield from _broken(context, "maxPartitionRatio", lambda result, *_: _mend(result))
+    yield from _report_broken(context, "maxPartitionRatio", lambda result, *_: _mend(result))
 
 
 @rule("KF502", Severity.ERROR, stage=Stage.SKEW)
@@ -58,7 +55,7 @@ def key_share(context: RuleContext) -> Iterator[Finding]:
     the whole interval of a key's share is above the limit, the finding is an error; if the limit is
     within the interval, a warning. Keys are shown as hashes, as they may be personal data.
     """
-    yield from _broken(context, "maxKeyShare", _split)
+    yield from _report_broken(context, "maxKeyShare", _split)
 
 
 @rule("KF503", Severity.WARNING, stage=Stage.SKEW)
@@ -71,18 +68,19 @@ def distinct_keys(context: RuleContext) -> Iterator[Finding]:
     are fewer keys than partitions, or if the diagnosis is that the partitions are uneven because there
     are few keys. Use a finer key, or fewer partitions in a new topic.
     """
-    yield from _broken(
+    yield from _report_broken(
         context, "minDistinctKeys", lambda *_: "use a finer key", certain=Severity.ERROR, possible=None
     )
-    for subject, result, limits in _measured(context):
+    for subject, result, limits in _find_measured_topics(context):
         if limits is not None and limits.min_distinct_keys is not None:
             continue
-        found = result.distinct_keys
+        keys = result.distinct_keys
         evidence = _evidence(result, "few_keys")
         partitions = len(result.partitions)
-        if not evidence and 0 < found.high < partitions and result.null_key_share.high < _MOST:
-            keys = "distinct key" if count(found) == "1" else "distinct keys"
-            evidence = [f"{count(found)} {keys} for {partitions} partitions: some stay empty"]
+        # Records without a key go to any partition, so with many of them no partition stays empty.
+        if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MOST:
+            noun = "distinct key" if count(keys) == "1" else "distinct keys"
+            evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
         for sentence in evidence:
             yield Finding(
                 subject,
@@ -104,7 +102,7 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
     partitioner is in order. So is one with `keyed: false`, unless it is compacted: compaction keeps the
     latest record of a key only within one partition.
     """
-    for subject, result, _ in _measured(context):
+    for subject, result, _ in _find_measured_topics(context):
         if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
             continue
         remedies = {
@@ -114,6 +112,7 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
             "topic",
         }
         for cause, remedy in remedies.items():
+            # A mix in which every key stayed in one partition breaks no order.
             if cause == "mixed_partitioners" and result.keys_stay:
                 continue
             for sentence in _evidence(result, cause):
@@ -127,18 +126,15 @@ def null_keys(context: RuleContext) -> Iterator[Finding]:
     Producers write such records to any partition, so they have no order among each other or relative to
     any other record. Find the producer that sets no key, or remove `keyed: true` from the manifest.
     """
-    for subject, result, _ in _measured(context):
-        found = result.null_key_share
-        if isinstance(subject, Desired) and subject.intent.keyed and found.value > 0:
+    for subject, result, _ in _find_measured_topics(context):
+        null_keys = result.null_key_share
+        if isinstance(subject, Desired) and subject.intent.keyed and null_keys.value > 0:
             yield Finding(
                 subject,
-                f"{result.name} is declared keyed, but {share(found, 0)} of its records have no key",
+                f"{result.name} is declared keyed, but {share(null_keys, 0)} of its records have no key",
                 "set a key in every producer, or remove keyed: true",
                 path="keyed",
             )
-
-
-_MUCH_SHORTER = 2.0
 
 
 @rule("KF510", Severity.WARNING, stage=Stage.SKEW)
@@ -147,23 +143,33 @@ def uneven_retention(context: RuleContext) -> Iterator[Finding]:
 
     `retention.bytes` is a limit for each partition, so it removes the records of the partition that gets
     the most of them first. A consumer that is down for longer than that loses records of this partition
-    alone, and what is left looks even. The times are those of the first records that partitions keep. Give
-    the topic a larger `retention.bytes`, or a key that spreads its records.
+    alone, and what is left looks even. The times are those of the first records that partitions keep; one
+    that keeps fewer than 20 is written to too seldom to be compared. Give the topic a larger
+    `retention.bytes`, or a key that spreads its records.
     """
-    for subject, result, _ in _measured(context, judged=False):
+    # Takes 5 ms, and only a plan with --skew needs it.
+    from spark_validation.arrivals import FEW_KEPT
+
+    for subject, result, _ in _find_measured_topics(context, judged=False):
+        # The time of the measurement, the same for all partitions.
         until = result.arrivals[0].until_ms if result.arrivals else None
         kept = {
             partition.partition: until - partition.kept_since_ms
             for partition in result.partitions
             if until is not None and partition.kept_since_ms is not None and partition.kept_since_ms < until
         }
+        # Only partitions whose first offset is no longer 0: a new partition, or one that is seldom written
+        # to, keeps little without having been trimmed.
         trimmed = [
             partition
             for partition in result.partitions
-            if partition.kept_from and partition.partition in kept
+            if partition.kept_from
+            and partition.partition in kept
+            and partition.end_offset - partition.kept_from >= FEW_KEPT
         ]
         if not trimmed:
             continue
+        # The median, as one partition that keeps very much would raise a mean.
         usual = median(kept.values())
         shortest = min(trimmed, key=lambda partition: kept[partition.partition])
         length = kept[shortest.partition]
@@ -172,44 +178,48 @@ def uneven_retention(context: RuleContext) -> Iterator[Finding]:
         shorter = sum(1 for partition in trimmed if kept[partition.partition] * _MUCH_SHORTER < usual) - 1
         beside = f" (and {counted(shorter, 'more partition')} less than half of that)" if shorter else ""
         limit = result.retention_bytes
-        why = (
-            f"retention.bytes ({rounded_size(limit)} a partition) trims it"
-            if limit is not None
-            else "records were deleted from it by hand, as retention.bytes sets no limit"
-        )
         yield Finding(
             subject,
             f"{result.name}: partition {shortest.partition} keeps {coarse_duration(length)}, the others "
-            f"{coarse_duration(int(usual))}{beside}: {why}",
+            f"{coarse_duration(int(usual))}{beside}: {_explain_trimming(limit)}",
             _keep_longer(limit, usual / max(1, length)),
             path="config.retention.bytes",
         )
 
 
+def _explain_trimming(limit: int | None) -> str:
+    if limit is None:
+        return (
+            "retention.bytes or a deletion by hand trims it; this account could not read the topic's configs"
+        )
+    if limit < 0:
+        return "records were deleted from it by hand, as retention.bytes sets no limit"
+    return f"retention.bytes ({rounded_size(limit)} a partition) trims it"
+
+
 def _keep_longer(limit: int | None, factor: float) -> str:
     if limit is None:
+        return "grant the account DESCRIBE_CONFIGS on the topic, and measure again"
+    if limit < 0:
         return "consumers that still need these records cannot read them any more; check who deletes them"
     larger = setting("config.retention.bytes", f"{ceil(limit * factor / 2**20)}MiB")
     return f"to keep this partition for as long, write {larger}; or spread its records by a finer key"
 
 
-_MOST = 0.5
-"""Where half of the records have no key, it is not the keys that fill partitions."""
-
-
-def _measured(
+def _find_measured_topics(
     context: RuleContext, *, judged: bool = True
 ) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
-    """The topics that were measured, with the limits of their manifests; only those with enough records."""
+    """Yield the measured topics, with the limits of their manifests; `judged` omits ones with few records."""
     for name in sorted(context.skew):
-        result, ref = context.skew[name], topic_ref(name)
+        result, ref = context.skew[name], placed_ref(name)
         declared = context.declared.get(ref)
+        # Nor is there anything to mend in a topic that is to be deleted.
         if (judged and not_judged(result) is not None) or (declared is not None and declared.state is None):
             continue
         yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
 
 
-def _broken(
+def _report_broken(
     context: RuleContext,
     name: str,
     remedy: Callable[[TopicResult, BrokenLimit, float], str],
@@ -217,18 +227,19 @@ def _broken(
     certain: Severity | None = None,
     possible: Severity | None = Severity.WARNING,
 ) -> Iterator[Finding]:
-    """The topics that break one of the limits of their manifests.
+    """Yield findings for the topics that break one of the limits of their manifests.
 
     Args:
         context: The measurement and the manifests.
         name: The limit.
-        remedy: Takes a topic, the limit that it breaks, and how many times the limit it has at most.
-        certain: The severity where the limit is surely broken; None for the rule's own.
-        possible: Where it lies within the interval; None likewise.
+        remedy: Returns the suggestion for a topic, a broken limit, and the ratio of the value to it.
+        certain: The severity if the limit is certainly broken; None for the rule's own.
+        possible: The severity if the limit is within the interval; None likewise.
     """
-    for subject, result, limits in _measured(context):
+    for subject, result, limits in _find_measured_topics(context):
         for broken in broken_limits(result, limits) if limits is not None else ():
             if broken.name == name:
+                # The upper end of the interval: the advice has to hold for the worst case.
                 times = broken.estimate.high / getattr(limits, FIELDS[name])
                 yield Finding(
                     subject,
@@ -247,12 +258,13 @@ def _split(_: TopicResult, broken: BrokenLimit, times: float) -> str:
 
 def _mend(result: TopicResult) -> str:
     if result.advice:
+        # Advice on the main cause comes first.
         return result.advice[0].rstrip(".")
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 
 def _read_more(result: TopicResult) -> str:
-    """What settles on which side of a limit an estimate lies."""
+    """Suggest how to determine on which side of a limit a value is."""
     look = command("skew", result.name, options=("--full",))
     return f"the limit lies within the interval; read every record: {look}"
 
@@ -286,16 +298,17 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
         if counts is None or result is None or limits is None or limits.max_partition_ratio is None:
             continue
         before, after = counts
-        limit, prediction = limits.max_partition_ratio, predicted(result, before, after, limits.by)
+        limit, prediction = limits.max_partition_ratio, predict_increase(result, before, after, limits.by)
         if prediction is None or prediction.after.high <= limit:
             continue
         sure = prediction.after.low > limit
+        # Refusing an increase that improves a topic beyond its limit would keep it as bad as it is.
         better = sure and _mends(prediction, limit)
         yield Finding(
             subject,
             f"{result.name}: with {after} partitions the fullest is predicted to have "
-            f"{ratio(prediction.after, limit)} times the mean {limits.by}; the policy allows {plain(limit)}"
-            + _compared(prediction, before, limit),
+            f"{ratio(prediction.after, limit)} times the mean {limits.by}; the policy allows {limit:g}"
+            + _compare(prediction, before, limit),
             _remedy(result, after, limit, limits.by, prediction)
             if sure
             else "the limit lies within the interval; read every record: "
@@ -309,7 +322,7 @@ def _mends(prediction: Prediction, limit: float) -> bool:
     return prediction.improves and prediction.before is not None and prediction.before.value > limit
 
 
-def _compared(prediction: Prediction, before: int, limit: float) -> str:
+def _compare(prediction: Prediction, before: int, limit: float) -> str:
     if prediction.before is None:
         return ""
     now = f", and it has {ratio(prediction.before, limit)} with {before} now"
@@ -317,20 +330,21 @@ def _compared(prediction: Prediction, before: int, limit: float) -> str:
 
 
 def _remedy(result: TopicResult, after: int, limit: float, by: str, prediction: Prediction) -> str:
-    """What keeps the limit, as far as it was computed."""
+    """Suggest a partition count that keeps the limit, if one was computed."""
     if prediction.hot_key is not None:
         return f"split the hot key first: no partition count divides it; or {_LIMIT}"
     kept = [
         count
         for count in sorted(what_if.partitions for what_if in result.what_if)
+        # Kafka cannot remove partitions, so fewer are no alternative.
         if count > len(result.partitions)
-        and (other := predicted(result, len(result.partitions), count, by)) is not None
-        and other.after.high <= limit
+        and (alternative := predict_increase(result, len(result.partitions), count, by)) is not None
+        and alternative.after.high <= limit
     ]
     if kept:
         nearest = min(kept, key=lambda count: abs(count - after))
         return f"write {setting('partitions', nearest)}, which is predicted to keep it; or {_LIMIT}"
-    others = [count for count in EVEN_COUNTS if count > len(result.partitions) and count != after][:4]
-    counts = ",".join(map(str, others or (2 * after, 3 * after)))
+    untried = [count for count in EVEN_COUNTS if count > len(result.partitions) and count != after][:4]
+    counts = ",".join(map(str, untried or (2 * after, 3 * after)))
     look = command("skew", result.name, options=("--what-if", counts))
     return f"look for a count that keeps it: {look}; or {_LIMIT}"

@@ -1,4 +1,4 @@
-"""Rules about how many partitions a topic has."""
+"""Rules about the number of partitions of topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.wording import setting
-from kafkaform.resources.consumer_group import ConsumerGroupKind
+from kafkaform.resources import READER
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import count, live_count, topics
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 _PARTITIONS = "partitions"
 
+# The docstring of KF104, and so docs/rules.md, lists them.
 EVEN_COUNTS = (4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240, 360)
 """Partition counts that divide evenly in more ways than their neighbours."""
 
 _MANY = 1_000
+# Of a segment, a broker keeps open the records, and the indexes by offset and by time.
 _FILES = 3
-"""The files of one segment that a broker keeps open: the records, and the indexes by offset and time."""
 
+# From this number of leaders on each broker on, one more adds a tenth at most.
 _LEADERS_UNFELT = 10
-"""With so many leaders on each broker, one more is a tenth at most."""
 
 
 @rule("KF104", Severity.INFO)
@@ -47,9 +48,9 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
         partitions = count(topic, _PARTITIONS)
         if partitions is None:
             continue
-        better = _better_count(partitions, context.brokers, _fewest(topic, partitions, context))
+        better = _find_better_count(partitions, context.brokers, _find_fewest(topic, partitions, context))
         if better is not None:
-            few, many = _divisors(partitions), _divisors(better)
+            few, many = _list_divisors(partitions), _list_divisors(better)
             yield Finding(
                 topic,
                 f"{partitions} partitions divide evenly only among {_either(few)} members: "
@@ -59,8 +60,9 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
             )
 
 
-def _fewest(topic: Desired, partitions: int, context: RuleContext) -> int:
-    """Return how many partitions can be advised at the least: no fewer than a live topic may have."""
+def _find_fewest(topic: Desired, partitions: int, context: RuleContext) -> int:
+    """Return the fewest partitions to suggest: no fewer than a live topic may have."""
+    # Offline, the topic may exist with as many partitions as are declared.
     if context.facts is None:
         return partitions
     return live_count(topic, _PARTITIONS, context) or 0
@@ -86,7 +88,7 @@ def even_leaders(context: RuleContext) -> Iterator[Finding]:
             continue
         least, extra = divmod(partitions, brokers)
         if 1 <= least < _LEADERS_UNFELT:
-            fewest = _fewest(topic, partitions, context)
+            fewest = _find_fewest(topic, partitions, context)
             multiples = [n for n in (least * brokers, (least + 1) * brokers) if n >= fewest]
             yield Finding(
                 topic,
@@ -119,13 +121,14 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
             path=_PARTITIONS,
         )
     total = sum(partitions for partitions, _ in sizes)
+    # A topic that exceeds the limit by itself is named above: the total would only repeat it.
     if total > limit and not alone and not context.subset:
         largest = sorted(sizes, key=lambda size: (-size[0], size[1].ref))[:3]
-        named = ", ".join(f"{topic.ref.name} ({partitions:,})" for partitions, topic in largest)
+        names = ", ".join(f"{topic.ref.name} ({partitions:,})" for partitions, topic in largest)
         yield Finding(
             None,
             f"the {len(sizes):,} declared topics have {total:,} partitions; the limit is {limit:,}",
-            f"use fewer in the largest topics ({named}), or raise limits.partitions in kafkaform.yaml",
+            f"use fewer in the largest topics ({names}), or raise limits.partitions in kafkaform.yaml",
         )
 
 
@@ -167,11 +170,12 @@ def one_partition_for_many(context: RuleContext) -> Iterator[Finding]:
     group may have members. If all records must be read in one strict order, declare one member. The rule
     does not apply to share groups, in which several members read one partition.
     """
-    groups = [group for group in context.of_kind(ConsumerGroupKind.name) if group.state is not None]
+    groups = [group for group in context.of_kind(READER.name) if group.state is not None]
     readers: dict[str, list[tuple[str, int]]] = {}
     for group in groups:
-        members = _most_members(group)
+        members = _count_most_members(group)
         if members > 1 and group.intent.spec.get("protocol") != "share":
+            # A topic may be listed twice.
             for name in dict.fromkeys(cast("Sequence[str]", group.intent.spec.get("topics", ()))):
                 readers.setdefault(name, []).append((group.ref.name, members))
     for topic in topics(context):
@@ -206,15 +210,17 @@ def topic_total(context: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _better_count(partitions: int, brokers: int | None, least: int) -> int | None:
-    """The nearest count, not below `least`, that divides evenly in far more ways; the larger of two.
+def _find_better_count(partitions: int, brokers: int | None, least: int) -> int | None:
+    """Return the nearest count, not below `least`, with far more divisors; the larger one of two.
 
-    One that the brokers divide comes first.
+    Multiples of the number of brokers take precedence.
     """
     brokers = brokers or None
+    # Powers of two are left alone: they stay even while the members double.
     if not 3 < partitions <= EVEN_COUNTS[-1] or partitions.bit_count() == 1:
         return None
-    few, reach = len(_divisors(partitions)), partitions // 3
+    # The distance and the number of divisors that the docstring of KF104 promises.
+    few, reach = len(_list_divisors(partitions)), partitions // 3
     step = brokers if brokers is not None and partitions % brokers == 0 else 1
     better = [
         even
@@ -222,7 +228,7 @@ def _better_count(partitions: int, brokers: int | None, least: int) -> int | Non
         if abs(even - partitions) <= reach
         and even >= least
         and even % step == 0
-        and 2 * len(_divisors(even)) >= 3 * few
+        and 2 * len(_list_divisors(even)) >= 3 * few
     ]
     return min(
         better,
@@ -231,7 +237,7 @@ def _better_count(partitions: int, brokers: int | None, least: int) -> int | Non
     )
 
 
-def _divisors(number: int) -> list[int]:
+def _list_divisors(number: int) -> list[int]:
     small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
 
@@ -240,6 +246,6 @@ def _either(numbers: Sequence[int]) -> str:
     return f"{', '.join(map(str, numbers[:-1]))} or {numbers[-1]}"
 
 
-def _most_members(group: Desired) -> int:
+def _count_most_members(group: Desired) -> int:
     members = cast("Mapping[str, int]", group.intent.spec.get("members", {}))
     return max(members.get("expected", 0), members.get("max", 0))

@@ -1,4 +1,4 @@
-"""Rules about what a topic survives: replicas, those in sync, and elections."""
+"""Rules about the durability of topics: replicas, replicas in sync, and elections."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import listed, setting
-from kafkaform.resources.topic.live import topic_live
+from kafkaform.resources.replicas.facts import get_replicas
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
-from kafkaform.rules.topic_values import count, in_force, live_count, topics
+from kafkaform.rules.topic_values import count, find_effective, live_count, topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
 
 DEVELOPMENT = frozenset({"dev", "development", "local", "test"})
-"""Names of environments whose data nobody misses."""
+"""Names of environments whose data may be lost."""
 
 _REPLICAS = "replicationFactor"
 _MIN_ISR = "config.min.insync.replicas"
@@ -24,13 +24,13 @@ _UNCLEAN = "config.unclean.leader.election.enable"
 
 
 def _find_down_brokers(context: RuleContext) -> list[int]:
-    """Return the brokers that stand in the replica lists of live topics, and are not there."""
+    """Return the brokers in the replica lists of live topics that are not live."""
     if context.facts is None:
         return []
     placed = {
         broker
         for observed in context.live.values()
-        for replicas in topic_live(observed).replicas
+        for replicas in get_replicas(observed).replicas
         for broker in replicas
     }
     return sorted(placed - {broker.id for broker in context.facts.brokers})
@@ -56,6 +56,7 @@ def replication_factor(context: RuleContext) -> Iterator[Finding]:
         if replicas is None:
             continue
         if 0 < brokers < replicas:
+            # A live topic has its replicas already: a broker that is down makes it unhealthy, not impossible.
             if live_count(topic, _REPLICAS, context) != replicas:
                 text = f"replicationFactor is {replicas}, but there {_are(brokers)}"
                 remedy = f"write {setting(_REPLICAS, brokers)} or less"
@@ -94,7 +95,7 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
     If the live topic already has both values, the error is a warning: the plan does not cause it.
     """
     for topic in topics(context):
-        replicas, value = count(topic, _REPLICAS), in_force(topic, "min.insync.replicas", context)
+        replicas, value = count(topic, _REPLICAS), find_effective(topic, "min.insync.replicas", context)
         least = value.number if value else None
         if replicas is None or value is None or least is None:
             continue
@@ -112,7 +113,7 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
 
 
 def _fitting(replicas: int, least: int, context: RuleContext) -> str:
-    """Advise more replicas first: fewer in sync make acknowledged writes less safe."""
+    """Suggest more replicas first: fewer in sync make acknowledged writes less safe."""
     lower = setting(_MIN_ISR, max(1, replicas - 1))
     if context.brokers is not None and context.brokers <= least:
         return f"write {lower} (there {_are(context.brokers)}, too few for {least + 1} replicas)"
@@ -141,7 +142,8 @@ def unclean_election(context: RuleContext) -> Iterator[Finding]:
     except for topics with one replica, which have no other replica to elect.
     """
     for topic in topics(context):
-        value = in_force(topic, "unclean.leader.election.enable", context)
+        value = find_effective(topic, "unclean.leader.election.enable", context)
+        # A topic with one replica has no other one to elect, so only a declared value is reported.
         if value is None or value.text != "true" or not (value.declared or count(topic, _REPLICAS) != 1):
             continue
         yield Finding(
@@ -154,6 +156,7 @@ def unclean_election(context: RuleContext) -> Iterator[Finding]:
 
 
 def _is_development(context: RuleContext) -> bool:
+    # Without an environment, a single broker is most likely a developer's.
     if context.environment is None:
         return (context.brokers or 0) <= 1
     return context.environment.lower() in DEVELOPMENT
@@ -174,7 +177,7 @@ def _are(brokers: int) -> str:
 
 
 def _even(replicas: int, better: int) -> str:
-    """What an even replication factor lets fail, and what the better one does."""
+    """Compare the number of brokers that may fail with an even replication factor and a better one."""
     majority, fewer = replicas // 2 + 1, better // 2 + 1
     return (
         f"replicationFactor is {replicas}: if a majority of {majority} must be in sync, "

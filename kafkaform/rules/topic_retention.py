@@ -1,4 +1,4 @@
-"""Rules about how long a topic keeps its records."""
+"""Rules about the retention of topics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kafkaform.rules.topic_values import (
     KEPT,
     RETENTION_CHECK_MS,
     Value,
-    declared,
+    find_declared,
+    find_effective,
     human,
-    in_force,
     policies,
-    rewritten,
+    rewrite_setting,
     topics,
 )
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _TIME, _SIZE = "retention.ms", "retention.bytes"
 _SEGMENT = {_TIME: "segment.ms", _SIZE: "segment.bytes"}
 _POLICY = CONFIG_PREFIX + "cleanup.policy"
+# With 4 segments in the retention, data stays at most a quarter longer than declared.
 _SEGMENTS_KEPT = 4
-"""So many segments within the retention: data then stays a quarter longer than declared at most."""
 _MIB = 2**20
 _NEVER_MS = 2**63 - 1
-"""How a config of milliseconds says that the time never comes."""
+"""Kafka's value for "never" in configs in milliseconds."""
 
 
 @rule("KF110", Severity.WARNING)
@@ -50,7 +50,7 @@ def recovery_window(context: RuleContext) -> Iterator[Finding]:
     if window is None:
         return
     for topic in topics(context):
-        value = in_force(topic, _TIME, context)
+        value = find_effective(topic, _TIME, context)
         kept = value.number if value else None
         if (
             value is None
@@ -63,7 +63,7 @@ def recovery_window(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             topic,
             f"{_TIME} is {value.shown}, shorter than the recovery window of {least}",
-            f"write {rewritten(topic, _TIME, format_duration(window))} or more",
+            f"write {rewrite_setting(topic, _TIME, format_duration(window))} or more",
             path=CONFIG_PREFIX + _TIME,
         )
 
@@ -82,7 +82,7 @@ def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
     """
     for topic in topics(context):
         for retention in (_TIME, _SIZE):
-            finding = _within_segment(topic, retention, context)
+            finding = _check_segment(topic, retention, context)
             if finding is not None and "delete" in policies(topic, context):
                 yield finding
 
@@ -102,7 +102,7 @@ def compaction(context: RuleContext) -> Iterator[Finding]:
         if "compact" not in present:
             continue
         if "delete" not in present:
-            yield from _idle_retention(topic)
+            yield from _report_idle_retention(topic)
         if topic.intent.keyed is False:
             yield Finding(
                 topic,
@@ -113,27 +113,28 @@ def compaction(context: RuleContext) -> Iterator[Finding]:
             )
 
 
-def _within_segment(topic: Desired, name: str, context: RuleContext) -> Finding | None:
-    if declared(topic, name) is None and declared(topic, _SEGMENT[name]) is None:
+def _check_segment(topic: Desired, name: str, context: RuleContext) -> Finding | None:
+    if find_declared(topic, name) is None and find_declared(topic, _SEGMENT[name]) is None:
         return None
     retention, segment = (
-        in_force(topic, name, context),
-        in_force(topic, _SEGMENT[name], context, kafka=True),
+        find_effective(topic, name, context),
+        find_effective(topic, _SEGMENT[name], context, kafka=True),
     )
     if retention is None or segment is None:
         return None
-    found = _reached_late(retention, segment)
-    return None if found is None else Finding(topic, *found[:2], path=found[2])
+    parts = _describe_late_deletion(retention, segment)
+    return None if parts is None else Finding(topic, *parts[:2], path=parts[2])
 
 
 @lru_cache(maxsize=KEPT)
-def _reached_late(retention: Value, segment: Value) -> tuple[str, str, str] | None:
-    """Message, suggestion and path, if records are kept for longer than retention says."""
+def _describe_late_deletion(retention: Value, segment: Value) -> tuple[str, str, str] | None:
+    """Return message, suggestion and path if records stay much longer than the retention, else None."""
     name, least, whole = retention.name, retention.number, segment.number
     if least is None or whole is None or not 0 <= least < whole:
         return None
+    # So short a retention is most likely a number without its unit, which KF115 reports.
     if name == _TIME and least < RETENTION_CHECK_MS:
-        return None  # a slip, of which KF115 tells
+        return None
     if name == _SIZE:
         effect = f"a partition keeps up to {human(name, least + whole)}"
     elif least + whole >= _NEVER_MS:
@@ -153,16 +154,17 @@ def _smaller_segments(retention: Value, segment: Value, least: int) -> str:
         return f"raise {retention.name} well above {human(segment.name, int(smallest))}, the smallest segment"
     quarter = least // _SEGMENTS_KEPT
     if segment.name == _SEGMENT[_TIME]:
-        shown = format_duration(rounded_down(quarter))
+        # In a unit that people write: `42h`, not `42h 30m`.
+        value = format_duration(rounded_down(quarter))
     else:
-        shown = format_size(max(quarter - quarter % _MIB, int(smallest or 1)))
-    return f"write {setting(CONFIG_PREFIX + segment.name, shown)} or less"
+        value = format_size(max(quarter - quarter % _MIB, int(smallest or 1)))
+    return f"write {setting(CONFIG_PREFIX + segment.name, value)} or less"
 
 
-def _idle_retention(topic: Desired) -> Iterator[Finding]:
+def _report_idle_retention(topic: Desired) -> Iterator[Finding]:
     for name in (_TIME, _SIZE):
-        value = declared(topic, name)
-        # "Unlimited" says what compaction does anyway.
+        value = find_declared(topic, name)
+        # "Unlimited" is the effect of compaction anyway.
         if value is not None and value.text != "-1":
             yield Finding(
                 topic,

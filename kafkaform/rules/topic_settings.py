@@ -1,4 +1,4 @@
-"""Rules about the names of topics, and topic configs as such."""
+"""Rules about the names of topics, and about doubtful topic configs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
-from kafkaform.resources import KINDS
-from kafkaform.resources.topic import TopicKind, is_topic
+from kafkaform.resources import KINDS, PLACED
 from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
-from kafkaform.rules.topic_values import (
-    RETENTION_CHECK_MS,
-    declared,
-    rewritten,
-    topics,
-)
+from kafkaform.rules.topic_values import RETENTION_CHECK_MS, find_declared, rewrite_setting, topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+MAX_NAME = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_NAME = "metadata.name"
 
 
 @rule("KF115", Severity.WARNING)
@@ -29,7 +27,7 @@ def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
 
     Unknown configs, and values of a wrong type or out of range, are errors when manifests are read, with
     the nearest valid one as a hint. This rule checks the configs that remain. Brokers of Kafka 4 refuse
-    retired configs, though those of Kafka 3 know them. Deprecated configs will be removed in a later
+    retired configs, though those of Kafka 3 have them. Deprecated configs will be removed in a later
     release. Remove both from the manifest. A vendor's config (info, only offline) can be validated only
     by that vendor's brokers, which the plan does. A retention.ms below 5 minutes is most likely a number
     without its unit: `retention: 7` means 7 milliseconds. Brokers look for old records only every 5
@@ -38,25 +36,26 @@ def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
     for topic in topics(context):
         for path in topic.state or ():
             name = path.removeprefix(CONFIG_PREFIX)
-            if not path.startswith(CONFIG_PREFIX) or declared(topic, name) is None:
+            if not path.startswith(CONFIG_PREFIX) or find_declared(topic, name) is None:
                 continue
-            doubt = _doubt(name, offline=context.facts is None)
+            # With a cluster, its brokers validate a vendor's config.
+            doubt = _describe_doubt(name, offline=context.facts is None)
             if doubt is not None:
                 yield Finding(topic, *doubt, path=path)
-        retention = declared(topic, "retention.ms")
+        retention = find_declared(topic, "retention.ms")
         kept = retention.number if retention else None
         if retention is not None and kept is not None and 0 <= kept < RETENTION_CHECK_MS:
             yield Finding(
                 topic,
                 f"retention.ms is {kept} milliseconds, but brokers look for old records only every 5 minutes",
-                f"write the unit, such as {rewritten(topic, 'retention.ms', '7d')}; "
+                f"write the unit, such as {rewrite_setting(topic, 'retention.ms', '7d')}; "
                 "to empty a topic, delete its records",
                 path=CONFIG_PREFIX + "retention.ms",
             )
 
 
-def _doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
-    """What is doubtful about a config by its name alone, and what to do."""
+def _describe_doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
+    """Return message, suggestion and severity if the name of a config alone is doubtful, else None."""
     key = kafka_configs.topic_configs().get(name)
     if name in kafka_configs.RETIRED_KEYS:
         return f"{name} is retired: brokers of Kafka 4 refuse it", "remove it", Severity.WARNING
@@ -68,14 +67,9 @@ def _doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
             Severity.WARNING,
         )
     if offline and key is None and kafka_configs.is_vendor(name):
-        text = f"{name} is a vendor's config: only that vendor's brokers can judge it"
+        text = f"{name} is a vendor's config: only that vendor's brokers can validate it"
         return text, "plan against such a cluster before you merge", Severity.INFO
     return None
-
-
-MAX_NAME = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-_NAME = "metadata.name"
 
 
 @rule("KF101", Severity.ERROR, waivable=False)
@@ -87,13 +81,13 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     partition number: file systems allow 255 characters. Brokers refuse any other name, so this rule
     cannot be waived.
     """
-    for topic in context.of_kind(TopicKind.name):
+    for topic in context.of_kind(PLACED.name):
         name = topic.ref.name
         if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
-            shown = name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)"
+            text = name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)"
             yield Finding(
                 topic,
-                f"{shown!r} is not a legal topic name",
+                f"{text!r} is not a legal topic name",
                 "use 1-249 of a-z, A-Z, 0-9, '.', '_' and '-'",
                 path=_NAME,
             )
@@ -111,9 +105,9 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     if context.subset:
         return
     for (kind, path), place in context.defaults.items():
-        present = [declared for declared in context.of_kind(kind) if declared.state is not None]
-        if present and all(declared.keys(path) is not None for declared in present):
-            count = counted(len(present), KINDS[kind].noun)
+        present = [resource for resource in context.of_kind(kind) if resource.state is not None]
+        if present and all(resource.keys(path) is not None for resource in present):
+            count = counted(len(present), KINDS[kind].words.noun)
             yield Finding(
                 None,
                 f"the default of {label(path)} has no effect: {count}, and each manifest sets its own value",
@@ -132,28 +126,31 @@ def colliding_names(context: RuleContext) -> Iterator[Finding]:
     or simultaneous requests made them, it is a warning. Offline, it is unknown which topics exist:
     `kafkaform import` waives the rule for topics that do. A plan ignores the waiver unless both exist.
     """
-    declared = topics(context)
-    doomed = {topic.ref.name for topic in context.of_kind(TopicKind.name) if topic.state is None}
-    live = {ref.name for ref in context.inventory if is_topic(ref)}
+    present = topics(context)
+    # Deletions come last in an apply, so their names are not free for topics that the same plan creates.
+    doomed = {topic.ref.name for topic in context.of_kind(PLACED.name) if topic.state is None}
+    live = {ref.name for ref in context.inventory if KINDS[ref.kind].placed}
     offline = context.facts is None and not context.inventory
     folded: dict[str, set[str]] = {}
-    for name in live | {topic.ref.name for topic in declared}:
+    for name in live | {topic.ref.name for topic in present}:
+        # Kafka replaces dots by underscores in the names of metrics.
         folded.setdefault(name.replace(".", "_"), set()).add(name)
-    for topic in declared:
+    for topic in present:
         names = folded[topic.ref.name.replace(".", "_")]
-        others = sorted(names - {topic.ref.name})
-        text = f"{topic.ref.name} and {', '.join(others)} differ only in '.' and '_'"
-        if not others:
+        colliding = sorted(names - {topic.ref.name})
+        text = f"{topic.ref.name} and {', '.join(colliding)} differ only in '.' and '_'"
+        if not colliding:
             continue
+        # Kafka refuses the creation of the one that is missing; if both exist, nothing refuses them any more.
         if not names <= live:
             yield Finding(
                 topic,
                 f"{text}: Kafka does not allow both",
-                "rename one of them" if set(others) - doomed else "plan again once the old one is deleted",
+                "rename one of them" if set(colliding) - doomed else "plan again once the old one is deleted",
                 path=_NAME,
                 waivable=offline,
             )
-        elif set(others) - doomed:
+        elif set(colliding) - doomed:
             yield Finding(
                 topic,
                 f"{text}: their metrics have the same names",

@@ -1,16 +1,16 @@
-"""The values that a topic has once its manifest is applied, and where each comes from."""
+"""The values of a topic once its manifest is applied, and their sources."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared, to_integer
 from kafkaform.core.wording import setting
-from kafkaform.resources.topic import TopicKind
+from kafkaform.resources import PLACED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 RETENTION_CHECK_MS = 300_000
-"""How often brokers look for records that are past retention (log.retention.check.interval.ms)."""
+"""The interval at which brokers look for expired records (log.retention.check.interval.ms)."""
 
+# Thousands of topics have few different values, and every rule uses them.
 KEPT = 4_096
-"""How many values are kept: thousands of topics have few different ones, and every rule asks anew."""
+"""The number of cached values."""
 
 
 class ValueSource(StrEnum):
-    """Who says a value, as messages put it."""
+    """The source of a value, as messages name it."""
 
     DECLARED = ""
     LIVE = "set on the live topic"
@@ -36,12 +37,12 @@ class ValueSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a topic config that is in force.
+    """The effective value of a topic config.
 
     Attributes:
         name: Kafka's name of the config.
         text: The value in its canonical spelling.
-        origin: Who says it.
+        origin: Its source.
     """
 
     name: str
@@ -50,91 +51,93 @@ class Value:
 
     @property
     def number(self) -> int | None:
-        """The value as a number; None if it is none."""
-        return _number(self.text)
+        """The value as a number; None if it is not one."""
+        return to_integer(self.text)
 
     @property
     def declared(self) -> bool:
-        """Whether the manifest says it."""
+        """True if the manifest sets it."""
         return self.origin is ValueSource.DECLARED
 
     @property
     def shown(self) -> str:
-        """The value as people read it, and who says it unless the manifest does."""
+        """The value with its unit, and its source unless that is the manifest."""
         return f"{human(self.name, self.text)}{f' ({self.origin.value})' if self.origin.value else ''}"
 
 
 def topics(context: RuleContext) -> list[Desired]:
-    """The declared topics, without tombstones."""
-    return [topic for topic in context.of_kind(TopicKind.name) if topic.state is not None]
+    """Return the declared topics, without tombstones."""
+    return [topic for topic in context.of_kind(PLACED.name) if topic.state is not None]
 
 
 def count(topic: Desired, path: str) -> int | None:
-    """A declared count, such as `partitions`."""
-    return _number(topic.state.get(path) if topic.state else None)
+    """Return a declared count, such as `partitions`."""
+    return to_integer(topic.state.get(path) if topic.state else None)
 
 
 def live_count(topic: Desired, path: str, context: RuleContext) -> int | None:
-    """A count that the live topic has; None if there is none, or partitions differ in it."""
+    """Return a count of the live topic; None if it does not exist, or partitions differ in it."""
     live = context.live.get(topic.ref)
-    return _number(live.state.get(path)) if live is not None else None
+    return to_integer(live.state.get(path)) if live is not None else None
 
 
-def declared(topic: Desired, name: str) -> Value | None:
-    """The value of a config that the manifest, or a default of kafkaform.yaml, sets."""
+def find_declared(topic: Desired, name: str) -> Value | None:
+    """Return the value of a config that the manifest, or a default of kafkaform.yaml, sets."""
     value = topic.state.get(CONFIG_PREFIX + name) if topic.state else None
-    return None if value is None else _value(name, value, ValueSource.DECLARED)
+    return None if value is None else _build_value(name, value, ValueSource.DECLARED)
 
 
-def in_force(topic: Desired, name: str, context: RuleContext, *, kafka: bool = False) -> Value | None:
-    """The value of a config that is in force once the manifest is applied; None if it is not known.
+def find_effective(topic: Desired, name: str, context: RuleContext, *, kafka: bool = False) -> Value | None:
+    """Return the effective value of a config once the manifest is applied; None if unknown.
 
     Args:
         topic: A declared topic.
         name: Kafka's name of the config.
-        context: What is known of the cluster, and of the live topic.
-        kafka: Whether to take Kafka's own default where the cluster's is not known.
+        context: The input of rules.
+        kafka: Whether to use Kafka's own default if the cluster's is unknown.
     """
-    said = declared(topic, name)
-    if said is not None:
-        return said
+    value = find_declared(topic, name)
+    if value is not None:
+        return value
     path, live = CONFIG_PREFIX + name, context.live.get(topic.ref)
     own = live.state.get(path) if live is not None else None
     if own is not None and _is_kept(topic, path):
-        return _value(name, own, ValueSource.LIVE)
-    default, origin = _cluster_default(name, context, live if own is None else None), ValueSource.CLUSTER
+        return _build_value(name, own, ValueSource.LIVE)
+    # A live topic without an own value shows the default, also to an account that may not read the brokers'
+    # configs.
+    default, origin = _find_cluster_default(name, context, live if own is None else None), ValueSource.CLUSTER
     if default is None and kafka:
         default, origin = _kafka_defaults().get(name), ValueSource.KAFKA
-    return None if default is None else _value(name, default, origin)
+    return None if default is None else _build_value(name, default, origin)
 
 
 def human(name: str, value: int | str) -> str:
-    """A value of a config as people read it."""
+    """Return a value of a config with its unit."""
     return kafka_configs.readable(kafka_configs.topic_configs().get(name), str(value))
 
 
-def rewritten(topic: Desired, name: str, value: object) -> str:
-    """The setting that gives a topic another value of a config, in the place where its manifest has it."""
+def rewrite_setting(topic: Desired, name: str, value: object) -> str:
+    """Return the setting of another value of a config, in the form that the manifest uses."""
     keys = topic.keys(CONFIG_PREFIX + name) or ("config", name)
     below = ".".join(keys[keys.index("retention") :]) if "retention" in keys else CONFIG_PREFIX + name
     return setting(below, value)
 
 
 def policies(topic: Desired, context: RuleContext) -> frozenset[str]:
-    """The cleanup policies in force; `delete`, as with nearly all brokers, where nobody says."""
-    value = in_force(topic, "cleanup.policy", context, kafka=True)
-    return _listed(value.text) if value is not None else frozenset()
+    """Return the effective cleanup policies; Kafka's default, `delete`, if unknown."""
+    value = find_effective(topic, "cleanup.policy", context, kafka=True)
+    return _split_policies(value.text) if value is not None else frozenset()
 
 
 def _is_kept(topic: Desired, path: str) -> bool:
-    """Whether a value that the live topic has stays: neither undeclared ones are reset, nor this one is."""
+    """Return whether an apply leaves an own value of the live topic as it is."""
     undeclared = topic.state is not None and path not in topic.state
     return undeclared and topic.intent.undeclared is not Undeclared.RESET
 
 
-def _cluster_default(name: str, context: RuleContext, inheriting: Observed | None) -> FieldValue:
-    """The cluster's default, if need be from a live topic that has no value of its own."""
-    default = context.facts.config_default(TopicKind.name, name) if context.facts is not None else None
+def _find_cluster_default(name: str, context: RuleContext, inheriting: Observed | None) -> FieldValue:
+    """Return the cluster's default, if need be from a live topic without a value of its own."""
+    default = context.facts.config_default(PLACED.name, name) if context.facts is not None else None
     if default is not None:
         return default
     return inheriting.effective.get(CONFIG_PREFIX + name) if inheriting is not None else None
@@ -145,19 +148,13 @@ def _kafka_defaults() -> Mapping[str, str | None]:
     return kafka_configs.cluster_defaults({})
 
 
+# Thousands of topics have the same few values.
 @lru_cache(maxsize=KEPT)
-def _listed(text: str) -> frozenset[str]:
+def _split_policies(text: str) -> frozenset[str]:
     return frozenset(text.split(",")) - {""}
 
 
 @lru_cache(maxsize=KEPT)
-def _value(name: str, value: FieldValue, origin: ValueSource) -> Value:
+def _build_value(name: str, value: FieldValue, origin: ValueSource) -> Value:
     key = kafka_configs.topic_configs().get(name)
-    return Value(name, kafka_configs.observed(key, str(value)), origin)
-
-
-def _number(value: FieldValue) -> int | None:
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
+    return Value(name, kafka_configs.normalise_observed(key, str(value)), origin)

@@ -1,1 +1,1 @@
-"""Git and GitHub."""
+"""Git repositories and GitHub."""

@@ -1,33 +1,26 @@
-"""The changes of a plan that a branch causes, and those that are not caused by it: drift.
+"""The origin of each change of a plan: a branch, or drift that existed before it.
 
-A reviewer answers for the edits of a branch. What the cluster owes to the manifests as they were before is
-somebody else's, and must not be waved through with it.
+A reviewer approves the edits of a branch. Drift from the earlier manifests is marked, so that it is not
+approved by accident.
 """
 
 from __future__ import annotations
 
 import shlex
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.model import (
-    ChangeOrigin,
-    Create,
-    Delete,
-    Diagnostic,
-    Severity,
-    Undeclared,
-    Update,
-)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Create, Delete, Diagnostic, Severity, Undeclared, Update
+from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS
-from kafkaform.resources.topic.live import REPLICATION_FACTOR
-from kafkaform.resources.topic.operations import PLACEMENT
+from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
 from kafkaform.resources.values import label, single
 from kafkaform.vcs.repository import Repository
 
@@ -35,51 +28,51 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import (
-        Desired,
-        FieldChange,
-        FieldValue,
-        Plan,
-        PlannedChange,
-        ResourceRef,
-    )
+    from kafkaform.core.model import Desired, FieldChange, FieldValue, ResourceRef
+    from kafkaform.core.plans import Plan, PlannedChange
 
 
 def attribute_changes(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired]) -> Plan:
-    """Say of every change of a plan where it comes from.
+    """Return a plan with the origin of every change.
 
     Args:
-        plan: The plan for what the manifests declare now.
-        earlier: What they declared before the branch.
-        desired: What they declare now.
+        plan: The plan for `desired`.
+        earlier: The declarations before the branch.
+        desired: The declarations of the branch.
     """
     before = {declared.ref: declared for declared in earlier}
     now = {declared.ref: declared for declared in desired}
     changes = tuple(_attribute_change(planned, before, now.get(planned.ref)) for planned in plan.changes)
     dropped = [ref for ref in sorted(before.keys() - now.keys()) if before[ref].state is not None]
+    # A manifest that is gone deletes nothing: its resource is on the cluster, and nobody looks after it.
     notes = [_describe_dropped(ref) for ref in dropped if ref in plan.unmanaged]
     notes += [
         _describe_handover(before[ref], now[ref])
         for ref in sorted(before.keys() & now.keys())
         if "" not in (teams := {before[ref].intent.team, now[ref].intent.team}) and len(teams) > 1
     ]
-    notes += [note for planned in plan.changes for note in _changed_by_hand(planned, before, now)]
+    notes += [note for planned in plan.changes for note in _find_manual_changes(planned, before, now)]
     return replace(plan, changes=changes, diagnostics=(*notes, *plan.diagnostics))
 
 
-def _changed_by_hand(
+def _find_manual_changes(
     planned: PlannedChange, before: Mapping[ResourceRef, Desired], now: Mapping[ResourceRef, Desired]
 ) -> Iterator[Diagnostic]:
-    """Find the fields that the branch changes, and whose live value is not what was declared before it."""
+    """Find the fields that the branch changes and that were already changed on the cluster by other means."""
     earlier, desired = before.get(planned.ref), now.get(planned.ref)
     if not isinstance(planned.change, Update) or earlier is None or earlier.state is None:
         return
     kind = KINDS[planned.ref.kind]
     for field in planned.change.fields:
-        if field.path == PLACEMENT or field.path not in earlier.state or _stood(field, earlier, desired):
+        if (
+            field.path == PLACEMENT
+            or field.path not in earlier.state
+            or _is_unchanged(field, earlier, desired)
+        ):
             continue
         declared = earlier.state[field.path]
-        if not kind.equal(field.path, declared, field.before):
+        # Neither the branch nor its base explains the live value.
+        if not kind.field(field.path).equal(declared, field.before):
             live, old, new = (
                 single(planned.ref.kind, field.path, value).short
                 for value in (field.before, declared, field.after)
@@ -88,7 +81,7 @@ def _changed_by_hand(
                 "KF451",
                 Severity.WARNING,
                 f"{label(field.path)} is {live} on the cluster, and {old} was declared before this branch: "
-                f"somebody changed it on the cluster; this plan sets {new}",
+                f"it was changed on the cluster; this plan sets {new}",
                 desired.place(field.path) if desired is not None else None,
                 f"find out why it was changed: {command('history', str(planned.ref))}",
                 ref=planned.ref,
@@ -102,33 +95,40 @@ def _attribute_change(
     match planned.change:
         case Create(ref=ref, state=state):
             had = earlier.state if earlier is not None and earlier.state is not None else None
-            equal = KINDS[ref.kind].equal
             same = (
                 []
                 if had is None
-                else [path for path, value in state.items() if equal(path, had.get(path), value)]
+                else [
+                    path
+                    for path, value in state.items()
+                    if KINDS[ref.kind].field(path).equal(had.get(path), value)
+                ]
             )
             return _set_origin(planned, same, whole=had is not None and len(same) == len(state))
         case Update(fields=fields):
-            same = [field.path for field in fields if earlier is not None and _stood(field, earlier, now)]
+            same = [
+                field.path for field in fields if earlier is not None and _is_unchanged(field, earlier, now)
+            ]
             return _set_origin(planned, same, whole=len(same) == len(fields))
         case Delete():
             return _set_origin(planned, [], whole=earlier is not None and earlier.state is None)
 
 
-def _stood(field: FieldChange, earlier: Desired, now: Desired | None) -> bool:
-    """Tell whether the manifest asked for this value of the field before, too."""
+def _is_unchanged(field: FieldChange, earlier: Desired, now: Desired | None) -> bool:
+    """Return whether the earlier manifest already declared this value of the field."""
     if earlier.state is None:
         return False
+    # The planner chooses the replicas: only what decides the choice can be compared.
     if field.path == PLACEMENT and now is not None:
-        return _places(earlier) == _places(now)
+        return _read_placement(earlier) == _read_placement(now)
     if field.path in earlier.state:
-        return KINDS[earlier.ref.kind].equal(field.path, earlier.state[field.path], field.after)
+        return KINDS[earlier.ref.kind].field(field.path).equal(earlier.state[field.path], field.after)
+    # An undeclared config was already to be reset before the branch.
     return field.after is None and earlier.intent.undeclared is Undeclared.RESET
 
 
-def _places(declared: Desired) -> object:
-    """All that a manifest says that decides where replicas are to be."""
+def _read_placement(declared: Desired) -> object:
+    """Return all values of a manifest that decide the placement of replicas."""
     state = declared.state or {}
     counts = [state.get(path) for path in ("partitions", REPLICATION_FACTOR, PLACEMENT)]
     return counts, declared.intent.spec.get(PLACEMENT)
@@ -153,7 +153,7 @@ def _describe_dropped(ref: ResourceRef) -> Diagnostic:
 
 
 def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
-    """Describe a resource that another team owns than before; it is about no change of the plan."""
+    """Describe a change of the owning team, which is not a change of the plan."""
     return Diagnostic(
         "KF440",
         Severity.WARNING,
@@ -168,9 +168,9 @@ class BranchComparison:
     """The declarations of manifests with and without the changes of a branch.
 
     Attributes:
-        without: What is declared without the branch; None if it could not be read.
-        desired: What is declared once the branch is merged.
-        notes: What a plan of `desired` says of the branch itself.
+        without: The declarations without the branch; None if they could not be read.
+        desired: The declarations once the branch is merged.
+        notes: Diagnostics about the branch itself, for a plan of `desired`.
     """
 
     without: Sequence[Desired] | None
@@ -178,7 +178,7 @@ class BranchComparison:
     notes: tuple[Diagnostic, ...] = ()
 
     def attribute(self, plan: Plan) -> Plan:
-        """Return the plan of `desired` with the origin of each change; with none where it is not known."""
+        """Return the plan of `desired` with the origin of each change, if the earlier manifests were read."""
         known = plan if self.without is None else attribute_changes(plan, self.without, self.desired)
         return replace(known, diagnostics=(*self.notes, *known.diagnostics))
 
@@ -192,33 +192,35 @@ def compare_branch(
     *,
     select: Callable[[ResourceRef], bool],
 ) -> BranchComparison:
-    """Compare what the checked out branch declares with what it started from, and with what `ref` has since.
+    """Compare the declarations of the checked-out branch with those of its merge base and of `ref`.
 
-    A branch that is behind would undo what was merged since, if its manifests were planned as they are.
-    Therefore what it does not change is taken from `ref`, as a merge would do.
+    If `ref` is ahead, a plan of the branch's own manifests would undo what was merged since. Therefore
+    declarations that the branch does not change are taken from `ref`, as a merge would do.
 
     Args:
-        ref: The commit or branch that this branch is to be merged into.
-        desired: What the manifests declare now.
-        paths: Where the manifests are.
-        settings: What the project says now.
+        ref: The commit or branch that this branch will be merged into.
+        desired: The declarations of the branch.
+        paths: The files and folders of the manifests.
+        settings: The current settings of the project.
         environment: The chosen environment.
-        select: Which resources the plan is about.
+        select: Returns whether the plan includes a resource.
 
     Raises:
         RepositoryError: The manifests are in no Git repository, or there is no such commit.
     """
-    repository = Repository.at(_folder(paths))
-    start, tip = repository.merge_base(ref), repository.resolve(ref)
+    repository = Repository.find(_find_folder(paths))
+    # Both: the merge base has what the branch started from, and the tip what it will be merged into.
+    start, tip = repository.find_merge_base(ref), repository.resolve(ref)
     try:
-        before = _declared_at(repository, start, paths, settings, environment)
-        since = before if start == tip else _declared_at(repository, tip, paths, settings, environment)
+        before = _load_at(repository, start, paths, settings, environment)
+        since = before if start == tip else _load_at(repository, tip, paths, settings, environment)
+    # The plan itself is fine: only the origin of its changes is unknown.
     except InvalidInput as error:
         first = error.problems[0]
         note = Diagnostic(
             "KF426",
             Severity.WARNING,
-            f"the changes caused by this branch are not known: at {ref}, {first.message}",
+            f"cannot distinguish drift from the changes of this branch: at {ref}, {first.message}",
             None,
             "treat every change of this plan as caused by the branch",
         )
@@ -243,37 +245,39 @@ def compare_branch(
 
 
 def find_changed_files(ref: str, paths: Sequence[Path], config_file: Path | None) -> frozenset[Path]:
-    """Find the manifests, and the configuration, that the checked out branch changes.
+    """Find the manifests and the configuration file that the checked-out branch changes.
 
     Args:
-        ref: The commit or branch that this branch is to be merged into.
-        paths: Where the manifests are.
-        config_file: The configuration; None if there is none.
+        ref: The commit or branch that this branch will be merged into.
+        paths: The files and folders of the manifests.
+        config_file: The configuration file; None if there is none.
 
     Returns:
-        Their absolute paths.
+        Absolute paths.
 
     Raises:
         RepositoryError: The manifests are in no Git repository, or there is no such commit.
     """
-    repository = Repository.at(_folder(paths))
+    repository = Repository.find(_find_folder(paths))
     files = [*paths, *([config_file] if config_file is not None else [])]
-    return frozenset(repository.root / path for path in repository.changed(repository.merge_base(ref), files))
+    return frozenset(
+        repository.root / path for path in repository.find_changes(repository.find_merge_base(ref), files)
+    )
 
 
 def merge_declarations(
     before: Iterable[Desired], since: Iterable[Desired], desired: Iterable[Desired]
 ) -> tuple[list[Desired], list[str], list[str]]:
-    """Merge what a branch declares with what was declared elsewhere since it started, field by field.
+    """Merge the declarations of a branch with those of the branch that it started from, field by field.
 
     Args:
-        before: What was declared where the branch started.
-        since: What is declared by now without the branch.
-        desired: What the branch declares.
+        before: The declarations at the merge base.
+        since: The current declarations without the branch.
+        desired: The declarations of the branch.
 
     Returns:
-        What is declared by both; the resources of which something is taken from `since`, and those of
-        which both changed the same field to different values, where the branch's value is kept.
+        The merged declarations; the resources with fields taken from `since`; and the resources of which both
+        sides set a field to different values, where the branch's value is used.
     """
     start, tip, ours = ({d.ref: d for d in side} for side in (before, since, desired))
     merged, taken, conflicts = [], [], []
@@ -296,14 +300,16 @@ def merge_declarations(
     return merged, taken, conflicts
 
 
-def _declares_same(one: Desired | None, other: Desired | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.state == other.state and one.intent == other.intent
+def _declares_same(first: Desired | None, second: Desired | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return first.state == second.state and first.intent == second.intent
 
 
 def _merge_fields(old: Desired | None, theirs: Desired, mine: Desired) -> tuple[Desired, bool]:
-    """Merge two changes of one resource; whether both gave some field different values."""
+    """Merge two changes of one resource; also return whether they set a field to different values."""
+    # Intents (labels, consents, waivers) are not merged field by field: those of the branch hold if it
+    # changed them.
     intent = theirs.intent if old is not None and mine.intent == old.intent else mine.intent
     if mine.state is None or theirs.state is None:
         return replace(mine, intent=intent), not _declares_same(theirs, mine) and not _declares_same(
@@ -313,31 +319,35 @@ def _merge_fields(old: Desired | None, theirs: Desired, mine: Desired) -> tuple[
     state: dict[str, FieldValue] = {}
     conflicting = False
     for path in {**theirs.state, **mine.state}:
-        here, there, then = ((path in side, side.get(path)) for side in (mine.state, theirs.state, before))
-        present, value = there if here == then else here
-        conflicting |= here != then != there != here
+        own, other, base = ((path in side, side.get(path)) for side in (mine.state, theirs.state, before))
+        present, value = other if own == base else own
+        # Both sides changed the field, and not to the same value.
+        conflicting |= own != base != other != own
         if present:
             state[path] = value
     return replace(mine, state=state, intent=intent), conflicting
 
 
-def _declared_at(
+def _load_at(
     repository: Repository, commit: str, paths: Sequence[Path], settings: Settings, environment: str | None
 ) -> list[Desired]:
-    """Return what the manifests at or below the paths declared at a commit; raises InvalidInput."""
-    config = _own_configuration(settings, repository)
+    """Load the declarations of the paths as they were at a commit; raises InvalidInput."""
+    config = _find_configuration(settings, repository)
     with tempfile.TemporaryDirectory(prefix="kafkaform-") as folder:
+        # Resolved: on macOS, temporary folders lie behind a link, and locations would not be relative to it.
         then = Path(folder).resolve()
         repository.export(commit, [*paths, *config], then)
-        for exported in [then / repository.inside(path) for path in config]:
+        for exported in [then / repository.relative_path(path) for path in config]:
+            # Defaults and environments of that commit: a change of them is a change of the branch.
             settings = read_settings(exported) if exported.exists() else settings
-        there = [then / repository.inside(path) for path in paths]
+        there = [then / repository.relative_path(path) for path in paths]
+        # A folder that did not exist at that commit, or had no manifest, is no problem of this branch.
         existing = [path for path in there if path.is_file() or any(path.rglob("*.y*ml"))]
-        return load(existing, replace(settings.context(environment), root=then)) if existing else []
+        return load(existing, replace(settings.build_context(environment), root=then)) if existing else []
 
 
-def _own_configuration(settings: Settings, repository: Repository) -> list[Path]:
-    """Return the configuration file, where it is a part of the branch."""
+def _find_configuration(settings: Settings, repository: Repository) -> list[Path]:
+    """Return the configuration file, if it is in the repository."""
     if settings.file is None:
         return []
     path = Path(settings.file) if settings.root is None else settings.root / Path(settings.file).name
@@ -345,7 +355,7 @@ def _own_configuration(settings: Settings, repository: Repository) -> list[Path]
 
 
 def describe_configuration(settings: Settings, cluster: str) -> Iterator[Diagnostic]:
-    """Describe how the configuration of a branch that is not trusted differs, for a plan of one cluster."""
+    """Describe how the configuration of an untrusted branch differs, for a plan of one cluster."""
     difference = settings.branch
     if difference is None:
         return
@@ -356,7 +366,7 @@ def describe_configuration(settings: Settings, cluster: str) -> Iterator[Diagnos
             Severity.WARNING,
             f"the branch changes {', '.join(sorted(difference.sections))} in {file}: "
             "this plan uses the branch's values",
-            suggestion="review these lines, too: what they permit is not reported by this plan",
+            suggestion="review these lines too: this plan does not report what they permit",
         )
     if difference.clusters:
         planned = cluster in difference.clusters
@@ -367,12 +377,12 @@ def describe_configuration(settings: Settings, cluster: str) -> Iterator[Diagnos
             f"the branch changes {names} in {file}: "
             f"this plan uses the values of {settings.file}"
             + (", so an apply of the merged branch can differ from it" if planned else ""),
-            suggestion="merge the change of clusters first, in a pull request of its own",
+            suggestion="merge the change of clusters first, in its own pull request",
         )
 
 
-def _folder(paths: Sequence[Path]) -> Path:
-    """A folder that exists, at or above the first path."""
+def _find_folder(paths: Sequence[Path]) -> Path:
+    """Return the nearest existing folder at or above the first path."""
     path = paths[0].resolve()
     while not path.is_dir():
         path = path.parent

@@ -11,13 +11,15 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.protocol import TOPIC, Cluster, creation
-from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, PermissionDenied
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.kafka_fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+from tests.support.memory_cluster.memory import MemoryCluster
 
 
 @pytest.fixture(params=["memory", "kafka"])
@@ -80,10 +82,9 @@ def test_the_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("brokers", "replicas", "in_sync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")]
 )
-def test_one_broker_may_always_be_down_where_there_are_three(
-    brokers: int, replicas: int, in_sync: str
-) -> None:
-    made = creation(brokers)
+def test_one_of_three_brokers_may_be_down(brokers: int, replicas: int, in_sync: str) -> None:
+    made = make_audit_topic_creation(brokers)
+    assert isinstance(made, CreateTopic)
     assert made.replication_factor == replicas
     assert made.configs["min.insync.replicas"] == in_sync
 
@@ -164,17 +165,14 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
         assert [lines[0], lines[-1]] == [line("a"), line("b")]
         log = read_record(real_cluster, AuditSettings())
         assert log.entries == ()
-        assert log.problems == (
-            f"topic {TOPIC.name}: record 1, and 4 more: left out, as damaged, or not a record of kafkaform",
-        )
+        (problem,) = log.problems
+        assert f"{TOPIC.name}: skipped record 1 and 4 more" in problem
     finally:
         producer.abort_transaction(TIMEOUT_S)
         without_topic(kafka)
 
 
-def test_the_last_of_a_transaction_is_no_record_that_is_waited_for(
-    kafka: DevCluster, real_cluster: KafkaCluster
-) -> None:
+def test_the_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     without_topic(kafka)
     real_cluster.append_audit([line("a")])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit-end"})
@@ -193,7 +191,15 @@ def test_the_last_of_a_transaction_is_no_record_that_is_waited_for(
 def kept(kafka_acl: DevCluster) -> None:
     """A record on the cluster with accounts."""
     with connect(kafka_acl.bootstrap_servers) as cluster:
-        cluster.append_audit([line("a")])
+
+        def append() -> bool:
+            try:
+                cluster.append_audit([line("a")])
+            except PermissionDenied:  # who may do everything is refused while a broker reads its first ACLs
+                return False
+            return True
+
+        eventually(append, bool)
 
 
 def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
@@ -214,7 +220,7 @@ def test_an_account_that_may_not_write_is_told(
         account(*grants).cluster.append_audit([line("a")])
 
 
-def test_an_account_that_was_refused_before_it_writes_is_told_why(
+def test_an_account_refused_early_is_told_why(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
 ) -> None:
@@ -236,7 +242,7 @@ def test_an_account_that_was_refused_before_it_writes_is_told_why(
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])
-def test_an_account_that_may_not_read_is_told_what_to_do(
+def test_an_account_that_may_not_read_gets_a_hint(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
     right: str | None,
@@ -245,7 +251,7 @@ def test_an_account_that_may_not_read_is_told_what_to_do(
     cluster = account(*grants).cluster
     with pytest.raises(PermissionDenied):
         cluster.read_audit()
-    with pytest.raises(AuditError, match=f"the record in the topic {TOPIC.name} cannot be read: ") as raised:
+    with pytest.raises(AuditError, match=f"{TOPIC.name} cannot be read: ") as raised:
         read_trail(cluster, AuditSettings(), "any")
     assert raised.value.hint is not None
     assert f"grant Read on the topic {TOPIC.name}" in raised.value.hint

@@ -11,20 +11,15 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError, RequestRejected
-from kafkaform.core.layout import Broker
-from kafkaform.core.model import Observed, ResourceRef
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CreateTopic,
-    DeleteTopic,
-    Operation,
-    batches,
-)
-from tests.support.kafka_fixtures import admin_client, eventually
+from kafkaform.core.model import Observed
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.partitions import Broker
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.clusters.fixtures import admin_client, eventually
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import topic
 
 
 @pytest.fixture(params=["memory", "kafka"])
@@ -35,10 +30,6 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     memory = MemoryCluster()
     memory.lag(2)
     return memory
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 def create(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreateTopic:
@@ -105,9 +96,7 @@ def test_observing_a_missing_topic_creates_nothing(cluster: Cluster, prefix: str
     assert missing not in cluster.observe([missing]).inventory
 
 
-def test_the_inventory_has_all_topics_and_the_resources_those_asked_for(
-    cluster: Cluster, prefix: str
-) -> None:
+def test_the_inventory_has_all_topics(cluster: Cluster, prefix: str) -> None:
     a, b, c = (topic(prefix + name) for name in "abc")
     created(cluster, create(a.name), create(b.name), create(c.name))
     observation = cluster.observe([a])
@@ -172,7 +161,7 @@ def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster,
         assert kafka_configs.equal(key, str(observed.effective[path]), str(value)), path
 
 
-def test_an_own_value_that_is_the_default_is_still_an_own_value(cluster: Cluster, prefix: str) -> None:
+def test_an_own_value_equal_to_the_default_is_own(cluster: Cluster, prefix: str) -> None:
     (observed,) = created(cluster, create(f"{prefix}a", retention_ms="604800000"))
     assert observed.state["config.retention.ms"] == "604800000"
 
@@ -194,7 +183,7 @@ def test_an_own_value_that_is_the_default_is_still_an_own_value(cluster: Cluster
         ("internal.segment.bytes", "1000000", "1000000"),
     ],
 )
-def test_values_are_shown_as_the_broker_read_them(
+def test_values_are_shown_as_brokers_read_them(
     cluster: Cluster, prefix: str, config: str, given: str, shown: str
 ) -> None:
     (observed,) = created(cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {config: given}))
@@ -410,30 +399,6 @@ def test_more_partitions_than_a_controller_adds_at_once_are_refused(cluster: Clu
     unchanged(cluster, f"{prefix}a", observed.state)
 
 
-@pytest.mark.nightly("a broker takes 20 s for 12,000 partitions; test_batches weighs requests")
-def test_a_thousand_topics_of_twelve_partitions_in_batches(cluster: Cluster, prefix: str) -> None:
-    operations = [create(f"{prefix}{number}", 12, retention_ms="1000") for number in range(1_000)]
-    for batch in batches(operations):
-        assert cluster.validate(batch) == [None] * len(batch)
-        assert cluster.execute(batch) == [None] * len(batch)
-    refs = [operation.ref for operation in operations]
-    observation = eventually(
-        lambda: cluster.observe(refs), lambda o: len(o.resources) == 1_000, timeout_s=150
-    )
-    assert {observed.state["partitions"] for observed in observation.resources.values()} == {12}
-    changes = [AlterConfigs(ref, {"retention.ms": "2000", "flush.ms": "5"}) for ref in refs]
-    for batch in batches(changes):
-        assert cluster.execute(batch) == [None] * len(batch)
-    deletions = [DeleteTopic(ref, observed.uid) for ref, observed in observation.resources.items()]
-    for batch in batches(deletions):
-        assert cluster.execute(batch) == [None] * len(batch)
-    eventually(
-        lambda: cluster.observe([], kinds=["Topic"]).inventory,
-        lambda i: not any(ref.name.startswith(prefix) for ref in i),
-        timeout_s=60,
-    )
-
-
 # --- changes ---------------------------------------------------------------------------------------
 
 
@@ -494,10 +459,6 @@ def test_facts(cluster: Cluster) -> None:
     }
 
 
-def test_the_defaults_in_memory_are_those_of_a_stock_broker(real_cluster: KafkaCluster) -> None:
-    assert real_cluster.facts().config_defaults["Topic"] == MemoryCluster().facts().config_defaults["Topic"]
-
-
 def test_both_show_the_same_of_a_new_topic(real_cluster: KafkaCluster, prefix: str) -> None:
     new = create(f"{prefix}a", 2, 1, min_cleanable_dirty_ratio="0.1", cleanup_policy="compact")
     (real,) = created(real_cluster, new)
@@ -505,8 +466,3 @@ def test_both_show_the_same_of_a_new_topic(real_cluster: KafkaCluster, prefix: s
     assert in_memory.state == real.state
     assert in_memory.effective == real.effective
     assert len(in_memory.uid or "") == len(real.uid or "")
-
-
-def test_a_cluster_is_closed_by_with() -> None:
-    with MemoryCluster() as cluster:
-        assert cluster.facts().cluster_id == "memory"

@@ -14,25 +14,21 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from kafkaform.cluster.kafka import offset_writer
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import LogSpan, TimedOffset
-from kafkaform.core.model import DataSize, Observed, ResourceRef
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    DeleteGroup,
-    DeleteTopic,
-    Operation,
-    ResetOffsets,
-)
+from kafkaform.core.model import DataSize, Observed
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.resources.consumer_group import group_of
-from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone, topic
-from tests.support.group_clients import assigned
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.resources.groups import get_group
+from kafkaform.resources.topic.operations import AddPartitions, DeleteTopic
+from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.clusters.group_clients import assigned
+from tests.support.clusters.topics import delete_records
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import group, topic
 
 KIND = "ConsumerGroup"
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
@@ -109,8 +105,7 @@ class KafkaTraffic:
         producer.commit_transaction(TIMEOUT_S)
 
     def expire(self, topic: str, partition: int, start: int) -> None:
-        for future in self._admin.delete_records([TopicPartition(topic, partition, start)]).values():
-            future.result(TIMEOUT_S)
+        delete_records(self._client["bootstrap.servers"], {(topic, partition): start})
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
@@ -145,10 +140,6 @@ def traffic(cluster: Cluster, request: pytest.FixtureRequest) -> Traffic:
         return MemoryTraffic(cluster)
     kafka = cast("DevCluster", request.getfixturevalue("kafka"))
     return KafkaTraffic(kafka.bootstrap_servers)
-
-
-def group(name: str) -> ResourceRef:
-    return ResourceRef(KIND, name)
 
 
 def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
@@ -208,7 +199,7 @@ def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: s
     assert unknown(cluster, missing.name)
 
 
-def test_only_the_kinds_that_are_asked_for_are_in_the_inventory(cluster: Cluster, prefix: str) -> None:
+def test_the_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
     (observed,) = created(cluster, create(f"{prefix}a"))
     carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
@@ -235,7 +226,7 @@ def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: 
 # --- configs ---------------------------------------------------------------------------------------
 
 
-def test_a_group_that_has_only_configs_is_not_known_to_coordinators(cluster: Cluster, prefix: str) -> None:
+def test_a_group_of_configs_alone_has_no_coordinator(cluster: Cluster, prefix: str) -> None:
     carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     assert observed.live is None
@@ -277,7 +268,7 @@ def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
         ("share.isolation.level", " read_committed", "read_committed"),
     ],
 )
-def test_values_are_shown_as_the_broker_read_them(
+def test_values_are_shown_as_brokers_read_them(
     cluster: Cluster, prefix: str, config: str, given: str, shown: str
 ) -> None:
     carried_out(cluster, AlterConfigs(group(f"{prefix}a"), {config: given}))
@@ -303,9 +294,7 @@ REFUSED = {
 }
 
 
-def test_invalid_configs_are_refused_and_valid_ones_beside_them_not_kept(
-    cluster: Cluster, prefix: str
-) -> None:
+def test_invalid_configs_are_refused_whole(cluster: Cluster, prefix: str) -> None:
     operations = [
         AlterConfigs(group(f"{prefix}{number}"), {name: value, "share.session.timeout.ms": "46000"})
         for number, (name, value) in enumerate(REFUSED.values())
@@ -375,7 +364,7 @@ def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> 
         ("2999-01-01T00:00:00Z", 12),
     ],
 )
-def test_a_group_starts_where_it_is_told_within_the_log(
+def test_a_group_starts_within_the_log(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -397,9 +386,7 @@ def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: 
         assert committed(cluster, f"{name}{number}") == {(name, 0): offset}
 
 
-def test_a_group_with_offsets_is_empty_and_says_where_it_stands(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
     logs(cluster, traffic, a, 5, 0)
     logs(cluster, traffic, b, 7)
@@ -417,7 +404,7 @@ def test_a_group_with_offsets_is_empty_and_says_where_it_stands(
             f"offsets.{b}:0": 0,
         },
     )
-    known = group_of(observed)
+    known = get_group(observed)
     assert known is not None
     assert (known.state, known.protocol) == ("Empty", "classic")
     assert not known.active
@@ -454,7 +441,7 @@ def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: 
     assert committed(cluster, name) == {(name, number): 0 for number in range(3)}
 
 
-def test_a_topic_that_does_not_exist_cannot_be_started_in(
+def test_a_missing_topic_is_no_start(
     cluster: Cluster, traffic: Traffic, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
@@ -484,7 +471,7 @@ def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Tr
 @pytest.mark.parametrize(
     ("partition", "offset"), [(0, 3), (0, 10), (0, -1), (1, 1), (2, 0)], ids=lambda value: str(value)
 )
-def test_an_offset_outside_of_the_log_is_refused_and_none_moves(
+def test_an_offset_outside_of_the_log_moves_none(
     cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -542,9 +529,7 @@ def test_an_active_group_is_left_alone(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_groups_tell_members_assignments_and_lag(
-    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
-) -> None:
+def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
     name, other = f"{prefix}a", f"{prefix}b"
     logs(cluster, traffic, name, 9, 5)
     logs(cluster, traffic, other, 20)
@@ -578,7 +563,7 @@ def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, 
     logs(cluster, traffic, a, 1)
     for name in (a, b):
         traffic.commit(name, {(a, 0): 1})
-    assert cluster.groups([b, f"{prefix}missing"]).groups.keys() == {b}
+    assert cluster.groups([b, f"{prefix}missing", ""]).groups.keys() == {b}
     assert {name for name in cluster.groups().groups if name.startswith(prefix)} == {a, b}
     assert cluster.groups([]).groups == {}
 
@@ -586,9 +571,7 @@ def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, 
 # --- deletion --------------------------------------------------------------------------------------
 
 
-def test_deleting_a_group_drops_offsets_and_configs_and_twice_is_fine(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_deleting_a_group_twice_is_fine(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
@@ -601,9 +584,7 @@ def test_deleting_a_group_drops_offsets_and_configs_and_twice_is_fine(
     assert committed(cluster, name) == {(name, 0): 1}
 
 
-def test_configs_outlive_a_group_unless_they_are_named(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_configs_outlive_a_group_unless_named(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
@@ -654,7 +635,7 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
 
 
 @pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
-def test_a_group_that_comes_twice_in_one_request_is_refused(
+def test_a_group_twice_in_a_request_is_refused(
     cluster: Cluster, traffic: Traffic, prefix: str, sort: str
 ) -> None:
     name = f"{prefix}a"
@@ -692,9 +673,7 @@ def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_committed_spans_end_before_an_open_transaction(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_committed_spans_end_before_transactions(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     logs(cluster, traffic, name, 5)
     here = [(name, 0)]
@@ -726,9 +705,18 @@ def test_open_transactions(cluster: Cluster, traffic: Traffic, prefix: str) -> N
     eventually(lambda: cluster.open_transactions(asked), lambda reading: reading == TransactionReading())
 
 
-def test_sizes_of_partitions_add_up_to_those_of_topics(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_partitions_to_which_transactions_write(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5, 5)
+    asked = [(name, 1), (name, 0), (name, 7), (f"{prefix}missing", 0)]
+    assert cluster.transactional(asked) == {(name, 0): False, (name, 1): False}
+    with traffic.transaction(name, 0, 3):
+        assert cluster.transactional(asked) == {(name, 0): True, (name, 1): False}
+    eventually(lambda: cluster.open_transactions(asked), lambda reading: reading == TransactionReading())
+    assert cluster.transactional(asked) == {(name, 0): True, (name, 1): False}, "its marker is remembered"
+
+
+def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     logs(cluster, traffic, name, 9, 0)
     if isinstance(cluster, MemoryCluster):
@@ -769,11 +757,7 @@ def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
     assert {log_dir.broker for log_dir in health.log_dirs} == alive
     assert all(0 <= log_dir.usable <= (log_dir.total or 0) for log_dir in health.log_dirs)
     mine = [p for p in health.partitions if p.topic.startswith(prefix)]
-    assert [(p.topic, p.partition) for p in mine] == [
-        (f"{prefix}a", 0),
-        (f"{prefix}a", 1),
-        (f"{prefix}b", 0),
-    ]
+    assert [(p.topic, p.partition) for p in mine] == [(f"{prefix}a", 0), (f"{prefix}a", 1), (f"{prefix}b", 0)]
     for partition in mine:
         assert partition.leader in alive
         assert partition.leader == partition.replicas[0]

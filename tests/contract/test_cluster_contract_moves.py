@@ -10,23 +10,26 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import ClusterError, LockLost, RequestRejected, Unreachable
-from kafkaform.core.layout import Assignment, Broker, PartitionState, Reassignment, Replicas, TopicPartition
 from kafkaform.core.lock import Guard
-from kafkaform.core.model import Observed, ResourceRef
-from kafkaform.core.moves import FOLLOWER_REPLICAS, LEADER_REPLICAS, Rates, ThrottledReplicas, Throttles
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CreateTopic,
-    DeleteTopic,
-    Operation,
-    Reassign,
-)
+from kafkaform.core.model import Observed
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.partitions import Broker, PartitionState, Replicas, TopicPartition
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.resources.topic.live import topic_live
-from tests.support.kafka_fixtures import TIMEOUT_S, connect, eventually
+from kafkaform.resources.replicas.facts import get_replicas
+from kafkaform.resources.replicas.layout import Assignment, Reassignment
+from kafkaform.resources.replicas.moves import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    Rates,
+    ThrottledReplicas,
+    Throttles,
+)
+from kafkaform.resources.replicas.operations import Reassign
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.clusters.fixtures import TIMEOUT_S, bring_back, connect, eventually
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import topic
 
 BYTES = 4_000_000
 """What a filled partition holds."""
@@ -77,10 +80,6 @@ def clear_all(cluster: Cluster) -> None:
     throttles = cluster.throttles([])
     cluster.clear_throttles(throttles)
     eventually(lambda: cluster.throttles([]), lambda found: not found.rates)
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
 
 
 def placed(cluster: Cluster, name: str, *assignment: Replicas) -> None:
@@ -143,7 +142,7 @@ def observed(cluster: Cluster, name: str) -> Observed:
 
 
 def replicas_of(one: Observed) -> Assignment:
-    return topic_live(one).replicas
+    return get_replicas(one).replicas
 
 
 # --- places that are asked for -----------------------------------------------------------------------
@@ -162,7 +161,7 @@ def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, pref
     assert layout.assignment(f"{prefix}b") == ((3, 1), (1, 2))
 
 
-def test_the_layout_of_some_topics_is_that_of_all_without_the_others(cluster: Cluster, prefix: str) -> None:
+def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> None:
     for name, *assignment in (("a", (1, 2), (2, 3)), ("b", (3,)), ("c", (2,))):
         placed(cluster, prefix + name, *assignment)
     whole = cluster.layout()
@@ -172,7 +171,7 @@ def test_the_layout_of_some_topics_is_that_of_all_without_the_others(cluster: Cl
     assert cluster.layout(()).topics == {}
 
 
-def test_the_layout_of_some_topics_has_all_running_reassignments(
+def test_a_part_of_the_layout_has_all_reassignments(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     moved, other = f"{prefix}moved", f"{prefix}other"
@@ -191,7 +190,7 @@ def test_a_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     placed(cluster, name, (3, 1), (1, 2))
     found = eventually(lambda: observed(cluster, name), lambda one: replicas_of(one) == ((3, 1), (1, 2)))
-    assert topic_live(found).moving == frozenset()
+    assert get_replicas(found).moving == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_places_of_new_topics_are_checked(
         (2, [(3, 1)], "INVALID_PARTITIONS"),
     ],
 )
-def test_places_of_new_partitions_are_checked(
+def test_places_of_added_partitions_are_checked(
     cluster: Cluster, prefix: str, total: int, assignment: Assignment, refusal: str | None
 ) -> None:
     name = f"{prefix}a"
@@ -256,13 +255,12 @@ def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) 
     assert [state.leader for state in after] == [1, 1, 2, 1], "a leader that stays goes on leading"
     eventually(cluster.layout, lambda layout: not layout.reassigning)
     counts = eventually(
-        lambda: observed(cluster, name),
-        lambda one: replicas_of(one) == ((1, 3), (2, 1, 3), (2,), (2, 1)),
+        lambda: observed(cluster, name), lambda one: replicas_of(one) == ((1, 3), (2, 1, 3), (2,), (2, 1))
     )
     assert counts.state["replicationFactor"] == "1-3"
 
 
-def test_a_running_reassignment_shows_old_replicas_and_new_ones(
+def test_a_running_reassignment_shows_both_sides(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -277,7 +275,7 @@ def test_a_running_reassignment_shows_old_replicas_and_new_ones(
     assert layout.topics[name][0].leader == 1
     assert layout.assignment(name) == ((3, 1), (2, 3))
     found = eventually(lambda: observed(cluster, name), lambda one: replicas_of(one) == ((3, 1), (2, 3)))
-    assert topic_live(found).moving == {0}
+    assert get_replicas(found).moving == {0}
     assert found.state["replicationFactor"] == 2
     assert cluster.health().reassigning == {(name, 0): (3,)}
     started(cluster, {(name, 0): (3, 1)})  # again, which changes nothing
@@ -288,7 +286,7 @@ def test_a_running_reassignment_shows_old_replicas_and_new_ones(
     at(cluster, name, (3, 1), (2, 3))
 
 
-def test_a_cancelled_reassignment_leaves_the_replicas_in_the_order_of_the_target(
+def test_a_cancelled_reassignment_keeps_the_new_order(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -305,7 +303,7 @@ def test_a_cancelled_reassignment_leaves_the_replicas_in_the_order_of_the_target
     assert code(outcomes[name, 0]) == "NO_REASSIGNMENT_IN_PROGRESS"
 
 
-def test_another_target_while_one_is_running_never_comes_to_an_end(
+def test_another_target_meanwhile_never_ends(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     """Why the first one is to be cancelled: 3 is added and removed, and Kafka waits for it to be in sync."""
@@ -381,9 +379,7 @@ def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> 
 # --- sizes -------------------------------------------------------------------------------------------
 
 
-def test_every_replica_has_a_size_also_one_that_is_being_filled(
-    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
-) -> None:
+def test_every_replica_has_a_size(cluster: Cluster, prefix: str, fill: Callable[[str, int], None]) -> None:
     name = f"{prefix}a"
     placed(cluster, name, (1, 2), (2, 3))
     fill(name, 2)
@@ -522,7 +518,7 @@ def broker_3_down(
         try:
             yield
         finally:
-            kafka3.start_node(3)
+            bring_back(kafka3, 3)
 
     return down
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.cli_helpers import ROOT
+from tests.support.cli.project import ROOT
 
 PAGE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
 

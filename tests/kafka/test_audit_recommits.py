@@ -9,10 +9,10 @@ from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Status
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
-from tests.support.audit_scenes import recorded_apply
-from tests.support.group_clients import produce
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-from tests.support.scenes import made
+from tests.support.clusters.fixtures import eventually
+from tests.support.clusters.group_clients import produce
+from tests.support.clusters.topics import delete_group, make_topic
+from tests.support.plans.audit import recorded_apply
 from tests.unit.audit.test_audit_recommits import HAZARD, committed, group, plan_for, status_of
 
 
@@ -24,12 +24,11 @@ def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_real_group_that_is_gone(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """Deleted behind kafkaform's back, which leaves what an expiry does."""
     name, read = f"{prefix}g", f"{prefix}orders"
-    made(real_cluster, read, 1)
+    make_topic(real_cluster, read)
     produce(kafka.bootstrap_servers, read, {0: 3})
     wanted = group(read, name=name, start="latest")
     committed(real_cluster, wanted)
-    admin = admin_client(kafka.bootstrap_servers)
-    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+    delete_group(kafka.bootstrap_servers, name)
     plan = eventually(lambda: plan_for(real_cluster, wanted), lambda plan: bool(plan.changes))
     assert status_of(plan, name) is Status.NEEDS_CONSENT
     _, report = recorded_apply(plan, real_cluster)

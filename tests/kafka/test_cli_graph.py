@@ -6,17 +6,18 @@ from pathlib import Path
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from tests.kafka.test_cli_get import commit, create
-from tests.support.cli_helpers import Project
+from tests.support.cli.project import Project
+from tests.support.clusters.group_clients import commit
+from tests.support.clusters.topics import make_topic
 from tests.unit.cli.test_cli_graph import GROUP
 
 
-def test_what_is_live_besides_is_drawn_with_its_lag(
+def test_what_is_live_is_drawn_with_its_lag(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, tmp_path: Path
 ) -> None:
     project = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    found = create(real_cluster, f"{prefix}found")
-    commit(project, f"{prefix}stray", found)
+    found = make_topic(real_cluster, f"{prefix}found")
+    commit(project.servers, f"{prefix}stray", {(found, 0): 0})
     orders = project.topic("orders")
     project.write("topics/groups.yaml", GROUP.format(name=f"{prefix}shop", topic=orders))
     data = project.run("graph", "--live", "--format", "json").needs(0).json

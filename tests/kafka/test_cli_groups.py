@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
-from tests.support.cli_helpers import Project, called
-from tests.support.group_clients import Running, commit, consumer, produce, running
-from tests.support.kafka_fixtures import connect, eventually
+from tests.support.cli.project import Project
+from tests.support.clusters.fixtures import connect, eventually
+from tests.support.clusters.group_clients import Running, commit, consumer, produce, running
 
 RESET = "--allow=ConsumerGroup/*:offset-reset"
 
@@ -40,33 +39,19 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
     """Write (or rewrite) the manifest of the group; returns its full name."""
-    name = project.prefix + "g"
-    absent = spec.get("state") == "absent"
-    document = {
-        "apiVersion": "kafkaform/v1",
-        "kind": "ConsumerGroup",
-        "metadata": {"name": name, **(metadata or {})},
-        "spec": spec if absent else {"topics": [project.prefix + "a"], "protocol": "consumer", **spec},
-    }
-    project.write("topics/g.yaml", yaml.safe_dump(document))
-    return name
+    if spec.get("state") != "absent":
+        spec = {"topics": [project.prefix + "a"], "protocol": "consumer", **spec}
+    return project.group("g", metadata=metadata, **spec)
 
 
-def test_a_first_apply_of_many_topics_and_their_groups(
-    tmp_path: Path, kafka: DevCluster, prefix: str
-) -> None:
+def test_a_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix: str) -> None:
     """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
     project = Project(tmp_path, kafka.bootstrap_servers, prefix)
     for attempt in "ab":
         names = [project.topic(f"{attempt}-{number}", partitions=8) for number in range(60)]
         for number in range(20):
-            document = {
-                "apiVersion": "kafkaform/v1",
-                "kind": "ConsumerGroup",
-                "metadata": {"name": f"{prefix}{attempt}-{number}"},
-                "spec": {"topics": names[number * 2 : number * 2 + 6], "offsets": {"initial": "earliest"}},
-            }
-            project.write(f"topics/group-{attempt}-{number}.yaml", yaml.safe_dump(document))
+            read = names[number * 2 : number * 2 + 6]
+            project.group(f"{attempt}-{number}", topics=read, offsets={"initial": "earliest"})
         assert "80 created" in project.apply("topics").needs(0).out
     with connect(kafka.bootstrap_servers) as cluster:
         groups = cluster.groups([f"{prefix}b-{number}" for number in range(20)]).groups
@@ -98,9 +83,7 @@ def offsets(project: Project) -> list[int | None]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("latest", 10)])
-def test_a_consumer_begins_where_the_manifest_says(
-    project: Project, protocol: str, start: str, first: int
-) -> None:
+def test_a_consumer_begins_as_declared(project: Project, protocol: str, start: str, first: int) -> None:
     """With auto.offset.reset=error, a consumer without a committed offset would fail."""
     declare(project, protocol=protocol, offsets={"initial": start})
     plan = project.run("plan", "topics").needs(0)
@@ -127,25 +110,6 @@ def test_configs_are_set_kept_and_taken_away(project: Project) -> None:
     project.run("plan", "topics", "--detailed-exitcode").needs(0)
 
 
-def test_a_value_that_brokers_do_not_take_is_refused_in_the_plan(project: Project) -> None:
-    declare(project, config={"consumer.session.timeout.ms": "1s"})
-    refused = project.run("plan", "topics").needs(1)
-    assert "refused by the brokers" in refused.out
-
-
-@pytest.mark.parametrize(("name", "value"), [("session.timeout.ms", "10s"), ("heartbeat.interval.ms", "1s")])
-def test_the_group_config_that_is_advised_is_accepted_by_brokers(
-    project: Project, name: str, value: str
-) -> None:
-    """Clients of the consumer protocol do not start with their own; brokers accept 45 s, and 5 s, or more."""
-    declare(project, client={name: value})
-    refused = " ".join(called("validate", "topics", cwd=project.folder).needs(1).out.split())
-    advised = re.search(rf"write config: {{(consumer\.{name}): (\w+)}} instead", refused)
-    assert advised is not None, refused
-    declare(project, config={advised[1]: advised[2]})
-    project.apply("topics").needs(0)
-
-
 @pytest.mark.usefixtures("at_once")
 def test_a_tombstone(project: Project) -> None:
     declare(project, config={"consumer.session.timeout.ms": "50s"}, offsets={"initial": "earliest"})
@@ -155,7 +119,7 @@ def test_a_tombstone(project: Project) -> None:
     declare(project, state="absent", metadata={"annotations": {"kafkaform/allow": "delete: TICKET-1"}})
     with joined(project, "consumer"):
         in_use = project.run("plan", "topics").needs(1)
-        assert "delete refused: it has 1 member" in in_use.out
+        assert "it has 1 member" in in_use.out
         project.apply("topics").needs(1)
     project.apply("topics").needs(0)
     project.run("plan", "topics", "--detailed-exitcode").needs(0)
@@ -170,7 +134,7 @@ def test_a_tombstone(project: Project) -> None:
     ("protocol", "config", "value"),
     [("consumer", "consumer.session.timeout.ms", "50s"), ("streams", "streams.num.standby.replicas", 1)],
 )
-def test_a_group_that_no_member_joined_has_the_protocol_of_its_configs(
+def test_a_group_without_members_has_the_protocol_of_its_configs(
     project: Project, protocol: str, config: str, value: object
 ) -> None:
     """Brokers list such a group as classic."""
@@ -180,17 +144,17 @@ def test_a_group_that_no_member_joined_has_the_protocol_of_its_configs(
     got = yaml.safe_load(call.out)["spec"]
     assert (got["protocol"], got["config"]) == (protocol, {config: value})
     assert status(project)["protocol"] == protocol
-    project.write("topics/g.yaml", call.out)
+    project.write("topics/group-g.yaml", call.out)
     plan = project.run("plan", "topics", "--format", "json").needs(0).json
     assert not {"KF213", "KF214"} & {found["code"] for found in plan["diagnostics"]}
 
 
-def test_a_protocol_that_nothing_names_is_left_out_with_a_note(project: Project) -> None:
+def test_an_unknown_protocol_is_left_out_with_a_note(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
     got = project.run("get", "group", name).needs(0)
     assert "protocol" not in yaml.safe_load(got.out)["spec"]
-    assert "left out: protocol: not known, as no member has joined" in got.err
+    assert "left out: protocol: " in got.err
     assert status(project)["protocol"] is None
     with joined(project, "consumer"):
         pass
@@ -211,21 +175,21 @@ def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> No
     with joined(project, "consumer"):
         before = project.run("plan", "topics").needs(0)
         assert "KF405" in before.out
-        assert f"group {project.prefix}g has no committed offset in the new" in " ".join(before.out.split())
+        assert f"group {project.prefix}g " in before.words
         project.apply("topics").needs(0)
         after = project.run("plan", "topics", "--detailed-exitcode", "--verbose").needs(0)
-        told = " ".join(after.out.split())
-        assert f"has no offset in partition 3 of {project.prefix}a" in told
+        told = after.words
+        assert f"partition 3 of {project.prefix}a" in told
         assert "auto.offset.reset=earliest" in told
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_stopped_group_reads_every_record_of_partitions_that_were_added(project: Project) -> None:
+def test_a_stopped_group_reads_all_of_added_partitions(project: Project) -> None:
     """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""
     name, topic = project.prefix + "g", project.prefix + "a"
     commit(project.servers, name, dict.fromkeys(((topic, number) for number in range(3)), 10))
     project.topic("a", partitions=6, keyed=False)
-    planned = " ".join(project.apply("topics").needs(0).out.split())
+    planned = project.apply("topics").needs(0).words
     reset = re.search(rf"kafkaform (reset {name} --to earliest --topic {topic}:3-5)", planned)
     assert reset is not None, planned
     project.run(*shlex.split(reset[1]), "--out", "reset.json").needs(1)
@@ -245,43 +209,25 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
     planned = project.run("reset", name, "--to", "3", "--out", "reset.json").needs(1)
     assert planned.out.count("7 records read again") == 3
     assert f"reading the offsets of {name} twice" in planned.err
-    assert planned.err.endswith(
-        f"saved: kafkaform apply reset.json --bootstrap-server {project.servers} "
-        f"--allow ConsumerGroup/{name}:offset-reset applies exactly this plan\n"
-    )
+    where = f"kafkaform apply reset.json --bootstrap-server {project.servers}"
+    assert f"saved: {where} --allow ConsumerGroup/{name}:offset-reset " in planned.err
     project.run("reset", name, "--to", "3", "--no-strict").needs(0)
     project.run("reset", name, "--to", "3", RESET).needs(0)
     project.run("reset", name, "--to", "10").needs(0)
     assert offsets(project) == [10, 10, 10]
 
-    assert "needs consent to offset-reset" in project.apply("reset.json").needs(1).out
+    assert "offset-reset" in project.apply("reset.json").needs(1).out
     assert offsets(project) == [10, 10, 10]
     project.apply("reset.json", RESET).needs(0)
     assert offsets(project) == [3, 3, 3]
     assert "already in place" in project.apply("reset.json").needs(0).out
 
     commit(project.servers, name, {(project.prefix + "a", 0): 5})
-    assert "is now 5; the plan saw 10 and sets 3" in project.apply("reset.json", RESET).needs(1).out
+    assert "is now 5" in project.apply("reset.json", RESET).needs(1).out
     assert offsets(project) == [5, 3, 3]
     with joined(project, "classic") as member:
         firsts = {(project.prefix + "a", number): first for number, first in enumerate([5, 3, 3])}
         eventually(member.firsts, lambda seen: seen == firsts)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_reset_waits_for_members_to_go(project: Project) -> None:
-    name = declare(project, offsets={"initial": "latest"})
-    project.apply("topics").needs(0)
-    project.run("reset", name, "--to", "earliest", "--out", "reset.json").needs(1)
-    with joined(project, "classic"):
-        refused = project.apply("reset.json", RESET).needs(1)
-        assert "it has 1 member" in refused.out
-        assert "stop its members first" in refused.out
-        again = project.run("reset", name, "--to", "earliest", RESET, "--out", "again.json").needs(1)
-        assert "update refused: it has 1 member" in again.out
-        assert again.err.endswith("saved to again.json, but an apply of it changes nothing: 1 refused\n")
-        project.run("reset", name, "--to", "earliest", "--no-strict").needs(0)
-    assert offsets(project) == [10, 10, 10]
 
 
 @pytest.mark.usefixtures("at_once")
@@ -325,16 +271,6 @@ def test_a_reset_of_several_partitions_is_reverted_by_one_command(project: Proje
     assert "File exists" in project.run("revert", change["id"]).needs(1).err
 
 
-@pytest.mark.usefixtures("at_once")
-def test_a_reset_stays_within_the_log(project: Project) -> None:
-    name = declare(project, offsets={"initial": "earliest"})
-    project.apply("topics").needs(0)
-    made = project.run("reset", name, "--to", "999", "--format", "json").needs(1).json
-    assert [field["after"] for field in made["changes"][0]["fields"]] == [10, 10, 10]
-    assert [note["code"] for note in made["diagnostics"]].count("KF408") == 3
-    assert made["changes"][0]["risk"] == "destructive"
-
-
 def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     name = project.prefix + "g"
     commit(project.servers, name, {(project.prefix + "a", 0): 1})
@@ -350,40 +286,10 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     finally:
         client.close()
     assert "KF407" in plan.out
-    assert f"{name} looks empty" in " ".join(plan.out.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "a reset needs a target"),
-        (("--to", "latest", "--shift-by", "1"), "--to and --shift-by cannot be combined"),
-        (("--to", "yesterday"), "is no place in a log"),
-        (("--to", "2026-11-01T00:00:00"), "has no time zone"),
-        (("--to", "latest", "--topic", "a:x"), "is not a topic"),
-        (("--to", "latest", "--out", "reset.yaml"), "ends in .json"),
-        (("--from-file", "f.csv", "--topic", "a"), "--from-file cannot be combined with --topic"),
-    ],
-)
-def test_wrong_usage(project: Project, arguments: tuple[str, ...], message: str) -> None:
-    call = project.run("reset", "g", *arguments).needs(64)
-    assert message in call.err
+    assert f"{name} looks empty" in plan.words
 
 
 def test_a_file_that_is_not_one(project: Project) -> None:
     assert "No such file" in project.run("reset", "g", "--from-file", "none.csv").needs(1).err
     project.write("bad.csv", "topic,partition,offset\n")
     assert "bad.csv:1:1" in project.run("reset", "g", "--from-file", "bad.csv").needs(1).err
-
-
-@pytest.mark.usefixtures("at_once")
-def test_the_plan_file_of_a_group_holds_what_was_there(project: Project) -> None:
-    declare(project, offsets={"initial": "earliest"})
-    project.apply("topics").needs(0)
-    declare(project, state="absent")
-    project.run("plan", "topics", "--target", "ConsumerGroup/*", "--out", "plan.json").needs(1)
-    (change,) = json.loads((project.folder / "plan.json").read_text("utf-8"))["changes"]
-    held = {field["path"]: field["before"] for field in change["fields"]}
-    assert held == {f"offsets.{project.prefix}a": "committed"} | {
-        f"offsets.{project.prefix}a:{number}": 0 for number in range(3)
-    }

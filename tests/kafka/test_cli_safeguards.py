@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_helpers import Project, manifest
+from tests.support.cli.project import Project, manifest
 
 ON = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tests.support.cli_helpers import Project, called
+from tests.support.cli.project import Project, called
 from tests.unit.cli.test_cli_session import two_clusters
 
 NOWHERE = "127.0.0.1:1"
@@ -17,14 +17,14 @@ def test_an_option_beats_what_a_variable_says(project: Project) -> None:
     project.topic("t")
     left_over = {"KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
     done = project.run("plan", "--cluster", "prod", env=left_over).needs(0)
-    assert "note: KAFKAFORM_BOOTSTRAP_SERVER is ignored, because --cluster prod is given\n" in done.err
+    assert "note: KAFKAFORM_BOOTSTRAP_SERVER is ignored, because --cluster prod" in done.err
     first, second = done.out.splitlines()[:2]
     assert first.startswith("kafkaform plan · cluster prod (")
     assert first.endswith(" · environment prod")
     assert second == f"  configuration kafkaform.yaml · brokers {project.servers}"
     arguments = ("plan", "topics", "-e", "dev", "--bootstrap-server", project.servers)
     done = project.run(*arguments, env={"KAFKAFORM_CLUSTER": "prod"}).needs(0)
-    assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server is given\n" in done.err
+    assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server" in done.err
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
 
 
@@ -38,7 +38,7 @@ def test_two_options_reach_a_cluster_by_another_address(project: Project) -> Non
     assert "says" not in project.run("validate", env=same).needs(0).both
 
 
-def test_the_address_of_a_variable_is_used_where_clusters_are_configured(project: Project) -> None:
+def test_a_variable_address_beats_configured_clusters(project: Project) -> None:
     """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
     project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
     project.topic("t")
@@ -56,25 +56,12 @@ def test_what_any_cluster_forbids_is_refused_by_an_address_too(project: Project)
     project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}, "prod": forbidding})
     allow = ("--allow", "destructive", "--bootstrap-server", project.servers)
     done = project.run("plan", "topics", *allow)
-    assert "retention-cut is forbidden on this cluster" in done.out
-    assert "forbid: in kafkaform.yaml (of any cluster, where --cluster names none)" in " ".join(
-        done.out.split()
-    )
+    assert "retention-cut is forbidden" in done.out
+    assert "forbid: in kafkaform.yaml" in done.words
     project.apply("topics", *allow).needs(1)
     assert project.live()["t"]["retention.ms"] == "604800000"
     project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})
     assert "forbidden" not in project.run("plan", "topics", *allow).both
-
-
-def test_what_is_protected_is_so_by_an_address_too(project: Project) -> None:
-    name = project.topic("t")
-    project.apply("topics").needs(0)
-    project.topic("t", state="absent")
-    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}}, protected=[name])
-    done = project.run("plan", "--allow", "destructive", "--bootstrap-server", project.servers)
-    assert "protected" in done.out
-    project.apply("--allow", "destructive", "--bootstrap-server", project.servers).needs(1)
-    assert list(project.live()) == ["t"]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +69,7 @@ def test_what_is_protected_is_so_by_an_address_too(project: Project) -> None:
     [["status"], ["get", "topics"], ["doctor"], ["import", "--dry-run"], ["history", "--limit", "1"]],
     ids=lambda arguments: arguments[0],
 )
-def test_a_report_without_a_header_says_what_is_used_on_stderr(
-    project: Project, arguments: list[str]
-) -> None:
+def test_a_report_without_header_names_its_cluster(project: Project, arguments: list[str]) -> None:
     two_clusters(project.folder, project.servers)
     project.topic("t")
     line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
@@ -109,12 +94,6 @@ def test_documents_for_programs_say_what_was_used(project: Project) -> None:
     assert status.err == ""
     (project.folder / "kafkaform.yaml").unlink()
     assert project.run("plan", "--format", "json").json["configuration"] is None
-
-
-def test_a_kind_may_be_named_as_in_other_commands(project: Project) -> None:
-    project.topic("t")
-    project.apply("topics").needs(0)
-    assert "GROUP " not in project.run("status", f"{project.prefix}*", "--kind", "topic").needs(0).out
 
 
 def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) -> None:

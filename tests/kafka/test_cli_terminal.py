@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_helpers import ESCAPE, Project, Terminal, plain
+from tests.support.cli.project import ESCAPE, Project, Terminal, plain
 
 QUESTION = "Type yes to apply exactly this: "
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -75,7 +75,7 @@ def test_what_destroys_is_confirmed_by_the_name_of_the_cluster(project: Project)
     assert project.live()["a"]["retention.ms"] == "86400000"
 
 
-def test_a_saved_plan_is_asked_about_too_and_what_has_nothing_to_do_is_not(project: Project) -> None:
+def test_a_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> None:
     project.topic("a")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     session = terminal(project, "apply", "plan.json")
@@ -130,7 +130,7 @@ def test_progress_and_questions_are_on_stderr_only(project: Project) -> None:
     assert "Applying" in plain(session.seen), "the bar is on the terminal"
 
 
-def test_stdout_may_be_looked_at_while_stderr_goes_to_a_file(project: Project) -> None:
+def test_progress_is_not_on_stdout(project: Project) -> None:
     project.topic("a")
     with open(os.devnull, "w") as null:  # noqa: PTH123 - not a path of a file
         call = terminal(project, "apply", "topics", "--auto-approve", stderr=null.fileno()).end().needs(0)
@@ -147,7 +147,7 @@ def test_prose_fits_the_terminal(project: Project, columns: int) -> None:
     project.topic("a", retention="1d", partitions=12)
     call = terminal(project, "plan", "topics", columns=columns).end().needs(1)
     lines = plain(call.out).splitlines()
-    prose = [line for line in lines if re.match(r" {8}\w", line)]
+    prose = [line for line in lines if re.match(r" {8,}\w", line)]
     assert prose
     assert max(map(len, prose)) <= max(60, min(columns, 120))
     piped = max(map(len, project.run("plan", "topics").out.splitlines()))
@@ -163,4 +163,4 @@ def test_ctrl_c_while_it_waits_for_the_cluster(tmp_path: Path) -> None:
         with connection:
             session.type(CTRL_C)
             call = session.end().needs(1)
-    assert plain(call.out).splitlines()[-1] == "Error: interrupted; nothing more was done"
+    assert plain(call.out).splitlines()[-1].startswith("Error: interrupted")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kafkaform.config.client_config import render
+from kafkaform.config.client_config import render_settings
 from kafkaform.core.kafka_configs import refused_by_client
-from kafkaform.devcluster.jars.cache import kafka_classpath
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from tests.unit.config.test_client_config import EVERYTHING, group
 
@@ -40,8 +40,8 @@ def test_a_real_java_consumer_starts_with_the_properties(tmp_path: Path) -> None
     groups = [group(EVERYTHING, "classic", names[0]), group(consumer, "consumer", names[1])]
     files = [tmp_path / f"{number}.properties" for number in range(len(groups))]
     for file, declared in zip(files, groups, strict=True):
-        file.write_text(render(declared, "properties"), "ascii")
-    classpath = ":".join(map(str, kafka_classpath()))
+        file.write_text(render_settings(declared, "properties"), "ascii")
+    classpath = ":".join(map(str, fetch_kafka_classpath()))
     done = subprocess.run(
         [
             find_java().path,

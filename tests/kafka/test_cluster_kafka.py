@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 import re
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicCollection
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.topic_sources import WireReader
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
-from kafkaform.core.errors import AuthenticationFailed, PermissionDenied, RequestRejected
-from kafkaform.core.model import Desired, Observation, ResourceRef
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles
-from kafkaform.core.operations import AddPartitions, AlterConfigs, CreateTopic, DeleteTopic, Operation
+from kafkaform.core.errors import PermissionDenied, RequestRejected
+from kafkaform.core.model import Desired, Observation
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.rights import Right
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan.planner import plan_from
-from tests.support.kafka_fixtures import (
+from kafkaform.plan.planning import plan_from
+from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
     admin_client,
+    bring_back,
     connect,
     connected,
     eventually,
 )
-
-
-def topic(name: str) -> ResourceRef:
-    return ResourceRef("Topic", name)
-
-
-def create(cluster: KafkaCluster, *operations: CreateTopic) -> None:
-    assert cluster.execute(operations) == [None] * len(operations)
-    refs = {operation.ref for operation in operations}
-    eventually(lambda: cluster.observe(refs).resources.keys(), lambda found: found == refs)
+from tests.support.clusters.topics import alter_configs, make_topic
+from tests.support.plans.scenes import topic
 
 
 def codes(observation: Observation) -> list[str]:
@@ -64,71 +54,10 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 
 # --- getting through -------------------------------------------------------------------------------
 
-UNREACHABLE = """
-import sys
-from kafkaform.cluster.transport import connection
-from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.core.errors import Unreachable
-from kafkaform.core.model import ResourceRef
-connection.CONNECT_TIMEOUT_S = 1.0
-given = {"bootstrap.servers": sys.argv[1]}
-cluster = KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
-for ask in (cluster.facts, lambda: cluster.observe([ResourceRef("Topic", "a")])):
-    try:
-        ask()
-    except Unreachable as error:
-        print(error.message)
-cluster.close()
-"""
 
-
-def test_an_address_where_nobody_answers() -> None:
-    """A closed port, and one that accepts and says nothing; librdkafka never writes to the terminal."""
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as closed:
-        ports = [server.getsockname()[1] for server in (silent, closed)]
-        closed.close()
-        runs = [
-            subprocess.Popen(
-                [sys.executable, "-c", UNREACHABLE, f"127.0.0.1:{port}"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for port in ports
-        ]
-        for run, port in zip(runs, ports, strict=True):
-            output, errors = run.communicate()
-            assert errors == ""
-            told = output.splitlines()
-            assert len(told) == 2  # of what was asked first, and of what was asked next
-            for message in told:
-                assert message.startswith(f"no broker of 127.0.0.1:{port} answered within 1 s")
-
-
-def test_a_wrong_password_is_told_at_once(
-    kafka_acl: DevCluster,
-    account: Callable[..., Account],
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        "kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 3600.0
-    )  # nobody waits for that
-    wrong = {**account().properties, "sasl.password": "wrong"}
-    with connect(kafka_acl.sasl_bootstrap_servers, **wrong) as cluster:
-        with pytest.raises(AuthenticationFailed, match="Authentication failed") as raised:
-            cluster.facts()
-        assert "\n" not in raised.value.message
-        assert "wrong" not in f"{raised.value.message} {raised.value.hint}"
-    assert capfd.readouterr() == ("", "")
-
-
-def test_what_cannot_be_written_or_is_refused_spoils_no_neighbour(
-    real_cluster: KafkaCluster, prefix: str
-) -> None:
+def test_a_refusal_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) -> None:
     """A replication factor has 16 bits in the protocol; the broker fails over 200,000 partitions."""
-    create(real_cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {}))
+    make_topic(real_cluster, f"{prefix}a", 1, 1)
     outcomes = real_cluster.execute(
         [
             CreateTopic(topic(f"{prefix}b"), 1, 40_000, {}),
@@ -143,7 +72,7 @@ def test_what_cannot_be_written_or_is_refused_spoils_no_neighbour(
 
 
 def test_a_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
-    create(real_cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {}))
+    make_topic(real_cluster, f"{prefix}a", 1, 1)
     impossible = [topic("a b"), topic(".."), topic("x" * 250), topic("ä")]
     observation = real_cluster.observe([*impossible, topic(f"{prefix}a")])
     assert observation.resources.keys() == {topic(f"{prefix}a")}
@@ -153,11 +82,11 @@ def test_a_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, pre
 # --- rights ----------------------------------------------------------------------------------------
 
 
-def test_an_account_that_may_only_read_sees_all_and_changes_nothing(
+def test_an_account_that_may_only_read_changes_nothing(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
-    create(acl, CreateTopic(a, 2, 1, {"retention.ms": "1000"}))
+    make_topic(acl, a.name, 2, retention_ms="1000")
     (expected,) = acl.observe([a]).resources.values()
     reader = account(
         "TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE",
@@ -187,11 +116,12 @@ def test_an_account_that_may_only_read_sees_all_and_changes_nothing(
     [None, "DESCRIBE", "DESCRIBE_CONFIGS"],
     ids=["no right", "Describe alone", "DescribeConfigs alone"],
 )
-def test_a_topic_that_an_account_cannot_read_is_invisible_and_never_absent(
+def test_a_hidden_topic_is_invisible_and_never_absent(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str, right: str | None
 ) -> None:
     seen, unseen = topic(f"{prefix}seen"), topic(f"{prefix}hidden")
-    create(acl, CreateTopic(seen, 1, 1, {}), CreateTopic(unseen, 1, 1, {}))
+    make_topic(acl, seen.name)
+    make_topic(acl, unseen.name)
     reader = account(
         f"TOPIC:{prefix}seen:DESCRIBE",
         f"TOPIC:{prefix}seen:DESCRIBE_CONFIGS",
@@ -207,9 +137,7 @@ def test_a_topic_that_an_account_cannot_read_is_invisible_and_never_absent(
     assert plan.unknown == (unseen,)
 
 
-def test_whether_a_topic_is_missing_cannot_be_told_without_a_right_to_it(
-    account: Callable[..., Account], prefix: str
-) -> None:
+def test_without_rights_a_missing_topic_is_unknown(account: Callable[..., Account], prefix: str) -> None:
     missing = topic(f"{prefix}missing")
     assert account().cluster.observe([missing]).invisible.keys() == {missing}
     reader = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS").cluster
@@ -225,30 +153,27 @@ def test_without_the_right_to_read_brokers_the_defaults_are_unknown(account: Cal
     assert found.cluster_id
 
 
-def test_without_the_right_to_read_reassignments_the_plan_says_so(
+def test_unread_reassignments_are_a_note(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
-    create(acl, CreateTopic(a, 1, 1, {}))
+    make_topic(acl, a.name, 1, 1)
     observation = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS").cluster.observe([a])
     assert codes(observation) == ["KF413"]
     assert observation.resources.keys() == {a}
 
 
-def test_moving_replicas_needs_rights_which_are_named(
+def test_the_rights_to_move_replicas_are_named(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
-    create(acl, CreateTopic(a, 1, 1, {}))
+    make_topic(acl, a.name, 1, 1)
     partition = (a.name, 0)
     nobody = account("TOPIC:*:DESCRIBE").cluster
     half = account("TOPIC:*:DESCRIBE", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS").cluster
     assert nobody.layout().reassigning is None
     assert nobody.replica_sizes([partition]) == {}
-    outcomes = [
-        nobody.reassign({partition: (1,)})[partition],
-        nobody.elect_leaders([partition])[partition],
-    ]
+    outcomes = [nobody.reassign({partition: (1,)})[partition], nobody.elect_leaders([partition])[partition]]
     throttles = Throttles({1: Rates(10**9)})
     replicas = Throttles({}, {a.name: ThrottledReplicas(frozenset({"0:1"}))})
     teller = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
@@ -280,11 +205,11 @@ def test_moving_replicas_needs_rights_which_are_named(
     assert str(hints[-1]).endswith(f" --operation AlterConfigs --topic {a.name}")
 
 
-def test_these_rights_are_enough_to_move_replicas(
+def test_the_rights_to_move_replicas_are_enough(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
-    create(acl, CreateTopic(a, 1, 1, {}))
+    make_topic(acl, a.name, 1, 1)
     rights = ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
     on_topics = [f"TOPIC:*:{right}" for right in ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")]
     mover = account(*on_topics, *[f"CLUSTER:kafka-cluster:{right}" for right in rights]).cluster
@@ -316,39 +241,14 @@ def throttled(kafka3: DevCluster, name: str) -> Iterator[None]:
     """Moves of this topic's replicas crawl at one byte a second."""
     admin = admin_client(kafka3.bootstrap_servers)
     rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
-    brokers = [(ResourceType.BROKER, str(node.id)) for node in kafka3.nodes]
-    alter_configs(admin, [(resource, rates) for resource in brokers])
+    brokers = [str(node.id) for node in kafka3.nodes]
+    alter_configs(admin, ResourceType.BROKER, brokers, rates)
     every = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
-    alter_configs(admin, [((ResourceType.TOPIC, name), every)])
+    alter_configs(admin, ResourceType.TOPIC, [name], every)
     try:
         yield
     finally:
-        alter_configs(admin, [(resource, dict.fromkeys(rates)) for resource in brokers])
-
-
-def alter_configs(
-    admin: Any, changes: Sequence[tuple[tuple[ResourceType, str], Mapping[str, str | None]]]
-) -> None:
-    """Set configs behind kafkaform's back; None unsets."""
-    resources = [
-        ConfigResource(
-            *resource,
-            incremental_configs=[
-                ConfigEntry(
-                    name,
-                    value,
-                    incremental_operation=AlterConfigOpType.DELETE
-                    if value is None
-                    else AlterConfigOpType.SET,
-                )
-                for name, value in configs.items()
-            ],
-        )
-        for resource, configs in changes
-    ]
-    for resource in resources:  # librdkafka takes one broker a call
-        for future in admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values():
-            future.result(TIMEOUT_S)
+        alter_configs(admin, ResourceType.BROKER, brokers, dict.fromkeys(rates))
 
 
 @pytest.fixture
@@ -368,7 +268,7 @@ def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], N
     [((0, 2), 2), ((0, 1, 2), 3), ((0,), 1)],
     ids=["one replica moves", "one replica more", "one replica less"],
 )
-def test_a_running_reassignment_is_read_as_what_it_leads_to(
+def test_a_reassignment_is_read_as_its_target(
     kafka3: DevCluster,
     three: KafkaCluster,
     prefix: str,
@@ -377,7 +277,7 @@ def test_a_running_reassignment_is_read_as_what_it_leads_to(
     replication_factor: int,
 ) -> None:
     name = f"{prefix}a"
-    create(three, CreateTopic(topic(name), 1, 2, {}))
+    make_topic(three, name, 1, 2)
     fill(kafka3, name)
     before, _ = replicas(kafka3, name)
     third = ({1, 2, 3} - set(before)).pop()
@@ -408,19 +308,6 @@ def test_a_running_reassignment_is_read_as_what_it_leads_to(
                 reassign(name, None)
 
 
-def test_the_layout_is_the_same_without_a_swift_way_to_read_it(
-    three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = f"{prefix}a"
-    create(three, CreateTopic(topic(name), 2, 2, {}, ((3, 1), (1, 2))))
-    swift = eventually(three.layout, lambda layout: len(layout.topics.get(name, ())) == 2)
-    monkeypatch.setattr(WireReader, "usable", lambda _: False)
-    plain = three.layout()
-    assert plain.brokers == swift.brokers
-    assert plain.topics[name] == swift.topics[name]
-    assert plain.reassigning == swift.reassigning == {}
-
-
 def fill(kafka3: DevCluster, name: str) -> None:
     """Write more than a throttled follower copies in one go."""
     producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers, "linger.ms": 0})
@@ -434,12 +321,11 @@ def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three:
     before = three.facts()
     assert before.diagnostics == ()
     assert before.config_defaults["Topic"]
-    second = (ResourceType.BROKER, "2")
-    alter_configs(admin, [(second, {"log.retention.ms": "1000"})])
+    alter_configs(admin, ResourceType.BROKER, "2", {"log.retention.ms": "1000"})
     try:
         differing = eventually(three.facts, lambda found: found.diagnostics != ())
     finally:
-        alter_configs(admin, [(second, {"log.retention.ms": None})])
+        alter_configs(admin, ResourceType.BROKER, "2", {"log.retention.ms": None})
     (diagnostic,) = differing.diagnostics
     assert diagnostic.code == "KF411"
     assert "retention.ms (broker 1: 604800000, broker 2: 1000, broker 3: 604800000)" in diagnostic.message
@@ -447,11 +333,11 @@ def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three:
     eventually(three.facts, lambda found: found == before)
 
 
-def test_a_default_that_was_set_for_the_whole_cluster_is_the_default(
+def test_a_cluster_wide_default_is_the_default(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
-    create(real_cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {}))
+    make_topic(real_cluster, f"{prefix}a", 1, 1)
     set_cluster_default(kafka, "message.max.bytes", "2000000")
     try:
         changed = eventually(
@@ -475,12 +361,12 @@ def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None
     assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
-def test_a_stopped_broker_is_no_change_of_the_replication_factor(
+def test_a_stopped_broker_changes_no_factor(
     kafka3: DevCluster, three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts, "BROKER_TIMEOUT_S", 2.0)
     a = topic(f"{prefix}a")
-    create(three, CreateTopic(a, 3, 3, {}))
+    make_topic(three, a.name, 3, 3)
     (before,) = three.observe([a]).resources.values()
     all_three = three.facts()
     desired = Desired(a, {"partitions": 3, "replicationFactor": 3})
@@ -498,5 +384,25 @@ def test_a_stopped_broker_is_no_change_of_the_replication_factor(
             assert [broker.id for broker in newcomer.facts().brokers] == [1, 2]
             assert newcomer.observe([a]).resources == {a: before}
     finally:
-        kafka3.start_node(3)
-    eventually(lambda: replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2, 3])
+        bring_back(kafka3, 3)
+
+
+def test_offsets_are_asked_of_present_leaders(kafka3: DevCluster, three: KafkaCluster, prefix: str) -> None:
+    """Those of before have moved, each to another broker, since the ends of the logs were read."""
+    a = topic(f"{prefix}a")
+    places = [(a.name, number) for number in range(3)]
+    make_topic(three, a.name, 3, 1, ((1,), (2,), (3,)))
+    empty = dict.fromkeys(places, LogSpan(0, 0))
+    eventually(lambda: three.log_spans(places), lambda spans: spans == empty)
+    with connect(kafka3.bootstrap_servers) as somebody:
+        uid = somebody.observe([a]).resources[a].uid
+        assert somebody.execute([DeleteTopic(a, uid)]) == [None]
+        eventually(lambda: somebody.partition_counts([a.name]), lambda found: not found)
+        make_topic(somebody, a.name, 3, 1, ((2,), (3,), (1,)))
+    producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers})
+    for number in range(3):
+        producer.produce(a.name, b"v", partition=number, timestamp=1_000 + number)
+    assert producer.flush(TIMEOUT_S) == 0
+    expected = {place: TimedOffset(0, 1_000 + place[1]) for place in places}
+    for _ in range(2):  # of those that are known by then, too
+        assert three.offsets_at(dict.fromkeys(places, 0)) == expected

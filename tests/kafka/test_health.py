@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 
-from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.health import read_health
-from kafkaform.cluster.transport.connection import Connection
-from kafkaform.config.client_properties.transport import TransportSettings
-from kafkaform.core.errors import KafkaformError
 from kafkaform.core.health import Health, Part
-from kafkaform.core.layout import PartitionState
-from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import AlterConfigs, CreateTopic
+from kafkaform.core.partitions import PartitionState
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.kafka_fixtures import Account, connect, eventually
-
-
-def made(cluster: KafkaCluster, name: str, partitions: int, replicas: int, **configs: str) -> None:
-    given = {key.replace("_", "."): value for key, value in configs.items()}
-    ref = ResourceRef("Topic", name)
-    assert cluster.execute([CreateTopic(ref, partitions, replicas, given)]) == [None]
+from tests.support.clusters.fixtures import Account, connect, eventually
+from tests.support.clusters.topics import make_topic
 
 
 def of(health: Health, prefix: str) -> list[PartitionState]:
@@ -34,8 +21,8 @@ def of(health: Health, prefix: str) -> list[PartitionState]:
 
 def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
-        made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
-        made(cluster, f"{prefix}b", 1, 2)
+        make_topic(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
+        make_topic(cluster, f"{prefix}b", 1, 2)
         health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 4)
 
         assert health.cluster_id == kafka3.cluster_id
@@ -68,44 +55,10 @@ def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
         assert {len(state.replicas) for state in states} == {2, 3}
 
 
-def test_min_insync_replicas_are_those_in_force(kafka: DevCluster, prefix: str) -> None:
-    with connect(kafka.bootstrap_servers) as cluster:
-        made(cluster, f"{prefix}own", 1, 1, min_insync_replicas="2")
-        made(cluster, f"{prefix}inherited", 1, 1)
-        health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 2)
-        told = {name.removeprefix(prefix): n for name, n in health.min_insync_replicas.items()}
-        assert (told["own"], told["inherited"]) == (2, 1)
-        assert cluster.execute(
-            [AlterConfigs(ResourceRef("Topic", f"{prefix}own"), {"min.insync.replicas": "1"})]
-        ) == [None]
-        eventually(cluster.health, lambda read: read.min_insync_replicas[f"{prefix}own"] == 1)
-
-
-def test_where_only_librdkafka_can_log_in_the_same_is_read_but_for_what_it_cannot(
-    kafka3: DevCluster, prefix: str
-) -> None:
-    def refuse() -> TransportSettings:
-        raise KafkaformError("this login is not possible")
-
-    with connect(kafka3.bootstrap_servers) as cluster:
-        made(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
-        swift = eventually(cluster.health, lambda read: len(of(read, prefix)) == 3)
-    plain = read_health(Connection({"bootstrap.servers": kafka3.bootstrap_servers}, refuse))
-    reason = "this login is not possible"
-    assert plain.unread == {Part.QUORUM: reason, Part.REASSIGNMENTS: reason, Part.LOG_DIRS: reason}
-    assert (plain.quorum, plain.reassigning) == (None, None)
-    assert plain.cluster_id == swift.cluster_id
-    assert [broker.id for broker in plain.brokers] == [1, 2, 3]
-    assert [replace(s, isr=()) for s in plain.partitions] == [replace(s, isr=()) for s in swift.partitions]
-    assert plain.min_insync_replicas == swift.min_insync_replicas
-
-
-def test_an_account_without_rights_is_told_what_it_cannot_see(
-    account: Callable[..., Account], prefix: str
-) -> None:
+def test_an_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL").cluster
-    made(owner, f"{prefix}a", 1, 1)
-    made(owner, f"{prefix}b", 1, 1)
+    make_topic(owner, f"{prefix}a", 1, 1)
+    make_topic(owner, f"{prefix}b", 1, 1)
 
     nothing = account().cluster.health()
     assert nothing.partitions == ()
@@ -115,7 +68,7 @@ def test_an_account_without_rights_is_told_what_it_cannot_see(
     few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster
     health = eventually(few.health, lambda read: len(of(read, prefix)) == 2)
     assert health.min_insync_replicas == {f"{prefix}a": 1}
-    assert health.unread[Part.MIN_ISR].startswith(f"unknown for 1 topic, such as {prefix}b:")
+    assert health.unread[Part.MIN_ISR].startswith(f"unknown for 1 topic, such as {prefix}b")
     assert Part.PARTITIONS not in health.unread
 
     all_of_it = account(

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli_helpers import Project
-from tests.support.kafka_fixtures import group_clusters
+from tests.support.cli.project import Project
+from tests.support.clusters.fixtures import group_clusters
 
 REASON = (
     "brokers cannot create __consumer_offsets, which every group needs: "
@@ -29,19 +28,16 @@ def test_an_apply_that_needs_the_lock_says_so_at_once(lonely: DevCluster, tmp_pa
     project = Project(tmp_path, lonely.bootstrap_servers, "locked.")
     project.topic("a")
     call = project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"}).needs(1)
-    text = " ".join(call.both.split())
-    assert REASON in text
-    assert REMEDY in text
-    assert "did not answer" not in text
+    assert REASON in call.words
+    assert REMEDY in call.words
+    assert "did not answer" not in call.words
     assert project.live() == {}
 
 
 def test_first_offsets_fail_by_it_and_the_rest_is_applied(lonely: DevCluster, tmp_path: Path) -> None:
     project = Project(tmp_path, lonely.bootstrap_servers, "offsets.")
     project.topic("a")
-    spec = {"topics": ["offsets.a"], "offsets": {"initial": "earliest"}}
-    group = {"apiVersion": "kafkaform/v1", "kind": "ConsumerGroup", "metadata": {"name": "offsets.g"}}
-    project.write("topics/g.yaml", yaml.safe_dump({**group, "spec": spec}))
+    project.group("g", topics=["offsets.a"], offsets={"initial": "earliest"})
     call = project.run("apply", "topics", "--auto-approve", "--format", "json").needs(1)
     results = {result["name"]: result for result in json.loads(call.out)["results"]}
     assert results["offsets.a"]["result"] == "applied"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from kafkaform.apply.executor import apply
 from kafkaform.core.apply_result import Result
-from kafkaform.core.layout import parse_assignment
 from kafkaform.core.model import Status, Update
-from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.kafka_fixtures import connect, eventually
-from tests.support.scenes import declared, plan_for, topic
+from kafkaform.resources.replicas.layout import parse_assignment
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.clusters.fixtures import connect, eventually
+from tests.support.plans.scenes import declared, plan_for, topic
 from tests.unit.plan.test_placement_planning import strategic
 
 
-def test_a_plan_for_three_real_brokers_is_carried_out_as_it_was_made(kafka3: DevCluster, prefix: str) -> None:
+def test_placements_are_carried_out_as_planned(kafka3: DevCluster, prefix: str) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
         names = [f"{prefix}{letter}" for letter in "abc"]
         made_by_hand = [

@@ -10,11 +10,12 @@ import pytest
 
 from kafkaform.cluster.kafka.answers import Answers, Configs
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.topic_sources import WireReader
+from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import CreateTopic, DeleteTopic
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.kafka_fixtures import connect, eventually
+from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
+from tests.support.clusters.fixtures import connect, eventually
+from tests.support.clusters.topics import make_topic
 
 
 @pytest.fixture
@@ -28,8 +29,8 @@ def deaf() -> Iterator[str]:
 
 def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     ref = ResourceRef("Topic", f"{prefix}a")
-    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1"})]) == [None]
-    read = eventually(lambda: real_cluster.observe([ref]), lambda seen: ref in seen.resources)
+    make_topic(real_cluster, ref.name, 2, retention_ms="1")
+    read = real_cluster.observe([ref])
     with connect(kafka.bootstrap_servers) as cluster:
         cluster.prefetch()
         assert cluster.facts() == real_cluster.facts()
@@ -42,14 +43,13 @@ def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> N
         cluster.prefetch()
         cluster.facts()
         assert ref not in cluster.observe([ref]).inventory
-        assert cluster.execute([CreateTopic(ref, 1, 1, {})]) == [None]
-        seen = eventually(lambda: cluster.observe([ref]), lambda seen: ref in seen.inventory)
-        uid = seen.resources[ref].uid
+        make_topic(cluster, ref.name)
+        uid = cluster.observe([ref]).resources[ref].uid
         assert cluster.execute([DeleteTopic(ref, uid)]) == [None]
         eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
 
 
-def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
+def test_a_deaf_cluster_keeps_no_other_waiting(
     deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 15.0)
@@ -60,7 +60,7 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_waiting(
         assert not silent._prefetch._facts.done()  # type: ignore[union-attr]
 
 
-def test_what_is_told_of_early_is_read_early_and_only_once(
+def test_what_is_expected_is_read_early_and_once(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]
@@ -69,13 +69,13 @@ def test_what_is_told_of_early_is_read_early_and_only_once(
     absent, group = ResourceRef("Topic", f"{prefix}absent"), ResourceRef("ConsumerGroup", f"{prefix}group")
     read = eventually(lambda: real_cluster.observe(refs), lambda seen: seen.resources.keys() == set(refs))
     asked: list[tuple[bool, list[str]]] = []
-    plainly = WireReader.configs
+    plainly = TopicRequests.configs
 
-    def watched(source: WireReader, names: Sequence[str]) -> Answers[Configs]:
+    def watched(source: TopicRequests, names: Sequence[str]) -> Answers[Configs]:
         asked.append((current_thread() is main_thread(), list(names)))
         return plainly(source, names)
 
-    monkeypatch.setattr(WireReader, "configs", watched)
+    monkeypatch.setattr(TopicRequests, "configs", watched)
     monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.BATCH", 10)
     with connect(kafka.bootstrap_servers) as cluster:
         expect = cluster.prefetch()

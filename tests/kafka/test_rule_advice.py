@@ -11,7 +11,7 @@ import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.rules import RULES
-from tests.support.cli_helpers import Project, manifest
+from tests.support.cli.project import Project, manifest
 from tests.unit.rules.test_rules_suggestions import FIELDS, WORDS, snippets
 
 Spec = dict[str, Any]
@@ -42,18 +42,13 @@ GROUPS: dict[str, list[Spec]] = {
         {"protocol": protocol, "processing": {"maxTimePerRecord": "10s"}} for protocol in ("classic", "share")
     ],
     "KF204": [{"client": {"partition.assignment.strategy": "roundrobin"}}],
-    "KF206": [
-        {"protocol": "classic", "client": {"session.timeout.ms": 8999, "heartbeat.interval.ms": 3000}},
-    ],
+    "KF206": [{"protocol": "classic", "client": {"session.timeout.ms": 8999, "heartbeat.interval.ms": 3000}}],
     "KF208": [{"downtime": {"max": "9d"}}],
     "KF209": [
-        *({"guarantees": {"delivery": one}} for one in ("at-most-once", "at-least-once", "exactly-once")),
+        *({"guarantees": {"delivery": one}} for one in ("at-most-once", "at-least-once", "exactly-once"))
     ],
     "KF211": [
-        {
-            "protocol": "consumer",
-            "client": {"session.timeout.ms": 10000, "heartbeat.interval.ms": 1000},
-        },
+        {"protocol": "consumer", "client": {"session.timeout.ms": 10000, "heartbeat.interval.ms": 1000}},
         {"protocol": "consumer", "client": {"session.timeout.ms": 300000}},
         {"protocol": "share", "client": {"auto.offset.reset": "latest"}},
         {"protocol": "share", "client": {"isolation.level": "read_committed"}},

@@ -13,7 +13,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.model import DataSize, ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.kafka_fixtures import Account, eventually
+from tests.support.clusters.fixtures import Account, eventually
 from tests.unit.cluster.test_sizes import create, planned
 
 
@@ -47,7 +47,7 @@ def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: st
     assert "holds" not in reasons[ref.name]
 
 
-def test_a_topic_that_brokers_have_not_opened_yet_holds_nothing(
+def test_a_topic_not_opened_yet_holds_nothing(
     real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""

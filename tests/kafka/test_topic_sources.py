@@ -1,4 +1,4 @@
-"""The two ways of reading topics: our own connections must say exactly what librdkafka says."""
+"""Reading topics: our own connections must say exactly what librdkafka says."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import pytest
 
 from kafkaform.cluster.kafka.answers import TopicSource
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.topic_sources import AdminReader, WireReader
-from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import large_answers
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.config.client_properties.transport import TransportSettings
-from kafkaform.core.errors import KafkaformError, NotOffered
+from kafkaform.core.errors import NotOffered
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.certificates import self_signed
-from tests.support.kafka_fixtures import Account, eventually, guarded
-from tests.support.scenes import VARIED
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.clusters.admin_source import AdminSource
+from tests.support.clusters.certificates import self_signed
+from tests.support.clusters.fixtures import Account, eventually, guarded
+from tests.support.plans.scenes import VARIED
 
 
 @pytest.fixture
@@ -44,7 +43,9 @@ def test_many_requests_are_answered_in_order(
     topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
     assert real_cluster.execute(topics) == [None] * len(topics)
     monkeypatch.setattr("kafkaform.cluster.kafka.topic_sources.CHUNK", 2)
-    found = eventually(lambda: WireReader(connection).configs(names).found, lambda f: f.keys() == set(names))
+    found = eventually(
+        lambda: TopicRequests(connection).configs(names).found, lambda f: f.keys() == set(names)
+    )
     assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
@@ -57,8 +58,7 @@ def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, p
     ]
     assert real_cluster.execute(creates) == [None] * len(creates)
     names = [*(c.ref.name for c in creates), f"{prefix}.nobody"]
-    swift, plain = WireReader(connection), AdminReader(connection)
-    assert WireReader.usable(connection)
+    swift, plain = TopicRequests(connection), AdminSource(connection)
 
     told = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
     assert len(told[1]) == len(told[2]) == len(creates)  # type: ignore[arg-type]
@@ -76,14 +76,12 @@ def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Acco
         f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
     )
     connection = few.cluster._connection
-    plain = eventually(lambda: everything(AdminReader(connection), names), lambda said: said[0] == {names[0]})
+    plain = eventually(lambda: everything(AdminSource(connection), names), lambda said: said[0] == {names[0]})
     assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
-    assert everything(WireReader(connection), names) == plain
+    assert everything(TopicRequests(connection), names) == plain
 
 
-def test_the_same_is_said_of_some_fields_with_few_rights(
-    account: Callable[..., Account], prefix: str
-) -> None:
+def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     refs = [ResourceRef("Topic", f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
     creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]
@@ -104,37 +102,12 @@ def test_the_same_is_said_of_some_fields_with_few_rights(
     assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
 
 
-def test_some_fields_are_read_where_only_librdkafka_can_log_in(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
-) -> None:
-    ref, missing = ResourceRef("Topic", f"{prefix}a"), ResourceRef("Topic", f"{prefix}missing")
-    assert real_cluster.execute([CreateTopic(ref, 2, 1, {"retention.ms": "1000"})]) == [None]
-
-    def refuse() -> TransportSettings:
-        raise KafkaformError("this login is not possible")
-
-    with KafkaCluster({"bootstrap.servers": kafka.bootstrap_servers}, refuse) as cluster:
-        fields = {ref: ["config.retention.ms"], missing: ["partitions"]}
-        seen = eventually(lambda: cluster.observe_fields(fields), lambda o: ref in o.resources)
-    assert seen.resources[ref].state["config.retention.ms"] == "1000"
-    assert missing not in seen.inventory
-
-
-def test_connections_that_cannot_log_in_are_not_used(kafka: DevCluster) -> None:
-    def refuse() -> TransportSettings:
-        raise KafkaformError("this login is not possible")
-
-    connection = Connection({"bootstrap.servers": kafka.bootstrap_servers}, refuse)
-    assert isinstance(topic_source(connection), AdminReader)
-
-
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
-    assert isinstance(topic_source(connection), WireReader)
     assert connection.offers(large_answers.METADATA)
     assert not connection.offers(replace(large_answers.METADATA, versions=(999, 999)))
     unknown = replace(large_answers.METADATA, key=29_999, name="Nothing")
     assert not connection.offers(unknown)
-    with pytest.raises(NotOffered, match=r"this cluster does not offer Nothing$"):
+    with pytest.raises(NotOffered, match=r"not support Nothing$"):
         connection.ask(unknown, [None])
 
 
@@ -175,7 +148,6 @@ def tls(tmp_path: Path) -> Iterator[Connection]:
         connection.close()
 
 
-@pytest.mark.nightly("a broker more: every day shows TLS (test_brokers) and SASL (above), each by itself")
 def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
     names = [f"topic.{n}" for n in range(len(VARIED))]
     creates = [
@@ -183,8 +155,6 @@ def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
         for name, configs in zip(names, VARIED, strict=True)
     ]
     assert submit(tls, creates, unguarded) == [None] * len(creates)
-    source = topic_source(tls)
-    assert isinstance(source, WireReader)
-    told = eventually(lambda: everything(AdminReader(tls), names), lambda said: said[4] == ([], []))
+    told = eventually(lambda: everything(AdminSource(tls), names), lambda said: said[4] == ([], []))
     assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
-    assert everything(source, names) == told
+    assert everything(TopicRequests(tls), names) == told

@@ -12,27 +12,19 @@ from struct import pack
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import transactions
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
 from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, OCTETS, STRING, array, message, struct
 from kafkaform.core import transactions as core
-from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import CreateTopic
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli_helpers import Project
-from tests.support.group_clients import commit, produce
-from tests.support.kafka_fixtures import (
-    TIMEOUT_S,
-    Account,
-    admin_client,
-    connect,
-    connected,
-    eventually,
-)
+from tests.support.cli.project import Project
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, connected, eventually
+from tests.support.clusters.group_clients import commit, produce
+from tests.support.clusters.topics import alter_configs, make_topic
 
 MINUTE_MS = 60_000
 TRANSACTION = 1
@@ -94,21 +86,12 @@ def transactional_batch(producer: int, epoch: int, written_ms: int) -> bytes:
 @contextmanager
 def unverified(servers: str) -> Iterator[None]:
     """Meanwhile, leaders append what no coordinator knows of, as all did before Kafka 3.6 (KIP-890)."""
-    name = "transaction.partition.verification.enable"
-    admin = admin_client(servers)
-    resource = ConfigResource(ConfigResource.Type.BROKER, "1")
-
-    def alter(operation: AlterConfigOpType) -> None:
-        entry = ConfigEntry(name, "false", incremental_operation=operation)
-        resource.incremental_configs = [entry]
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(TIMEOUT_S)
-
-    alter(AlterConfigOpType.SET)
+    name, admin = "transaction.partition.verification.enable", admin_client(servers)
+    alter_configs(admin, ResourceType.BROKER, ["1"], {name: "false"})
     try:
         yield
     finally:
-        alter(AlterConfigOpType.DELETE)
+        alter_configs(admin, ResourceType.BROKER, ["1"], {name: None})
 
 
 def write_behind_the_coordinator(servers: str, name: str, age_ms: int) -> None:
@@ -158,12 +141,6 @@ def stalled(servers: str, name: str, *, timeout_ms: int = MINUTE_MS, age_ms: int
         Producer({**options, "logger": logging.getLogger("tests.librdkafka")}).init_transactions(TIMEOUT_S)
 
 
-def make_topic(cluster: KafkaCluster, name: str, partitions: int = 2) -> None:
-    assert cluster.execute([CreateTopic(ResourceRef("Topic", name), partitions, 1, {})]) == [None]
-    everywhere = [(name, number) for number in range(partitions)]
-    eventually(lambda: cluster.log_spans(everywhere), lambda spans: len(spans) == partitions)
-
-
 def opened(cluster: KafkaCluster, name: str) -> list[OpenTransaction]:
     reading = cluster.open_transactions([(name, number) for number in range(3)])
     assert reading.unread == ""
@@ -174,7 +151,7 @@ def opened(cluster: KafkaCluster, name: str) -> list[OpenTransaction]:
 def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
     """A topic of two partitions with five records in the first."""
     name = f"{prefix}a"
-    make_topic(real_cluster, name)
+    make_topic(real_cluster, name, 2)
     produce(kafka.bootstrap_servers, name, {0: 5})
     return name
 
@@ -182,7 +159,7 @@ def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_transaction_that_its_coordinator_forgets_to_abort_is_hanging(
+def test_a_transaction_not_aborted_is_hanging(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stalled(kafka.bootstrap_servers, topic, timeout_ms=1_000):
@@ -197,7 +174,7 @@ def test_a_transaction_that_its_coordinator_forgets_to_abort_is_hanging(
     assert eventually(lambda: opened(real_cluster, topic), lambda some: not some) == []
 
 
-def test_leaders_and_coordinators_are_asked_only_of_partitions_with_an_open_transaction(
+def test_brokers_are_asked_of_open_transactions_alone(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -216,7 +193,7 @@ def test_leaders_and_coordinators_are_asked_only_of_partitions_with_an_open_tran
 
 @pytest.mark.parametrize("age_ms", [DEFAULT_MAX_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS + GRACE_MS])
 @pytest.mark.parametrize("missing", ["LIST_TRANSACTIONS", "DESCRIBE_PRODUCERS"])
-def test_brokers_that_do_not_describe_transactions_are_judged_by_the_times_of_records(
+def test_without_descriptions_times_of_records_count(
     kafka: DevCluster,
     real_cluster: KafkaCluster,
     topic: str,
@@ -241,16 +218,16 @@ def test_brokers_that_do_not_describe_transactions_are_judged_by_the_times_of_re
                 assert transaction.is_hanging == is_old
             else:
                 assert transaction.producer is None
-                assert transaction.unknown == "this cluster does not offer DescribeProducers"
+                assert transaction.unknown.endswith("DescribeProducers")
         assert found[1].is_hanging == is_old
 
 
-def test_an_account_with_few_rights_finds_old_transactions_without_their_names(
+def test_few_rights_show_old_transactions_without_names(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     name = f"{prefix}a"
     with connect(kafka_acl.bootstrap_servers) as owner:
-        make_topic(owner, name)
+        make_topic(owner, name, 2)
     sees = account(f"TOPIC:{prefix}*:DESCRIBE").cluster
     reads = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:READ").cluster
     knows = account(
@@ -260,7 +237,7 @@ def test_an_account_with_few_rights_finds_old_transactions_without_their_names(
     with stalled(kafka_acl.bootstrap_servers, name, age_ms=20 * MINUTE_MS):
         (first, _) = opened(sees, name)
         assert (first.start, first.end, first.producer, first.is_hanging) == (0, 2, None, True)
-        assert first.unknown == f"this account is not authorised: it lacks Read on topic {name}"
+        assert first.unknown.endswith(f"Read on topic {name}")
         (first, _) = opened(reads, name)
         assert (first.producer is not None, first.transactional_id, first.is_hanging) == (True, None, True)
         assert 20 * MINUTE_MS <= first.age_ms < 30 * MINUTE_MS
@@ -269,7 +246,7 @@ def test_an_account_with_few_rights_finds_old_transactions_without_their_names(
         assert (first.transactional_id, first.is_hanging) == (name, False)
 
 
-def test_a_transaction_that_its_coordinator_does_not_know_is_hanging_once_no_timeout_is_as_long(
+def test_a_transaction_unknown_to_its_coordinator_hangs(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str
 ) -> None:
     write_behind_the_coordinator(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS)
@@ -292,7 +269,7 @@ def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return made
 
 
-def test_doctor_names_a_hanging_transaction_and_how_to_end_it(
+def test_doctor_names_a_hanging_transaction(
     project: Project, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.run("doctor", "--rule", "KF311").needs(0)

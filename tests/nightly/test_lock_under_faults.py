@@ -8,16 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from operator import eq
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kafkaform.cluster.kafka.lock_classic import Coordinator
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -30,36 +27,29 @@ from kafkaform.cluster.wire.message_schema import (
     struct,
 )
 from kafkaform.core.errors import LockHeld
-from kafkaform.core.operations import CreateTopic
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
-from tests.support.kafka_fixtures import TIMEOUT_S, connect, connected, eventually, guarded
-from tests.support.lock_process import ALICE, BOB, hold
-from tests.support.scenes import topic
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.clusters.fixtures import TIMEOUT_S, connect, connected, guarded
+from tests.support.lock.process import ALICE, BOB, hold
+from tests.support.lock.writer import find_late_writes
+from tests.support.plans.scenes import topic
 
 WRITERS = 8
 FAULTS_S = 90.0
 SESSION_S = 6
 WRITES = "writes"
-PROPERTIES = {
-    "group.consumer.session.timeout.ms": f"{SESSION_S}000",
-    "group.consumer.min.session.timeout.ms": f"{SESSION_S}000",
-    "group.consumer.heartbeat.interval.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "1000",
-}
 
 
 @pytest.mark.nightly("two minutes of faults for each")
 @pytest.mark.parametrize(
     "versions",
     [("3.9",), ("3.9", "3.9", "4.0"), (KAFKA_VERSION,)],
-    ids=["classic protocol", "upgrade to 4.0", "consumer protocol"],
+    ids=["3.9", "upgrade to 4.0", KAFKA_VERSION],
 )
-def test_one_write_at_most_of_a_holder_comes_after_the_next_one_s(
-    versions: Sequence[str], tmp_path: Path
-) -> None:
+def test_one_late_write_of_a_holder_at_most(versions: Sequence[str], tmp_path: Path) -> None:
     """The one that is past its proof when the holder is frozen, and its last."""
-    with guarded(3, heap_mb=256, kafka_version=versions, properties=PROPERTIES) as cluster:
+    with guarded(3, heap_mb=256, kafka_version=versions) as cluster:
         with connect(cluster.bootstrap_servers) as real:
             config = {"min.insync.replicas": "2"}
             assert real.execute([CreateTopic(topic(WRITES), 1, 3, config)]) == [None]
@@ -72,7 +62,7 @@ def test_one_write_at_most_of_a_holder_comes_after_the_next_one_s(
         written = [*_written(cluster.bootstrap_servers)]
     holders = [*dict.fromkeys(written)]
     assert len(holders) > WRITERS, (tmp_path / "log").read_text()
-    late = _late(written)
+    late = find_late_writes(written)
     assert {holder: places for holder, places in late.items() if len(places) > 1} == {}
     for holder, (place,) in late.items():
         assert holder not in written[place + 1 :]
@@ -99,7 +89,7 @@ def _disturb_writers(servers: str, until: float, log: int) -> None:
 
     def started(number: int) -> subprocess.Popen[bytes]:
         arguments = (servers, WRITES, f"w{number}", str(SESSION_S), str(until))
-        command = [sys.executable, "-m", "tests.support.lock_writer", *arguments]
+        command = [sys.executable, "-m", "tests.support.lock.writer", *arguments]
         return subprocess.Popen(command, stdout=log, stderr=log)
 
     writers = [started(number) for number in range(WRITERS)]
@@ -131,7 +121,7 @@ def _disturb_writers(servers: str, until: float, log: int) -> None:
 
 
 def _written(servers: str) -> Iterator[str]:
-    """The holders of all writes, in the order of the log."""
+    """Yield the holders of all writes with the times of their locks, in the order of the log."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True})
     try:
         consumer.assign([TopicPartition(WRITES, 0, 0)])
@@ -147,19 +137,7 @@ def _written(servers: str) -> Iterator[str]:
         consumer.close()
 
 
-def _late(written: Sequence[str]) -> Mapping[str, Sequence[int]]:
-    """The places of writes after the first one of a later holder."""
-    rank = {holder: number for number, holder in enumerate(dict.fromkeys(written))}
-    late: dict[str, list[int]] = {}
-    latest = 0
-    for place, holder in enumerate(written):
-        latest = max(latest, rank[holder])
-        if rank[holder] < latest:
-            late.setdefault(holder, []).append(place)
-    return late
-
-
-# --- the upgrade to the consumer protocol ------------------------------------------------------------
+# --- the upgrade to Kafka 4.0 ------------------------------------------------------------------------
 
 _UPDATE_FEATURES = message(
     57,
@@ -183,8 +161,8 @@ _LEVELS = {"metadata.version": 25, "group.version": 1}
 """Those of Kafka 4.0."""
 
 
-@pytest.mark.nightly("seven starts of brokers; test_lock.py has members by both protocols on one broker")
-def test_who_holds_the_lock_when_the_cluster_is_upgraded_to_4_0_keeps_it() -> None:
+@pytest.mark.nightly("seven starts of brokers")
+def test_an_upgrade_to_4_0_keeps_the_lock() -> None:
     with (
         guarded(3, heap_mb=256, kafka_version=("3.9", "3.9", "4.0")) as cluster,
         connect(cluster.bootstrap_servers) as real,
@@ -195,26 +173,22 @@ def test_who_holds_the_lock_when_the_cluster_is_upgraded_to_4_0_keeps_it() -> No
                 guard()
                 cluster.start_node(node_id, kafka_version="4.0.0")
                 guard()
-            _refused(cluster, protocol="classic")
+            _refused(cluster)
             with connected(cluster.bootstrap_servers) as connection:
                 updates = [{"feature": f, "level": level, "upgrade_type": 1} for f, level in _LEVELS.items()]
                 request = {"timeout_ms": 30_000, "updates": updates, "validate_only": False}
                 answer = connection.ask_controller(_UPDATE_FEATURES, request, TIMEOUT_S)
                 assert [part["error_code"] for part in (answer, *answer["results"])] == [0, 0, 0], answer
             guard()
-            _refused(cluster, protocol="consumer")
+            _refused(cluster)
             guard()
         with hold(real, BOB, TIMEOUT_S) as guard:
             guard()
 
 
-def _refused(cluster: DevCluster, *, protocol: str) -> None:
+def _refused(cluster: DevCluster) -> None:
     """Somebody else is told who holds the lock, whichever broker it begins with."""
     for node in cluster.nodes:
-        with connected(node.address) as connection:
-            coordinator = Coordinator(connection.separate("test"))
-            eventually(coordinator.has_consumer_protocol, partial(eq, protocol == "consumer"))
-            coordinator.close()
         with (
             connect(node.address) as real,
             pytest.raises(LockHeld, match=f"held by {ALICE.who} "),

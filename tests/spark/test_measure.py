@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from spark_validation import measure
 from spark_validation.key_counts import CountsLayout
 from spark_validation.measure import count_records
-from tests.support.skew_records import Record, assert_same, counted
+from tests.support.skew.records import Record, assert_same, counted
 
 LAYOUT = CountsLayout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
 SCHEMA = "partition int, replicate int, key binary, size long, at long"

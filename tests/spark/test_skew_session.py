@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -14,15 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
-from spark_validation.errors import ReadingFailed
-from tests.support.kafka_fixtures import Account, _binding, _grant, admin_client, eventually, guarded
+from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, guarded
+from tests.support.skew.producers import create_topic
 from tests.unit.spark_validation.test_session import refused
 
 ROOT = Path(__file__).parents[2]
@@ -37,13 +34,11 @@ def test_a_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
         kind, message, _ = refused(tmp_path, master=url)
     assert kind == "SparkUnavailable"
-    assert message == f"the Spark master {url} gave no answer within 12 s"
+    assert message == f"the Spark master {url} did not answer within 12 s"
 
 
 def filled(servers: str, topic: str) -> None:
-    admin = admin_client(servers)
-    for future in admin.create_topics([NewTopic(topic, 2, 1)]).values():
-        future.result(30)
+    create_topic(servers, topic, 2)
     producer = Producer({"bootstrap.servers": servers})
     for number in range(RECORDS):
         producer.produce(topic, key=str(number % 50), value="x", partition=number % 2)
@@ -53,28 +48,28 @@ def filled(servers: str, topic: str) -> None:
 def counted(
     spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
 ) -> Any:
-    from spark_validation.job import reporting_progress
+    from spark_validation.job import report_progress
     from spark_validation.measure import count_topics
 
-    with reporting_progress(spark, on_progress):
+    with report_progress(spark, on_progress):
         (found,) = count_topics(spark, [planned(topic, partitions)], kafka, slots=2)
     return found
 
 
 def planned(topic: str, partitions: int = 2) -> Any:
     from spark_validation.key_counts import CountsLayout
-    from spark_validation.measure import Counted
+    from spark_validation.measure import CountedTopic
     from spark_validation.windows import Span, plan_windows
 
     plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
-    return Counted(topic, plan, CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole))
+    return CountedTopic(topic, plan, CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole))
 
 
 def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
     return {**properties, "bootstrap.servers": servers}
 
 
-def test_progress_is_told_and_nobody_stays_to_tell_it(
+def test_progress_is_told_and_its_thread_ends(
     spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause
@@ -91,7 +86,7 @@ def test_progress_is_told_and_nobody_stays_to_tell_it(
     assert set(threading.enumerate()) <= before
 
 
-def test_an_account_reads_and_its_password_is_in_no_plan(
+def test_a_password_is_in_no_plan(
     spark: SparkSession,
     kafka_acl: DevCluster,
     account: Callable[..., Account],
@@ -105,36 +100,13 @@ def test_an_account_reads_and_its_password_is_in_no_plan(
     kafka = client(kafka_acl.sasl_bootstrap_servers, account(f"TOPIC:{topic}:READ").properties)
     assert int(counted(spark, topic, kafka).records.sum()) == READ
     read = planned(topic)
-    tasks = kafka_source.tasks([read.plan], 2)
+    tasks = kafka_source.divide_into_tasks([read.plan], 2)
     blocks = measure.kafka_blocks(spark, [read], kafka, tasks, measure.divide([80], 2))
     for mode in ("extended", "formatted", "cost", "codegen"):
         blocks.explain(mode)
     shown = capsys.readouterr().out
     assert "MapInArrow" in shown
     assert kafka["sasl.password"] not in shown
-
-
-def test_what_kafka_refuses_is_one_line_each(
-    spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    topic = f"{prefix}a"
-    filled(kafka_acl.bootstrap_servers, topic)
-    servers = kafka_acl.sasl_bootstrap_servers
-    blind = account(f"TOPIC:{topic}:DESCRIBE").properties
-    wrong = {**blind, "sasl.password": "wrong-password"}
-    plain = {"bootstrap.servers": kafka_acl.bootstrap_servers}
-    cases: list[tuple[str, Mapping[str, str], str]] = [
-        (topic, client(servers, blind), f"this account may not read topic {topic}"),
-        (topic, client(servers, wrong), "the broker rejected the credentials"),
-        (f"{prefix}none", plain, f"topic {prefix}none does not exist"),
-        (topic, {**plain, "security.protocol": "NONE"}, "the client properties are not accepted"),
-    ]
-    for name, properties, message in cases:
-        found = counted(spark, name, properties)
-        assert isinstance(found, ReadingFailed)
-        assert message in found.message
-        assert "\n" not in found.message
-        assert found.hint
 
 
 @pytest.fixture(scope="module")
@@ -238,35 +210,3 @@ EXPECTED = [
     "refused the broker rejected the credentials: …",
     "left 0",
 ]
-
-
-LONG = """
-import sys
-from spark_validation.session import start
-from spark_validation.configuration import SessionSettings
-with start(SessionSettings(master="local[2]", memory="512m")) as spark:
-    print(spark.sparkContext._gateway.proc.pid, flush=True)
-    spark.range(10**12).selectExpr("sum(id * id % 7)").collect()
-"""
-
-
-@pytest.mark.nightly("a JVM of its own; test_cli_skew has a Ctrl-C while Spark starts")
-def test_an_interrupt_leaves_no_java_behind(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", LONG],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    java_process = psutil.Process(int(process.stdout.readline()))
-    # It computes once its processors are busy.
-    eventually(lambda: java_process.cpu_percent(0.2), lambda busy: busy > 50)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode != 0
-    assert errors.rstrip().endswith("KeyboardInterrupt")
-    eventually(java_process.is_running, lambda running: not running)
-    assert list(tmp_path.iterdir()) == []

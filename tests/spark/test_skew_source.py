@@ -9,18 +9,16 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.inspect.skew import read_logs
+from kafkaform.inspect.skew_input import read_logs
 from spark_validation import kafka_source
 from spark_validation.kafka_source import RangeReader
 from spark_validation.windows import SamplePlan, Span, plan_windows
-from tests.support.kafka_fixtures import TIMEOUT_S, admin_client, eventually
-from tests.support.skew_producers import Key, busy_cleaner, create_topic, messages, named, producer, send
-
-pytestmark = pytest.mark.timeout(120, func_only=True)  # not what starts Spark or Kafka
+from tests.support.clusters.fixtures import TIMEOUT_S, eventually
+from tests.support.clusters.topics import delete_records
+from tests.support.skew.producers import Key, busy_cleaner, create_topic, messages, named, producer, send
 
 Read: TypeAlias = Counter[tuple[int, int, Key, str]]
 """Records and their bytes, by partition, replicate and key."""
@@ -52,7 +50,7 @@ class Topic:
     def read(self, plan: SamplePlan, tasks: int = 2) -> Read:
         reader = RangeReader([self.name], [plan.replicates], {"bootstrap.servers": self.servers})
         found: Read = Counter()
-        for ranges in kafka_source.tasks([plan], tasks):
+        for ranges in kafka_source.divide_into_tasks([plan], tasks):
             for _, table in reader.read(ranges):
                 for row in table.to_pylist():
                     partition, replicate = divmod(row["cell"], plan.replicates)
@@ -211,9 +209,7 @@ def test_a_partition_emptied_meanwhile_is_no_failure(topic: Make) -> None:
 
 
 def delete_before(topic: Topic, partition: int, offset: int) -> None:
-    admin = admin_client(topic.servers)
-    for future in admin.delete_records([TopicPartition(topic.name, partition, offset)]).values():
-        future.result(TIMEOUT_S)
+    delete_records(topic.servers, {(topic.name, partition): offset})
 
 
 def test_empty_partitions_are_skipped(topic: Make) -> None:
@@ -230,7 +226,7 @@ def test_a_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> No
     made.send(named(range(30_000)))
     plan = plan_windows(made.spans(), records=5_000, seed=1)
     assert len(plan.windows) == 480
-    assert len(kafka_source.tasks([plan], 1)) == 1
+    assert len(kafka_source.divide_into_tasks([plan], 1)) == 1
     assert made.read(plan, tasks=1) == made.expected(plan)
 
 

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.support.github.job import Job, github_job
+from tests.support.golden import hide_places, wording
 
 _at_work: list[str] = []
 """The unit test that is run, if any: the hook below cannot be taken away again."""
@@ -42,6 +46,21 @@ def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.plan.measuring.WATCH_S", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def sentences(snapshot: SnapshotAssertion, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let `wording` stand for the sentences of each test."""
+    wording.snapshot = snapshot.with_defaults(matcher=hide_places(tmp_path_factory.getbasetemp()))
+    yield
+    wording.snapshot = None
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    """A job of GitHub Actions, with GitHub as this machine answers for it."""
+    with github_job(tmp_path, monkeypatch) as made:
+        yield made
+
+
 @pytest.fixture
 def servers() -> str:
     """Nobody listens there."""
@@ -52,3 +71,10 @@ def servers() -> str:
 def prefix() -> str:
     """The names of a unit test need not differ from those of others."""
     return "x."
+
+
+def pytest_assertrepr_compare(config: pytest.Config, left: object, right: object) -> list[str] | None:
+    """Show how a sentence differs from the one of the golden file."""
+    if wording.snapshot is None or not any(side is wording for side in (left, right)):
+        return None
+    return ["the sentence differs:", *wording.snapshot.get_assert_diff(diff_mode=config.option.diff_mode)]

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.cli_helpers import ROOT, Project
-from tests.support.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
-from tests.support.kafka_fixtures import admin_client, behind_proxy, remove_topics
-from tests.support.vendor_profiles import PROFILES
-from tests.support.vendor_proxy import VendorProxy
+from tests.support.cli.project import ROOT, Project
+from tests.support.clusters.fixtures import admin_client, behind_proxy, remove_topics
+from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
+from tests.support.clusters.vendor_profiles import PROFILES
+from tests.support.clusters.vendor_proxy import VendorProxy
 
 TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VENDOR = "event-hubs"
@@ -41,9 +41,7 @@ def refused(cell: str, line: str) -> Limit:
     return Limit(cell, line, code=1)
 
 
-BY_NAME = {
-    "apply": refused("by name, with consent to it", "needs consent to delete-by-name"),
-}
+BY_NAME = {"apply": refused("by name, with consent to it", "needs consent to delete-by-name")}
 """Of deletions where there are no topic ids."""
 
 
@@ -52,20 +50,23 @@ def no_moves(cell: str, line: str, *steps: str) -> dict[str, Limit]:
     return dict.fromkeys(steps, refused(cell, line))
 
 
-NO_REASSIGNMENTS = ("no", "update refused: this cluster does not offer AlterPartitionReassignments")
-NO_CONFIGS = refused("no", "update refused: this cluster does not offer IncrementalAlterConfigs")
+NO_REASSIGNMENTS = ("no", "update refused: this cluster does not support AlterPartitionReassignments")
+NO_CONFIGS = refused("no", "update refused: this cluster does not support IncrementalAlterConfigs")
 REDPANDA_THROTTLE = refused(
     "with --throttle none", "Setting broker properties on named brokers is unsupported (INVALID_CONFIG)"
 )
-NO_CONSUMER_PROTOCOL = refused("no", "KF216: this cluster does not offer the consumer protocol")
-NO_GROUP_CONFIGS = refused("no", "KF216: this cluster does not offer configs of groups")
-NO_SIZES = Limit("no sizes", "not read: the sizes of topics: this cluster does not offer DescribeLogDirs", 0)
+NO_QUOTAS = refused("no", "create refused: this cluster does not support AlterClientQuotas")
+NO_CONSUMER_PROTOCOL = refused("no", "KF216: this cluster does not support the consumer protocol")
+NO_GROUP_CONFIGS = refused("no", "KF216: this cluster does not support configs of groups")
+NO_SIZES = Limit(
+    "no sizes", "not read: the sizes of topics: this cluster does not support DescribeLogDirs", 0
+)
 OLD_GROUPS = {
     "consumer groups (KIP-848)": {"apply": NO_CONSUMER_PROTOCOL},
     "group configs": {"apply": NO_GROUP_CONFIGS},
     "share and streams groups": {
-        "share": refused("no", "KF216: this cluster does not offer the share protocol"),
-        "streams": refused("no", "KF216: this cluster does not offer the streams protocol"),
+        "share": refused("no", "KF216: this cluster does not support the share protocol"),
+        "streams": refused("no", "KF216: this cluster does not support the streams protocol"),
     },
 }
 POLICY = "refused by the brokers: Topic replication factor must be 3 (POLICY_VIOLATION)"
@@ -84,6 +85,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     },
     "msk-serverless": {
         **OLD_GROUPS,
+        "client quotas": {"apply": NO_QUOTAS},
         "status": {"sizes": NO_SIZES},
         "doctor": {
             "min.insync.replicas": refused(
@@ -94,7 +96,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         },
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {
-            "plan": refused("no", "Error: this cluster does not offer AlterPartitionReassignments")
+            "plan": refused("no", "Error: this cluster does not support AlterPartitionReassignments")
         },
     },
     "confluent-cloud": {
@@ -106,21 +108,22 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     },
     "event-hubs": {
         **OLD_GROUPS,
+        "client quotas": {"apply": NO_QUOTAS},
         "apply": {"configs": refused("configs only at creation", NO_CONFIGS.line)},
         "saved plan": {"plan": refused("no change of configs", NO_CONFIGS.line)},
         "status": {
             "sizes": NO_SIZES,
             "notes": Limit(
                 "running reassignments are not told",
-                "running reassignments were not read"
-                " (this cluster does not offer ListPartitionReassignments)",
+                "could not read running reassignments"
+                " (this cluster does not support ListPartitionReassignments)",
                 code=0,
             ),
         },
         "doctor": {
             "doctor": Limit(
                 "running reassignments are not told",
-                "not checked KF309 running reassignments: this cluster does not offer"
+                "not checked KF309 running reassignments: this cluster does not support"
                 " ListPartitionReassignments",
                 code=0,
             )
@@ -128,7 +131,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         "delete": BY_NAME,
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {
-            "plan": refused("no", "Error: this cluster does not offer AlterPartitionReassignments")
+            "plan": refused("no", "Error: this cluster does not support AlterPartitionReassignments")
         },
         "history": {"apply": refused("no change of configs", NO_CONFIGS.line)},
         "revert": {"apply": refused("no change of configs", NO_CONFIGS.line)},

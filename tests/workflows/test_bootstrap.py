@@ -45,7 +45,7 @@ def test_no_python_or_an_old_one(tools: Path, tmp_path: Path) -> None:
     run = bootstrap(tools, tmp_path / "venv")
     assert run.returncode == 1
     assert run.stderr.splitlines() == [
-        "Error: Python 3.11 or later is needed, and not on the PATH",
+        "Error: Python 3.11 or later is needed, but not on the PATH",
         "  Debian/Ubuntu: sudo apt-get install python3 python3-venv",
         "  Fedora:        sudo dnf install python3",
         "  macOS:         brew install python@3.12",
@@ -84,7 +84,7 @@ def test_no_java_or_an_old_one(tools: Path, tmp_path: Path, java: str | None, sa
         ((), ["shellcheck", "chromium"]),
     ],
 )
-def test_ci_installs_the_programs_that_are_missing(
+def test_ci_installs_missing_programs(
     tools: Path, tmp_path: Path, there: tuple[str, ...], installed: list[str]
 ) -> None:
     for name in there:

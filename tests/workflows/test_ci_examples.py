@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli_helpers import ROOT, environment
-from tests.support.workflow_runner import load
-from tests.support.workflow_scene import RuleContext, scene
+from tests.support.cli.project import ROOT, environment
+from tests.support.workflows.runner import load
+from tests.support.workflows.scene import Team, scene
 
 CI = ROOT / "docs" / "ci"
 
 
 @pytest.fixture
-def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[RuleContext]:
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Team]:
     """A repository whose plans nobody signs."""
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         config = made.project.folder / "kafkaform.yaml"
@@ -39,7 +39,7 @@ def bash(script: str, folder: Path, more: Mapping[str, str]) -> subprocess.Compl
     )
 
 
-def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: RuleContext) -> None:
+def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Team) -> None:
     jobs: Mapping[str, Any] = load(CI / "gitlab-ci.yml")
     folder, base = team.project.folder, team.hosted.main
 
@@ -66,7 +66,7 @@ def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: RuleContext) -> None:
     assert job("drift").returncode == 2
 
 
-def test_crons_lines_say_nothing_until_there_is_something_to_say(team: RuleContext, tmp_path: Path) -> None:
+def test_crons_lines_say_nothing_until_there_is_something_to_say(team: Team, tmp_path: Path) -> None:
     home, secrets, metrics = tmp_path / "home", tmp_path / "environment", tmp_path / "kafkaform.prom"
     home.mkdir()
     secrets.write_text("export KAFKA_PASSWORD=another\n")
@@ -96,5 +96,5 @@ def test_crons_lines_say_nothing_until_there_is_something_to_say(team: RuleConte
     assert often == ""
     team.hosted.commit("main", lambda folder: (folder / "kafkaform.yaml").write_text("kind: ["))
     daily, often = cron()
-    assert "the file ends inside of brackets" in daily
-    assert "the file ends inside of brackets" in often
+    assert "kafkaform.yaml:2:1: " in daily
+    assert "kafkaform.yaml:2:1: " in often

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 
-from tests.support.cli_helpers import ROOT
+from tests.support.cli.project import ROOT
 
 CONTAINERFILE = (ROOT / "Containerfile").read_text("utf-8")
 INSTRUCTIONS = [

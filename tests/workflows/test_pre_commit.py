@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_helpers import BIN, ROOT, Project
-from tests.support.workflow_runner import load
+from tests.support.cli.project import BIN, ROOT, Project
+from tests.support.workflows.runner import load
 
 KNOWN = {"id", "name", "description", "entry", "language", "types", "pass_filenames"}
 """What pre-commit knows, of what is used."""
@@ -63,7 +63,7 @@ def test_the_definition_is_one_that_pre_commit_takes() -> None:
     assert found["pass_filenames"] is False
 
 
-def test_a_commit_is_held_up_by_what_is_wrong_in_any_file(project: Project) -> None:
+def test_a_wrong_file_holds_up_a_commit(project: Project) -> None:
     project.config()
     project.topic("orders")
     stage(project)

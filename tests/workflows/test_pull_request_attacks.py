@@ -16,8 +16,8 @@ import yaml
 
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.workflow_runner import Command, Run
-from tests.support.workflow_scene import PASSWORD, RuleContext, scene
+from tests.support.workflows.runner import Command, Run
+from tests.support.workflows.scene import PASSWORD, Team, scene
 
 COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"
 LURES = ("@acme/everyone", "<img src=https://evil.example/x>", "](https://evil.example)")
@@ -25,7 +25,7 @@ _LONGEST_COMMENT = 65_536
 
 
 @pytest.fixture
-def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[RuleContext]:
+def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Team]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
         assert made.leaked() == []
@@ -83,7 +83,7 @@ def writing(files: dict[str, str]) -> Callable[[Path], None]:
     return write
 
 
-def test_a_configuration_of_its_own_reaches_no_address(team: RuleContext) -> None:
+def test_a_configuration_of_its_own_reaches_no_address(team: Team) -> None:
     with listening() as (address, callers):
         client = {
             "bootstrap.servers": address,
@@ -114,7 +114,7 @@ def test_a_configuration_of_its_own_reaches_no_address(team: RuleContext) -> Non
     assert re.search(r"kafkaform\.yaml:\d+:\d+: .*plugin\.library\.paths", comment)
 
 
-def test_another_address_of_the_cluster_is_not_used_and_not_green(team: RuleContext) -> None:
+def test_another_address_is_neither_used_nor_green(team: Team) -> None:
     with listening() as (address, callers):
 
         def edit(folder: Path) -> None:
@@ -131,10 +131,10 @@ def test_another_address_of_the_cluster_is_not_used_and_not_green(team: RuleCont
     [comment] = team.comments(pull)
     assert "1 to create" in comment
     assert "KF425" in comment
-    assert "the branch changes `clusters.prod` in `kafkaform.yaml`" in comment
+    assert "`clusters.prod`" in comment
 
 
-def test_a_manifest_has_no_way_to_a_secret(team: RuleContext) -> None:
+def test_a_manifest_has_no_way_to_a_secret(team: Team) -> None:
     references = {"second": "${env:KAFKA_PASSWORD}", "third": "${file:/proc/self/environ}"}
 
     def both(_folder: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_manifest_has_no_way_to_a_secret(team: RuleContext) -> None:
 
 
 @pytest.mark.parametrize("target", ["files", "folder", "all manifests"])
-def test_a_link_leads_nowhere(team: RuleContext, tmp_path: Path, target: str) -> None:
+def test_a_link_leads_nowhere(team: Team, tmp_path: Path, target: str) -> None:
     outside = tmp_path / "machine"
     outside.mkdir()
     (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
@@ -184,7 +184,7 @@ def test_a_link_leads_nowhere(team: RuleContext, tmp_path: Path, target: str) ->
     assert "bootstrap.servers" not in run.log
 
 
-def test_no_text_of_it_is_taken_for_a_command(team: RuleContext) -> None:
+def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
     name = team.project.prefix + "second"
     lures = " ".join(LURES) + COMMANDS
     metadata = {
@@ -211,7 +211,7 @@ def test_no_text_of_it_is_taken_for_a_command(team: RuleContext) -> None:
     assert not [lure for lure in LURES if lure in _outside_of_code(text)], text
 
 
-def test_no_name_is_taken_for_a_command(team: RuleContext) -> None:
+def test_no_name_is_taken_for_a_command(team: Team) -> None:
     """Where such a name is an error, the error's words are read by the runner, too."""
     name = "x" + COMMANDS
     manifest = {"apiVersion": "kafkaform/v1", "kind": name, "metadata": {"name": name}, name: {name: name}}
@@ -240,7 +240,7 @@ def _outside_of_code(markdown: str) -> str:
     return "\n".join(kept)
 
 
-def test_none_of_its_code_runs(team: RuleContext, canary: Path) -> None:
+def test_none_of_its_code_runs(team: Team, canary: Path) -> None:
     touch = f"touch '{canary}'"
     python = f"open({str(canary)!r}, 'w')\n"
     shell = f"#!/bin/sh\n{touch}\n"
@@ -317,7 +317,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bombs", [["aliases", "depth", "size"], ["many"]], ids=" ".join)
-def test_a_bomb_is_refused_in_a_few_words(team: RuleContext, bombs: list[str]) -> None:
+def test_a_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
     pull = team.push(writing({f"topics/{bomb}.yaml": BOMBS[bomb] for bomb in bombs}), "mine")
     run = team.plan(pull)
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
@@ -326,18 +326,18 @@ def test_a_bomb_is_refused_in_a_few_words(team: RuleContext, bombs: list[str]) -
     assert len(comment) <= _LONGEST_COMMENT
 
 
-def test_its_signed_plan_is_not_applied_as_it_is(team: RuleContext) -> None:
+def test_its_signed_plan_is_not_applied_as_it_is(team: Team) -> None:
     """Whoever gets hold of the plan of a pull request that nobody merged: it is signed for the review."""
     pull = team.push(team.topic("second"), "more")
     planned = team.plan(pull)
     plan = planned.artifacts[f"kafkaform-plan-prod-{pull.number}-{pull.head}"] / "plan.json"
     assert json.loads(plan.read_text())["signed_for"]["purpose"] == "review"
     refused = team.locally("apply", plan, "--cluster", "prod", "--auto-approve").needs(1)
-    assert "the plan is signed for review, not for being applied as it is" in refused.err
+    assert "signed for review" in refused.err
     assert set(team.project.live()) == {"first"}
 
 
-def test_a_comment_of_somebody_else_is_not_taken_over(team: RuleContext) -> None:
+def test_a_comment_of_somebody_else_is_not_taken_over(team: Team) -> None:
     pull = team.push(team.topic("second"), "mine")
     team.hub.comment(pull.number, "<!-- kafkaform:plan-prod -->\nAll is well.", by=77)
     team.plan(pull)
@@ -346,7 +346,7 @@ def test_a_comment_of_somebody_else_is_not_taken_over(team: RuleContext) -> None
     assert "1 to create" in ours
 
 
-def test_the_stand_in_for_a_clone_is_as_safe_as_the_real_one() -> None:
+def test_the_stand_in_for_a_clone_is_safe() -> None:
     """These tests would prove nothing on a machine whose Git runs what a repository asks for."""
     assert "GIT_CONFIG" not in os.environ
     assert not [name for name in os.environ if name.startswith("GIT_CONFIG_")]

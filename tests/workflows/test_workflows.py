@@ -18,11 +18,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kafkaform.config.settings import read_settings
-from tests.support.cli_helpers import BIN, ROOT
-from tests.support.command_lines import calls, parse
+from tests.support.cli.command_lines import calls, parse
+from tests.support.cli.project import BIN, ROOT
 from tests.support.required import REQUIRE, program
-from tests.support.workflow_expressions import Contexts, Unknown, evaluate, expressions, holds, interpolate
-from tests.support.workflow_runner import WORKFLOWS, load
+from tests.support.workflows.expressions import Contexts, expressions, holds
+from tests.support.workflows.runner import WORKFLOWS, load
 
 ACTION = ROOT / ".github" / "actions" / "kafkaform"
 CI = ROOT / "docs" / "ci"
@@ -108,7 +108,7 @@ def test_rights_are_the_least_that_do() -> None:
     assert found == RIGHTS
 
 
-def test_actions_of_others_are_pinned_and_our_own_is_that_of_the_workflow() -> None:
+def test_actions_are_pinned() -> None:
     for file in [*WORKFLOWS.glob("*.yml"), ACTION / "action.yml", *(CI / e for e in EXAMPLES)]:
         for line in file.read_text("utf-8").splitlines():
             if "uses: " in line and not line.lstrip().startswith("#"):
@@ -288,7 +288,7 @@ def test_every_test_is_run_by_ci() -> None:
     assert not [name for name, job in workflow(OWN)["jobs"].items() if "permissions" in job]
 
 
-def test_no_test_is_skipped_in_ci_for_want_of_a_program() -> None:
+def test_ci_requires_every_program() -> None:
     sources = [file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py")]
     wanted = {what for source in sources for what in re.findall(r'\bprogram\("([a-z]+)"', source)}
     wanted -= {"sh", "shell"}  # of the test of `program`
@@ -328,7 +328,7 @@ printf '#!/bin/sh\\necho kafkaform, version 1.2.3\\n' > "$4/bin/kafkaform" && ch
     assert [file.name for file in folder.iterdir()] == ["kafkaform"]
 
 
-def test_the_action_locks_all_that_kafkaform_needs_as_the_whole_lock_does() -> None:
+def test_the_action_locks_all_that_kafkaform_needs() -> None:
     whole, own = (
         dict(
             re.findall(r"^([\w.-]+)==(\S+)", (folder / "requirements.lock").read_text("utf-8"), re.MULTILINE)
@@ -378,33 +378,3 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     check = ["systemd-analyze", "verify", *map(str, tmp_path.iterdir())]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-
-
-def test_expressions_are_evaluated_as_github_does() -> None:
-    contexts = Contexts(
-        {"github": {"event": {"n": 1}, "sha": "A"}, "inputs": {"given": ""}, "env": {"X": "x"}},
-        {"success": True, "failure": False, "always": True, "cancelled": False},
-    )
-    for source, value in {
-        "inputs.given || 'other'": "other",
-        "inputs.missing || 'other'": "other",
-        "github.event.n": 1,
-        "github.event.deep.er": None,
-        "github.sha == 'a' && !failure()": True,
-        "'it''s' != github.sha": True,
-        "(true && false) || null": None,
-    }.items():
-        assert evaluate(source, contexts) == value, source
-    assert interpolate("${{ env.X }}-${{ github.event.n }}", contexts) == "x-1"
-    for source in ("github.shaa", "runner.os", "hashFiles('x')", "1 + 1", "env.Y", "github.sha github.sha"):
-        with pytest.raises(Unknown):
-            evaluate(source, contexts)
-
-
-def test_without_a_status_function_a_step_waits_for_success() -> None:
-    failed = Contexts({}, {"success": False, "failure": True, "always": True, "cancelled": False})
-    assert not holds(None, failed)
-    assert not holds("true", failed)
-    assert holds("always()", failed)
-    assert holds("${{ failure() }}", failed)
-    assert not holds("success()", failed)

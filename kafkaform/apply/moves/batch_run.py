@@ -1,64 +1,51 @@
-"""One batch on its way: started, watched until all of it is in sync, or cancelled.
-
-A batch that does not move any more is noticed, and the reason looked for.
-"""
+"""The execution of one batch: start it, wait until it is in sync, or cancel it; detect stalls."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batches import MoveStatus, named, status_of
-from kafkaform.apply.moves.context import PATIENCE_S
-from kafkaform.core.errors import (
-    AuthenticationFailed,
-    ClusterError,
-    LockLost,
-    MovesUnfinished,
-    NotOffered,
-    PermissionDenied,
-    RequestRejected,
-)
+from kafkaform.apply.moves.batches import MoveStatus, format_partition, status_of
+from kafkaform.apply.moves.context import FINAL, PATIENCE_S
+from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, RequestRejected
 from kafkaform.core.units import format_size
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.apply.moves.batches import PartitionMove
     from kafkaform.apply.moves.context import MoveContext
-    from kafkaform.core.layout import Layout, PartitionState, Replicas, TopicPartition
+    from kafkaform.core.partitions import PartitionState, Replicas, TopicPartition
+    from kafkaform.resources.replicas.layout import Layout
 
 
+# A broker shows a change once it has read its record from the controller's log.
 GRACE_S = 15.0
-"""The time that a reading may lag behind what the controller has done: a broker shows a change once the
-record of it in the controller's log has reached the broker."""
+"""The seconds that a reading may lag behind the controller."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.0
 READING_SHARE = 10
-"""Between two readings, at least so many times as long as one takes: large clusters are read less often."""
+"""The least pause between readings, as a multiple of their duration: large clusters are read less often."""
 RAREST_S = 10.0
 
 NEW_PLAN = "make a new plan, and review it"
-_REFUSED = (RequestRejected, NotOffered, PermissionDenied, AuthenticationFailed)
+
+STALL_S = 60.0
+"""The seconds without progress after which a stall is reported."""
 
 
 class BatchRun:
-    """One batch.
+    """The execution of one batch.
 
     Args:
-        context: What every step goes by.
+        context: The context of every step.
         moves: The batch.
-        report: Is told of what is unfinished, of the bytes of replicas, and why nothing moves (or nothing).
-        ours: Partitions that an earlier apply was moving, as the record says.
+        report: Receives the unfinished moves, the bytes of replicas, and the reason of a stall (or "").
+        ours: Partitions that earlier applies were moving, from the record.
 
     Attributes:
-        done: The partitions that are where they are to be.
-        failed: Those that will not get there, and why.
+        done: The partitions at their target.
+        failed: The error by partition that will not reach its target.
     """
 
     def __init__(
@@ -82,11 +69,11 @@ class BatchRun:
         self.failed: dict[TopicPartition, ClusterError] = {}
 
     def carry_out(self) -> None:
-        """Start what is not running, and wait until nothing is left that could get there.
+        """Start the moves that are not running, and wait until each is done or has failed.
 
         Raises:
-            ClusterError: It cannot go on; some of it may be running.
-            Stopped: The same, as somebody wants it.
+            ClusterError: It cannot continue; some moves may be running.
+            Stopped: A stop was requested; some moves may be running.
         """
         watch = StallDetector(self._clock.now())
         pause = FIRST_PAUSE_S
@@ -94,12 +81,14 @@ class BatchRun:
             began = self._clock.now()
             layout = self._context.layout(self._topics)
             took = self._clock.now() - began
-            ready = self._look(layout)
+            ready = self._update(layout)
+            # Before new moves are started: a stop that was requested during the reading leaves fewer to
+            # cancel.
             self._context.check()
-            # In each round: what got no answer is asked for again, unless the layout shows that it runs.
+            # In each round: requests without an answer are repeated, unless the layout shows that they run.
             self._start(ready)
-            unfinished = self._unfinished()
-            if down := brokers_down(unfinished, layout):
+            unfinished = self._list_unfinished()
+            if down := describe_down_brokers(unfinished, layout):
                 self._context.remind("down", f"waiting: {down}")
             began = self._clock.now()
             self._measure(unfinished)
@@ -109,49 +98,51 @@ class BatchRun:
             self._report(unfinished, self._sizes, watch.reason)
             if not unfinished:
                 return
-            # Often at first, as small batches arrive within a second; seldom where a reading takes long.
+            # Often at first, as small batches take less than a second; seldom if a reading takes long.
             self._context.pause(max(pause, min(took * READING_SHARE, RAREST_S)))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def cancel(self) -> None:
-        """Cancel what applies have started: replicas that are not in sync are dropped again.
+        """Cancel moves that applies have started: replicas that are not in sync are removed again.
 
-        What somebody else moves to the very same place goes on.
+        A reassignment to the same target that was not started by an apply continues.
 
         Raises:
-            ClusterError: Some of it may go on.
+            ClusterError: Some moves may continue.
         """
-        if not self._unfinished():
+        if not self._list_unfinished():
             return
+        # Read again: some of the moves may have ended since the last reading, and are not cancelled.
         layout = self._context.retry_after_stop(self._read)
-        self._look(layout)
-        running = [move for move in self._unfinished() if status_of(move, layout) is MoveStatus.RUNNING]
+        self._update(layout)
+        running = [move for move in self._list_unfinished() if status_of(move, layout) is MoveStatus.RUNNING]
         ours = [move for move in running if move.key in self._ours]
         if len(ours) < len(running):
-            others = listed([named(move.key) for move in running if move.key not in self._ours])
-            self._context.tell(f"not started by an apply, so it goes on: the reassignment of {others}")
+            foreign = listed([format_partition(move.key) for move in running if move.key not in self._ours])
+            # Whoever started it may be waiting for it, and its target is the same.
+            self._context.tell(f"not cancelled, as no apply started it: the reassignment of {foreign}")
         if not ours:
             return
-        self._context.retry_after_stop(lambda: self._ask({move.key: None for move in ours}))
-        # A cancelled partition has the replicas of before, in the order of the target: asked for once more,
-        # they get their old order, which copies nothing.
+        self._context.retry_after_stop(lambda: self._send_request({move.key: None for move in ours}))
+        # A cancelled partition has its old replicas in the order of the target. Another reassignment
+        # restores the old order and copies nothing.
         reordered = {move.key: move.before for move in ours if _loses_order(move)}
         if reordered:
-            self._context.retry_after_stop(lambda: self._ask(reordered))
+            self._context.retry_after_stop(lambda: self._send_request(reordered))
         layout = self._context.retry_after_stop(self._read)
-        # A broker may still show the target of what was cancelled: what has arrived is in sync, too.
-        self.done |= {move.key for move in self._unfinished() if has_arrived(move, layout)}
+        # A broker may still show the target of a cancelled move; only a move that is in sync is done.
+        self.done |= {move.key for move in self._list_unfinished() if has_arrived(move, layout)}
 
     def _read(self) -> Layout:
         return self._context.cluster.layout(self._topics)
 
-    def _unfinished(self) -> list[PartitionMove]:
+    def _list_unfinished(self) -> list[PartitionMove]:
         return [move for move in self._moves if move.key not in self.done and move.key not in self.failed]
 
-    def _look(self, layout: Layout) -> list[PartitionMove]:
-        """Take a reading in; returns what is to be started."""
+    def _update(self, layout: Layout) -> list[PartitionMove]:
+        """Update the state from a reading; return the moves to start."""
         ready = []
-        for move in self._unfinished():
+        for move in self._list_unfinished():
             match status_of(move, layout):
                 case MoveStatus.DONE:
                     self.done.add(move.key)
@@ -161,22 +152,22 @@ class BatchRun:
                 case MoveStatus.READY if move.key not in self._started:
                     ready.append(move)
                 case MoveStatus.READY:
-                    self._unexpected(move, "somebody cancelled its reassignment")
+                    self._note_unexpected(move, "another client cancelled its reassignment")
                 case MoveStatus.STRAY:
                     live = ":".join(map(str, layout.topics[move.ref.name][move.partition].replicas))
-                    self._unexpected(move, f"somebody moved it: it is on {live} now")
+                    self._note_unexpected(move, f"another client moved it: it is on {live} now")
                 case MoveStatus.ELSEWHERE:
                     running = (layout.reassigning or {})[move.key]
-                    self._fail(move, f"somebody else is moving it {running}")
+                    self._fail(move, f"another client is moving it {running}")
                 case MoveStatus.GONE:
-                    self._unexpected(move, "it no longer exists")
+                    self._note_unexpected(move, "it no longer exists")
         return ready
 
-    def _unexpected(self, move: PartitionMove, why: str) -> None:
-        """Give up a partition that stays other than it should be.
+    def _note_unexpected(self, move: PartitionMove, why: str) -> None:
+        """Fail a partition that stays in an unexpected state for GRACE_S.
 
-        Not at once: the replicas and the running reassignments come from two requests, between which one may
-        have ended, and brokers show a change later than the controller has made it.
+        Replicas and running reassignments come from two requests, between which a reassignment may end, and
+        brokers show a change later than the controller makes it.
         """
         if self._clock.now() - self._as_expected.setdefault(move.key, self._clock.now()) >= GRACE_S:
             self._fail(move, why)
@@ -188,7 +179,7 @@ class BatchRun:
         if not ready:
             return
         targets = {move.key: move.after for move in ready}
-        self._ours |= targets.keys()  # also those of which no answer comes
+        self._ours |= targets.keys()  # also those without an answer
         answers: Mapping[TopicPartition, ClusterError | None]
         try:
             answers = self._context.cluster.reassign(targets, self._context.guard)
@@ -204,15 +195,15 @@ class BatchRun:
             if answer is None:
                 self._started.add(move.key)
                 self._as_expected[move.key] = self._clock.now()
-            elif isinstance(answer, _REFUSED):
+            elif isinstance(answer, FINAL):
                 message = f"partition {move.partition}: {answer.message}"
                 self.failed[move.key] = MovesUnfinished(message, hint=answer.hint)
             else:
-                unknown = answer  # the next reading tells whether it was started
+                unknown = answer  # the next reading shows whether it was started
         self._wait_for_answers(unknown)
 
     def _wait_for_answers(self, unknown: ClusterError | None) -> None:
-        """Bear with a cluster that does not answer, for PATIENCE_S."""
+        """Tolerate a cluster that does not answer, for PATIENCE_S."""
         if unknown is None:
             self._unanswered = None
             return
@@ -222,56 +213,53 @@ class BatchRun:
         self._context.remind("cluster", f"the cluster does not answer, trying again: {unknown.message}")
 
     def _measure(self, unfinished: Sequence[PartitionMove]) -> None:
-        """Read how much is copied; brokers that do not tell are as they were before."""
+        """Read the bytes copied so far; brokers without an answer keep their last sizes."""
         keys = [move.key for move in unfinished if move.adding]
         if not keys:
             return
+        # Only for the progress bar and the detection of stalls: a move does not fail for want of sizes.
         try:
             self._sizes |= self._context.cluster.replica_sizes(keys)
         except ClusterError as error:
-            self._context.remind("sizes", f"how much is copied is not known: {error.message}")
+            self._context.remind("sizes", f"cannot read how much is copied: {error.message}")
 
-    def _ask(self, targets: Mapping[TopicPartition, Replicas | None]) -> None:
+    def _send_request(self, targets: Mapping[TopicPartition, Replicas | None]) -> None:
         for answer in self._context.cluster.reassign(targets, self._context.guard).values():
-            # It may have ended since the reading, or with a request before this one whose answer was lost.
+            # It may have ended since the reading, or by an earlier request whose answer was lost.
             over = isinstance(answer, RequestRejected) and answer.code == "NO_REASSIGNMENT_IN_PROGRESS"
             if answer is not None and not over:
                 raise answer
 
 
 def has_arrived(move: PartitionMove, layout: Layout) -> bool:
-    """Return whether a partition is where it is to be, and in sync there."""
+    """Return whether a partition is at its target, and in sync there."""
     if status_of(move, layout) is not MoveStatus.DONE:
         return False
     return {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
 
 
 def _loses_order(move: PartitionMove) -> bool:
-    """Return whether a partition has its old replicas in another order once its move is cancelled.
+    """Return whether cancelling a move leaves the old replicas in another order.
 
-    Kafka leaves them in the order of the target, those that were to be removed last: 1:2 on its way to 2:3
-    ends as 2:1, with a different preferred leader.
+    Kafka keeps the order of the target, with replicas to be removed last: cancelling 1:2 -> 2:3 gives 2:1,
+    with a different preferred leader.
     """
     kept = [broker for broker in move.after if broker in move.before]
     reverted = (*kept, *(broker for broker in move.before if broker not in move.after))
     return reverted != move.before and move.holding == {*move.before}
 
 
-STALL_S = 60.0
-"""The time in which nothing comes nearer to its end, after which that is said."""
-
-
 class StallDetector:
-    """Watches one batch.
+    """The detector of a stall of one batch.
 
-    Nearer means: more partitions done, more replicas in sync, or fewer bytes still to be copied. Bytes that
-    are copied do not count by themselves, as producers may write as many meanwhile.
+    Progress is more partitions done, more replicas in sync, or fewer bytes left to copy. Copied bytes alone
+    are not, as producers may write as many meanwhile.
 
     Args:
         now: The time in seconds.
 
     Attributes:
-        reason: Why nothing moves; empty as long as something does.
+        reason: The reason of the stall; empty if there is none.
     """
 
     def __init__(self, now: float) -> None:
@@ -288,82 +276,89 @@ class StallDetector:
         sizes: Mapping[tuple[str, int, int], int],
         throttle: int | None,
     ) -> None:
-        """Take a reading in, and note the reason if nothing has moved for STALL_S.
+        """Compare a reading with the last ones, and set the reason if there was no progress for STALL_S.
 
         Args:
             now: The time in seconds.
-            unfinished: What is not where it is to be.
-            layout: The cluster.
-            sizes: The bytes of replicas.
-            throttle: The bytes per second of a broker; None: no limit.
+            unfinished: The moves that are not done.
+            layout: The layout.
+            sizes: Bytes of replicas by topic, partition and broker.
+            throttle: Bytes per second of a broker; None: no limit.
         """
-        seen = [move for move in unfinished if _state(move, layout) is not None]
-        in_sync = sum(len(move.adding & {*_in_sync(move, layout)}) for move in seen)
-        reading = (len(unfinished), -in_sync, remaining(unfinished, sizes))
+        seen = [move for move in unfinished if _get_state(move, layout) is not None]
+        in_sync = sum(len(move.adding & {*_get_in_sync(move, layout)}) for move in seen)
+        # Compared in this order: a partition that is done outweighs bytes, which may rise again while
+        # producers write.
+        reading = (len(unfinished), -in_sync, sum_remaining(unfinished, sizes))
         if self._best is None or reading < self._best:
             self._best, self._since, self.reason = reading, now, ""
-            self._copied_then = copied(unfinished, sizes)
+            self._copied_then = sum_copied(unfinished, sizes)
         elif now - self._since >= STALL_S:
-            grown = copied(unfinished, sizes) - self._copied_then
-            self.reason = reason(seen, layout, grown if sizes else None, throttle)
+            grown = sum_copied(unfinished, sizes) - self._copied_then
+            self.reason = explain_stall(seen, layout, grown if sizes else None, throttle)
 
 
-def copied(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
-    """The bytes that are on the brokers that partitions are copied to."""
+def sum_copied(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
+    """Return the bytes on the brokers that partitions are copied to."""
     return sum(sizes.get((*move.key, broker), 0) for move in moves for broker in move.adding)
 
 
-def remaining(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
-    """The bytes that are still to be copied, as far as sizes are known."""
+def sum_remaining(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
+    """Return the bytes left to copy, as far as sizes are known."""
     total = 0
     for move in moves:
+        # The present replicas may be of different sizes, as each broker deletes segments at its own time.
         whole = max((sizes.get((*move.key, broker), 0) for broker in move.holding), default=0)
         total += sum(max(0, whole - sizes.get((*move.key, broker), 0)) for broker in move.adding)
     return total
 
 
-def reason(
+def explain_stall(
     unfinished: Sequence[PartitionMove], layout: Layout, grown: int | None, throttle: int | None
 ) -> str:
-    """Return why moves are stalled, as far as it can be told.
+    """Return the reason of a stall; empty if it is not known.
 
     Args:
-        unfinished: What is not where it is to be.
-        layout: The cluster.
-        grown: The bytes that were copied all the same; None where nobody tells.
-        throttle: The bytes per second of a broker; None: no limit.
+        unfinished: The moves that are not done.
+        layout: The layout.
+        grown: The bytes copied since the last progress; None if sizes are not known.
+        throttle: Bytes per second of a broker; None: no limit.
     """
-    if down := brokers_down(unfinished, layout):
+    if down := describe_down_brokers(unfinished, layout):
         return down
-    offline = [named(m.key) for m in unfinished if (s := _state(m, layout)) is not None and s.leader is None]
+    offline = [
+        format_partition(m.key)
+        for m in unfinished
+        if (s := _get_state(m, layout)) is not None and s.leader is None
+    ]
     if offline:
         return f"{listed(offline)} without a leader to copy from: start the brokers that hold it"
     if grown is None:
         return ""  # without sizes, a long copy looks the same
     if grown > 0 and throttle is not None:
         rate = f"{format_size(throttle)}/s"
-        return f"records are written as fast as the throttle of {rate} lets them be copied: raise --throttle"
-    names = listed([named(move.key) for move in unfinished])
-    return f"{names}: all brokers are up; the logs of those that it is copied to may tell why"
+        return f"producers write as fast as the throttle of {rate} lets replicas copy: raise --throttle"
+    names = listed([format_partition(move.key) for move in unfinished])
+    return f"{names}: all brokers are up; check the logs of the brokers that it is copied to"
 
 
-def brokers_down(unfinished: Sequence[PartitionMove], layout: Layout) -> str:
-    """Name the brokers that are down and that partitions are to be on; empty if there are none."""
+def describe_down_brokers(unfinished: Sequence[PartitionMove], layout: Layout) -> str:
+    """Describe the target brokers that are down; empty if there are none."""
     alive = {broker.id for broker in layout.brokers}
     down = sorted({broker for move in unfinished for broker in move.after} - alive)
     if not down:
         return ""
     word = "broker" if len(down) == 1 else "brokers"
-    waiting = [named(move.key) for move in unfinished if not alive.issuperset(move.after)]
-    ids, be = ", ".join(map(str, down)), "is" if len(waiting) == 1 else "are"
-    return f"{word} {ids} down, which {listed(waiting)} {be} to be on: start it again"
+    waiting = [format_partition(move.key) for move in unfinished if not alive.issuperset(move.after)]
+    ids, it = ", ".join(map(str, down)), "it" if len(down) == 1 else "them"
+    return f"{word} {ids} down, the target of {listed(waiting)}: start {it} again"
 
 
-def _state(move: PartitionMove, layout: Layout) -> PartitionState | None:
+def _get_state(move: PartitionMove, layout: Layout) -> PartitionState | None:
     states = layout.topics.get(move.ref.name, ())
     return states[move.partition] if move.partition < len(states) else None
 
 
-def _in_sync(move: PartitionMove, layout: Layout) -> Replicas:
-    state = _state(move, layout)
+def _get_in_sync(move: PartitionMove, layout: Layout) -> Replicas:
+    state = _get_state(move, layout)
     return () if state is None else state.isr

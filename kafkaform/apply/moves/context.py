@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkaform.core.apply_result import AGAIN
+from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -16,6 +16,7 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Clock
 from kafkaform.core.units import format_duration
 
@@ -24,45 +25,44 @@ if TYPE_CHECKING:
 
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ReplicaWriter
-    from kafkaform.core.layout import Layout
     from kafkaform.core.lock import Guard
-    from kafkaform.core.moves import MoveObserver, MoveOptions
+    from kafkaform.resources.replicas.layout import Layout
+    from kafkaform.resources.replicas.moves import MoveObserver, MoveOptions
 
 PATIENCE_S = 120.0
-"""The time in which the cluster may not answer at all while replicas are moved: a broker that restarts is no
-reason to give up."""
+"""The seconds that the cluster may not answer while replicas are moved: a broker may be restarting."""
 CLEAN_UP_S = 15.0
-"""The same for taking back and cleaning up, for which a person may be waiting.
+"""The same for cancelling and cleaning up, for which a person may be waiting.
 
-A broker that died is named as alive for 9 s (`broker.session.timeout.ms`); a controller is replaced in 4 s.
+A dead broker is listed as alive for 9 s (`broker.session.timeout.ms`); a controller is replaced in 4 s.
 """
 RETRY_S = 1.0
 REMIND_S = 15.0
-"""The time after which it is said again what is waited for."""
+"""The seconds after which the reason of a wait is repeated."""
 
 FINAL = (PermissionDenied, AuthenticationFailed, LockLost, NotOffered, RequestRejected)
-"""Errors that do not pass by themselves."""
+"""Errors that prove that a request was not carried out, and that a retry does not resolve."""
 
 T = TypeVar("T")
 
 
 class Stopped(Exception):  # noqa: N818 - a wish of somebody, not an accident
-    """Somebody wants no further request to be sent."""
+    """A stop was requested: no further request is sent."""
 
 
 @dataclass(slots=True)
 class MoveContext:
-    """The context of every step.
+    """The context of every step of moving replicas.
 
     Attributes:
         cluster: The cluster.
-        options: How replicas are moved.
+        options: The options of moves.
         throttle_journal: The record of throttles.
-        observer: Is told of progress.
+        observer: Receives progress.
         guard: Called before every request; raises `LockLost` to keep it from being sent.
         stop: Once set, nothing new is begun.
-        clock: The time.
-        deadline: When all must be over; None: never. Set by the first step.
+        clock: The clock.
+        deadline: The time by which all must be done; None: no limit. Set by the first step.
     """
 
     cluster: ReplicaWriter
@@ -76,22 +76,24 @@ class MoveContext:
     _reminded: dict[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Let the time that is allowed begin, unless it has begun already."""
+        """Set the deadline, unless it is set already."""
         if self.deadline is None and self.options.timeout_s is not None:
             self.deadline = self.clock.now() + self.options.timeout_s
 
     def check(self) -> None:
-        """Go on, or not.
+        """Check that moves may continue.
 
         Raises:
-            Stopped: Somebody wants it to stop.
-            MovesUnfinished: The time is over.
+            Stopped: A stop was requested.
+            MovesUnfinished: The deadline has passed.
         """
         if self.stop.is_set():
             raise Stopped
         if self.deadline is not None and self.clock.now() >= self.deadline:
             allowed = format_duration(int((self.options.timeout_s or 0) * 1000))
-            raise MovesUnfinished(f"not finished within {allowed}", hint=f"{AGAIN}; or allow more: --timeout")
+            raise MovesUnfinished(
+                f"not finished within {allowed}", hint=f"{RETRY_HINT}; or allow more: --timeout"
+            )
 
     def pause(self, seconds: float) -> None:
         """Wait, but not beyond the deadline; see `check`."""
@@ -102,18 +104,19 @@ class MoveContext:
         self.check()
 
     def tell(self, line: str) -> None:
-        """Tell whoever watches."""
-        self.observer.told(line)
+        """Send a line to the observer."""
+        self.observer.show_line(line)
 
     def remind(self, about: str, line: str) -> None:
-        """Tell what is waited for, at first and every REMIND_S."""
+        """Send the reason of a wait to the observer, at first and every REMIND_S."""
         now = self.clock.now()
+        # Each reason has its own interval, so that a frequent one does not suppress another.
         if about not in self._reminded or now - self._reminded[about] >= REMIND_S:
             self._reminded[about] = now
             self.tell(line)
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
-        """See `Cluster.layout`; a cluster that does not answer is asked again for PATIENCE_S.
+        """Read the layout; retry for PATIENCE_S while the cluster does not answer.
 
         Raises:
             ClusterError: It cannot be read.
@@ -122,27 +125,28 @@ class MoveContext:
         return self.retry(lambda: self.cluster.layout(topics))
 
     def retry(self, action: Callable[[], T]) -> T:
-        """Do what may be done twice; a cluster that does not answer is asked again for PATIENCE_S.
+        """Run an idempotent action; retry for PATIENCE_S while the cluster does not answer.
 
         Raises:
-            ClusterError: It cannot be done.
+            ClusterError: The action failed.
             Stopped: See `check`.
         """
-        return self._repeated(action, PATIENCE_S, self.pause)
+        return self._repeat(action, PATIENCE_S, self.pause)
 
     def retry_after_stop(self, action: Callable[[], T]) -> T:
-        """Do what must be done even after a stop; tried again for CLEAN_UP_S while nobody answers.
+        """Run an action even after a stop; retry for CLEAN_UP_S while the cluster does not answer.
 
         Raises:
-            ClusterError: It cannot be done.
+            ClusterError: The action failed.
         """
-        return self._repeated(action, CLEAN_UP_S, self.clock.sleep)
+        return self._repeat(action, CLEAN_UP_S, self.clock.sleep)
 
-    def _repeated(self, action: Callable[[], T], patience_s: float, pause: Callable[[float], None]) -> T:
+    def _repeat(self, action: Callable[[], T], patience_s: float, pause: Callable[[float], None]) -> T:
         since = self.clock.now()
         while True:
             try:
                 return action()
+            # An answer is final, also a refusal: only the lack of one is worth another attempt.
             except FINAL:
                 raise
             except ClusterError as error:

@@ -1,34 +1,36 @@
-"""Carrying reassignments out: batch by batch, throttled, each watched until it is in sync.
+"""The execution of reassignments: in batches, throttled, each watched until it is in sync.
 
-`Reassigner.run` has the steps. Whatever ends it early, what is under way is cancelled and throttles are taken
-off; partitions that have arrived stay. Only after the lock of the cluster is lost is nothing more sent at
-all: what runs then goes on by itself, and the next apply finds the throttles in the record.
+`Reassigner._run` names the steps. If it ends early, running moves are cancelled and throttles are removed;
+partitions that have arrived stay. Only after the lock of the cluster is lost nothing more is sent: running
+moves continue by themselves, and the next apply finds the throttles in the record.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun, has_arrived
-from kafkaform.apply.moves.batches import MoveStatus, cut, moves_of, named, status_of
+from kafkaform.apply.moves.batches import MoveStatus, cut_batches, format_partition, list_moves, status_of
 from kafkaform.apply.moves.context import MoveContext, Stopped
-from kafkaform.apply.moves.throttles import ThrottleManager, described
+from kafkaform.apply.moves.throttles import ThrottleManager, describe_throttles
 from kafkaform.apply.moves.waiting import POLL_S, wait_in_sync, wait_until_clear
-from kafkaform.core.apply_result import AGAIN
-from kafkaform.core.disk_space import DISK_REMEDY, Copies, DiskSpace, find_shortages
+from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
-from kafkaform.core.moves import MoveProgress
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import counted, listed
+from kafkaform.resources.replicas.disk_space import DISK_REMEDY, Copies, DiskSpace, find_shortages
+from kafkaform.resources.replicas.moves import MoveProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.apply.moves.batches import Batch, PartitionMove
-    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.model import ResourceRef
-    from kafkaform.core.operations import Reassign
+    from kafkaform.core.partitions import Replicas, TopicPartition
+    from kafkaform.resources.replicas.layout import Layout
+    from kafkaform.resources.replicas.operations import Reassign
 
 _UNPLANNED = (MoveStatus.STRAY, MoveStatus.GONE)
 _TO_BEGIN = (MoveStatus.READY, *_UNPLANNED)
@@ -39,9 +41,9 @@ class ReassignmentReport:
     """The results of reassignments.
 
     Attributes:
-        outcomes: For each topic None where all of it is in place, or why not; those that were not begun, as
-            somebody stopped it, are left out.
-        interrupted: Whether somebody stopped it.
+        outcomes: For each topic None if all of it is in place, or the error; topics that were not begun
+            before an interruption are left out.
+        interrupted: Whether the user stopped it.
     """
 
     outcomes: Mapping[ResourceRef, ClusterError | None] = field(default_factory=dict)
@@ -49,10 +51,10 @@ class ReassignmentReport:
 
 
 class Reassigner:
-    """Moves replicas for one apply.
+    """The mover of replicas for one apply.
 
     Args:
-        context: What every step goes by.
+        context: The context of every step.
     """
 
     def __init__(self, context: MoveContext) -> None:
@@ -68,7 +70,7 @@ class Reassigner:
         self._goes_on = False
 
     def run(self, work: Sequence[Reassign]) -> ReassignmentReport:
-        """Move replicas; whatever ends it early, what is under way is brought to an end."""
+        """Move replicas; if it ends early, cancel running moves and remove throttles."""
         self._targets = {
             (operation.ref.name, partition): replicas
             for operation in work
@@ -79,49 +81,49 @@ class Reassigner:
         ending: ClusterError | None = None
         try:
             self._run(work)
+        # Not raised again: the report names what is in place and what is not, whatever ended the run.
         except (Stopped, KeyboardInterrupt):
             interrupted = True
         except ClusterError as error:
             ending = error
         return self._report(work, self._lost or ending, interrupted=interrupted)
 
-    def misplaced(self, work: Sequence[Reassign]) -> set[ResourceRef]:
-        """The topics of reassignments that have replicas which are not where they are to be, or not in sync.
+    def find_misplaced(self, work: Sequence[Reassign]) -> set[ResourceRef]:
+        """Return the topics of reassignments with replicas that are not at their target or not in sync.
 
-        Right after a cancellation, brokers can still name the replicas that were to be added, while the
-        controller knows of no reassignment any more: the same as one that is over. But what was not filled is
-        not in sync.
+        Right after a cancellation, brokers may still show the target replicas while the controller lists no
+        reassignment, as if it were complete. But replicas that were not copied are not in sync.
 
         Raises:
-            ClusterError: The cluster does not tell.
+            ClusterError: The cluster cannot be read.
         """
         if not work:
             return set()
         layout = self._context.cluster.layout({operation.ref.name for operation in work})
-        return {move.ref for move in moves_of(work, layout, {}) if not has_arrived(move, layout)}
+        return {move.ref for move in list_moves(work, layout, {}) if not has_arrived(move, layout)}
 
     def _run(self, work: Sequence[Reassign]) -> None:
-        # 1. Clear throttles that dead applies have left. The record is read first: without it, what they set
-        #    would be taken for somebody else's and kept, and what they started would never be cancelled.
+        # 1. Clear throttles that killed applies have left. The record is read first: without it, they
+        #    would count as foreign and be kept, and their moves would never be cancelled.
         self._clear_leftovers(read=True)
-        # 2. Wait until nobody else moves replicas and all of them are in sync. A second target may never be
-        #    reached: Kafka 4.3.1 waits for a broker that it both adds and removes.
+        # 2. Wait until no other process moves replicas and all of them are in sync. A second target may
+        #    never be reached: Kafka 4.3.1 waits for a broker that it both adds and removes.
         layout = wait_until_clear(self._context, self._targets, self._done)
-        # 3. Compare with the plan; leave topics alone that have changed since.
-        self._moves = {move.key: move for move in moves_of(work, layout, self._sizes())}
-        layout = self._without_strays(layout)
-        # 4. Cut into batches; what a dead apply has started is the first one, as it runs already.
-        batches = self._batches(layout)
+        # 3. Compare with the plan; skip topics that have changed since.
+        self._moves = {move.key: move for move in list_moves(work, layout, self._read_sizes())}
+        layout = self._fail_strays(layout)
+        # 4. Cut into batches; the first one continues the moves that are running already.
+        batches = self._cut_batches(layout)
         for number, batch in enumerate(batches, 1):
             self._context.check()
             moves = tuple(move for move in batch if move.ref not in self._failed)
             if moves:
-                # 5. Wait again, look at the disks, throttle, start, wait until all is in sync, take the
-                #    throttles off.
+                # 5. Wait again, check the disks, throttle, start, wait until all is in sync, remove the
+                #    throttles.
                 self._carry_out(moves, number, len(batches))
-        # 6. Let preferred replicas lead: a leader that keeps its replica keeps the lead, too.
+        # 6. Elect preferred leaders: a leader that keeps its replica would otherwise keep the lead.
         self._elect()
-        # 7. Clear what dead applies had set for partitions that were still being moved at the beginning.
+        # 7. Clear throttles of killed applies for partitions that were still being moved at the beginning.
         self._clear_leftovers()
 
     def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
@@ -134,12 +136,12 @@ class Reassigner:
             self._context,
             moves,
             lambda unfinished, sizes, stalled: self._context.observer.moving(
-                self._progress(number, batches, run, unfinished, sizes, stalled)
+                self._build_progress(number, batches, run, unfinished, sizes, stalled)
             ),
             self._throttles.recorded,
         )
         try:
-            # First: Kafka holds back only replicas in a topic's lists, on brokers that have a rate (KIP-73).
+            # First: Kafka throttles only replicas in a topic's lists, on brokers that have a rate (KIP-73).
             self._throttles.throttle(moves, layout)
             self._begun |= {move.ref for move in moves}
             run.carry_out()
@@ -147,20 +149,21 @@ class Reassigner:
             self._lost = error
             raise
         finally:
+            # Without the lock, another apply may be at work already: cancelling could undo its moves.
             if self._lost is None:
                 self._clean_up(run)
             self._done |= run.done
-            self._bytes_done += self._bytes(run.done)
+            self._bytes_done += self._sum_bytes(run.done)
             for move in moves:
                 if move.key in run.failed:
                     self._failed.setdefault(move.ref, run.failed[move.key])
         if self._lost is not None:
-            raise self._lost  # or the next batch would be waited for, in vain
+            raise self._lost  # or the next batch would wait in vain
 
     def _check_disks(self, moves: Sequence[PartitionMove]) -> None:
-        """Give up the topics that no longer fit on the disks of a broker: what is free changes by the hour.
+        """Fail the topics that no longer fit on the disks of a broker.
 
-        Only what was really freed by earlier batches is free: brokers are asked again before each of them.
+        Disks are read before each batch: free space changes by the hour, and earlier batches free some.
         """
         copies: dict[str, dict[int, Copies]] = defaultdict(lambda: defaultdict(Copies))
         refs = {move.ref.name: move.ref for move in moves}
@@ -170,20 +173,21 @@ class Reassigner:
                 size = max((sizes.get((*move.key, broker), 0) for broker in move.holding), default=0)
                 for broker in move.adding if size else ():
                     copies[move.ref.name][broker] += Copies(size, largest=size)
+            # A batch that copies nothing needs no reading of disks.
             if not copies:
                 return
             log_dirs, unread = self._context.cluster.log_dirs()
         except ClusterError as error:
-            self._context.remind("disks", f"whether disks have the space is not known: {error.message}")
+            self._context.remind("disks", f"cannot check the free space on disks: {error.message}")
             return
         space = DiskSpace.from_reading(log_dirs, unread, self._context.options.disk_reserve)
         for name, why in find_shortages(copies, {}, space).items():
             self._failed.setdefault(refs[name], MovesUnfinished(why, hint=DISK_REMEDY))
 
     def _clean_up(self, run: BatchRun) -> None:
-        """Cancel what is not over, and take throttles off; notes a lost lock, and tells what cannot be done.
+        """Cancel running moves, then remove throttles; record a lost lock, and report failures.
 
-        In this order: without a throttle, what is still running would copy at full speed.
+        In this order: without a throttle, moves that are still running would copy at full speed.
         """
         self._goes_on = True  # until it is known that it does not: a second Ctrl-C gives the cancellation up
         try:
@@ -202,7 +206,7 @@ class Reassigner:
             self._context.tell(f"the throttles could not be removed: {error.message}")
 
     def recover(self) -> None:
-        """Take off throttles that a dead apply has left, for an apply that moves nothing.
+        """Remove throttles that a killed apply has left, for an apply that moves nothing.
 
         Raises:
             ClusterError: The cluster cannot be reached.
@@ -219,13 +223,13 @@ class Reassigner:
         except Stopped:
             return  # they stay in the record, for the next apply
         if self._throttles.has_leftovers:
-            self._context.tell("throttles of an earlier apply stay on: what they are for is not over")
+            self._context.tell("the throttles of an earlier apply stay set: its moves are still running")
 
     def wait_in_sync(self, least: Mapping[ResourceRef, int]) -> ReassignmentReport:
-        """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
+        """Wait until all partitions of topics have as many replicas in sync as acks=all writes need.
 
         Returns:
-            As of `run`; None where a topic has them.
+            As `run`; None if a topic has them.
         """
         self._context.begin()
         try:
@@ -236,46 +240,46 @@ class Reassigner:
             return ReassignmentReport(dict.fromkeys(least, error))
 
     def _clear_leftovers(self, *, read: bool = False) -> None:
-        """Take off throttles that dead applies have left and nothing needs any more."""
+        """Remove throttles of killed applies that are no longer needed."""
         if read:
             self._throttles.read_leftovers()
         if self._throttles.has_leftovers:
             self._throttles.clear_leftovers(self._context.layout())
 
-    def _without_strays(self, layout: Layout) -> Layout:
-        """Leave topics alone as a whole if only one partition is not where it was when it was planned."""
+    def _fail_strays(self, layout: Layout) -> Layout:
+        """Fail topics with a partition that is no longer as planned; return the layout."""
         until = self._context.clock.now() + GRACE_S
-        # Asked again: a broker may show what was there before the change that the plan has seen.
+        # Read again: a broker may still show an older state than the plan was made from.
         while strays := [m for m in self._moves.values() if status_of(m, layout) in _UNPLANNED]:
             if self._context.clock.now() >= until:
                 for move in strays:
-                    why = MovesUnfinished(_unplanned(move, layout), hint=NEW_PLAN)
+                    why = MovesUnfinished(_describe_stray(move, layout), hint=NEW_PLAN)
                     self._failed.setdefault(move.ref, why)
                 break
             self._context.pause(POLL_S)
             layout = self._context.layout()
         return layout
 
-    def _sizes(self) -> Mapping[tuple[str, int, int], int]:
+    def _read_sizes(self) -> Mapping[tuple[str, int, int], int]:
         try:
             return self._context.cluster.replica_sizes(list(self._targets))
         except ClusterError as error:
-            self._context.tell(f"how much is to be copied is not known: {error.message}")
+            self._context.tell(f"cannot read how much is to be copied: {error.message}")
             return {}
 
-    def _batches(self, layout: Layout) -> list[Batch]:
-        """Cut what is to be done into batches; what is running already is the first."""
+    def _cut_batches(self, layout: Layout) -> list[Batch]:
+        """Cut moves into batches; the first one contains those that are running already."""
         statuses = {key: status_of(move, layout) for key, move in self._moves.items()}
         self._done = {key for key, status in statuses.items() if status is MoveStatus.DONE}
-        self._bytes_done, self._bytes_total = self._bytes(self._done), self._bytes(self._moves)
+        self._bytes_done, self._bytes_total = self._sum_bytes(self._done), self._sum_bytes(self._moves)
         running = [move for key, move in self._moves.items() if statuses[key] is MoveStatus.RUNNING]
         if running:
             partitions = counted(len(running), "partition")
             self._context.tell(f"continuing the moves that are already running: {partitions}")
-        rest = [move for key, move in self._moves.items() if statuses[key] in _TO_BEGIN]
-        return ([tuple(running)] if running else []) + cut(rest, self._context.options)
+        waiting = [move for key, move in self._moves.items() if statuses[key] in _TO_BEGIN]
+        return ([tuple(running)] if running else []) + cut_batches(waiting, self._context.options)
 
-    def _progress(
+    def _build_progress(
         self,
         batch: int,
         batches: int,
@@ -284,7 +288,7 @@ class Reassigner:
         sizes: Mapping[tuple[str, int, int], int],
         stalled: str,
     ) -> MoveProgress:
-        copied = self._bytes_done + self._bytes(run.done)
+        copied = self._bytes_done + self._sum_bytes(run.done)
         copied += sum(
             min(sizes.get((*move.key, broker), 0), move.size) for move in unfinished for broker in move.adding
         )
@@ -292,19 +296,19 @@ class Reassigner:
         throttle = self._context.options.throttle
         return MoveProgress(batch, batches, done, len(self._moves), copied, total, throttle, stalled)
 
-    def _bytes(self, partitions: Iterable[TopicPartition]) -> int:
-        """The bytes that are copied for some of the partitions that are moved."""
+    def _sum_bytes(self, partitions: Iterable[TopicPartition]) -> int:
+        """Return the bytes to copy for partitions."""
         return sum(self._moves[key].copied for key in partitions)
 
     def _elect(self) -> None:
-        """Let preferred replicas lead what was moved, where they can."""
+        """Elect the preferred leaders of moved partitions, if they are in sync."""
         layout = self._context.layout()
         partitions = []
         for topic, number in sorted(self._done):
             states = layout.topics.get(topic, ())
             if number < len(states):
                 state, preferred = states[number], self._targets[topic, number][0]
-                # One that has fallen out of sync by now would be refused (PREFERRED_LEADER_NOT_AVAILABLE).
+                # A replica that is out of sync by now would be refused (PREFERRED_LEADER_NOT_AVAILABLE).
                 if state.leader != preferred and preferred in state.isr:
                     partitions.append((topic, number))
         if not partitions:
@@ -317,23 +321,24 @@ class Reassigner:
             answers = dict.fromkeys(partitions, error)
         failed = {key: error for key, error in answers.items() if error is not None}
         if failed:
-            names = listed([named(key) for key in sorted(failed)])
+            names = listed([format_partition(key) for key in sorted(failed)])
             why = failed[min(failed)].message
             self._context.tell(f"the preferred leader of {names} does not lead yet: {why}")
 
     def _report(
         self, work: Sequence[Reassign], ending: ClusterError | None, *, interrupted: bool
     ) -> ReassignmentReport:
-        """The results, and a line on what is left behind.
+        """Build the report, and name throttles that are still set.
 
         Args:
-            work: What was to be moved.
-            ending: What ended it early. A loss of the lock counts for more than what it was to end by, as a
-                stop or a timeout: nothing was cancelled.
-            interrupted: Whether somebody stopped it.
+            work: The reassignments.
+            ending: The error that ended it early; a lost lock takes precedence over a stop or a timeout, as
+                nothing was cancelled.
+            interrupted: Whether the user stopped it.
         """
+        # Read back, not remembered: a request whose answer was lost may have removed them.
         if still_set := self._throttles.find_left():
-            left = described(still_set)
+            left = describe_throttles(still_set)
             kept = self._context.throttle_journal.kept
             remedy = "the next apply removes them" if kept else "remove them by hand (kafka-configs)"
             self._context.tell(f"still set: {left}; {remedy}")
@@ -346,36 +351,39 @@ class Reassigner:
             if done == len(partitions):
                 outcomes[ref] = None
             elif failure is None and not interrupted:
-                outcomes[ref] = _half_way(None, done, len(partitions), goes_on=self._goes_on)
+                outcomes[ref] = _build_partial_error(None, done, len(partitions), goes_on=self._goes_on)
             elif ref in self._begun or ref in self._failed:
-                outcomes[ref] = _half_way(failure, done, len(partitions), goes_on=self._goes_on)
+                outcomes[ref] = _build_partial_error(failure, done, len(partitions), goes_on=self._goes_on)
             elif not interrupted:
                 outcomes[ref] = ending
         if ending is not None and outcomes and not any(outcomes.values()):
-            self._context.tell(f"all replicas are in place; what follows was given up: {ending.message}")
+            self._context.tell(
+                f"all replicas are in place, but the steps after that were abandoned: {ending.message}"
+            )
         return ReassignmentReport(outcomes, interrupted)
 
 
-def _unplanned(move: PartitionMove, layout: Layout) -> str:
+def _describe_stray(move: PartitionMove, layout: Layout) -> str:
     if status_of(move, layout) is MoveStatus.GONE:
-        return f"partition {move.partition} is not there any more"
+        return f"partition {move.partition} no longer exists"
     live = layout.topics[move.ref.name][move.partition].replicas
     on, saw = (":".join(map(str, replicas)) for replicas in (live, move.before))
     return f"partition {move.partition} is now on {on}; the plan saw {saw}"
 
 
-def _half_way(why: ClusterError | None, done: int, partitions: int, *, goes_on: bool) -> ClusterError:
-    """The error of a topic that was begun; `goes_on` where it could not be cancelled."""
+def _build_partial_error(
+    why: ClusterError | None, done: int, partitions: int, *, goes_on: bool
+) -> ClusterError:
+    """Build the error of a topic that was begun; `goes_on` if it could not be cancelled."""
     so_far = f"{done:,} of {counted(partitions, 'partition')} in place"
     error: ClusterError
     if isinstance(why, LockLost):
         error = LockLost(
-            f"{why.message}; {so_far}; what is being moved goes on, and stays throttled until the next apply",
-            hint=why.hint,
+            f"{why.message}; {so_far}; running moves continue, throttled until the next apply", hint=why.hint
         )
     elif why is None:
-        error = MovesUnfinished(f"stopped; {so_far}", hint=AGAIN)
+        error = MovesUnfinished(f"stopped; {so_far}", hint=RETRY_HINT)
     else:
-        error = MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or AGAIN)
+        error = MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or RETRY_HINT)
     error.in_part = done > 0 or goes_on or isinstance(why, LockLost)
     return error

@@ -1,24 +1,19 @@
-"""The record of the throttles that applies set: written before they are set, and after they are off.
+"""The record of the throttles of applies, written before they are set and after they are removed.
 
-An apply that is killed leaves its throttles behind, and Kafka keeps no owner of a config. By the record the
-next apply finds them, and knows them from those of other people: nothing else is ever taken off.
+An apply that is killed leaves its throttles behind, and Kafka keeps no owner of a config. The record lets the
+next apply find them, and distinguish them from those of others, which are never removed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkaform.audit.journal import sinks_of
-from kafkaform.audit.record import (
-    FORMAT_VERSION,
-    LONGEST_LINE,
-    dumped,
-    timestamp,
-)
+from kafkaform.audit.journal import create_sinks
+from kafkaform.audit.record import FORMAT_VERSION, LONGEST_LINE, encode_json, format_timestamp
 from kafkaform.audit.trail import read_record
-from kafkaform.core.moves import ThrottledReplicas, Throttles, union
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.resources.replicas.moves import ThrottledReplicas, Throttles, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,9 +29,9 @@ class Announcement:
     """Throttles that an apply was about to set.
 
     Attributes:
-        id: What tells it from every other.
-        throttles: The throttles: what was not set before.
-        at: When (RFC 3339 in UTC).
+        id: The unique id.
+        throttles: The throttles that were not set before.
+        at: The time (RFC 3339 in UTC).
     """
 
     id: str
@@ -45,20 +40,20 @@ class Announcement:
 
 
 class ThrottleJournal(Protocol):
-    """Remembers throttles beyond the death of the process that has set them."""
+    """A record of throttles that outlives the process that set them."""
 
     @property
     def kept(self) -> bool:
-        """Return whether it remembers anything."""
+        """Return whether anything is recorded."""
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
-        """Note what is about to be set; if this raises a `KafkaformError`, nothing is."""
+        """Record throttles that are about to be set; if this raises a `KafkaformError`, none is set."""
 
-    def removed(self, announcements: Sequence[Announcement]) -> None:
-        """Note that they are set no longer; raises a `KafkaformError` where that cannot be written."""
+    def record_removal(self, announcements: Sequence[Announcement]) -> None:
+        """Record that throttles are removed; raises a `KafkaformError` if that cannot be written."""
 
-    def left(self) -> Sequence[Announcement]:
-        """The throttles that earlier applies left set; raises a `KafkaformError` if it cannot tell."""
+    def read_leftovers(self) -> Sequence[Announcement]:
+        """Read the throttles that earlier applies left; raises a `KafkaformError` if that fails."""
 
 
 class _NoThrottleJournal:
@@ -67,27 +62,27 @@ class _NoThrottleJournal:
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
         return (Announcement("", throttles),)
 
-    def removed(self, announcements: Sequence[Announcement]) -> None:
+    def record_removal(self, announcements: Sequence[Announcement]) -> None:
         pass
 
-    def left(self) -> Sequence[Announcement]:
+    def read_leftovers(self) -> Sequence[Announcement]:
         return ()
 
 
 NO_THROTTLE_JOURNAL: ThrottleJournal = _NoThrottleJournal()
-"""Remembers nothing: throttles of an apply that is killed stay."""
+"""A journal that records nothing: throttles of an apply that is killed stay."""
 
 
 @dataclass(slots=True)
 class AuditedThrottles:
-    """The throttles of one apply, in its record; see `ThrottleJournal`.
+    """The throttle journal of one apply, in its record.
 
     Attributes:
-        sinks: Where to write.
-        recorded: Reads what applies to any cluster have written.
+        sinks: The sinks to write to.
+        recorded: Reads the entries of applies to all clusters.
         run: The id of this apply.
-        cluster_id: The cluster.
-        clock: Tells the time.
+        cluster_id: The id of the cluster.
+        clock: Returns the time.
     """
 
     sinks: Sequence[Sink]
@@ -99,42 +94,42 @@ class AuditedThrottles:
 
     @property
     def kept(self) -> bool:
-        """See `ThrottleJournal.kept`."""
+        """Return whether there is a sink."""
         return bool(self.sinks)
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
-        """See `ThrottleJournal.announce`.
+        """Record throttles that are about to be set.
 
         Raises:
-            AuditError: It cannot be written.
+            AuditError: The record cannot be written.
         """
-        at = timestamp(self.clock())
+        at = format_timestamp(self.clock())
         announced = []
-        for part in _parts(throttles):
+        for part in _split(throttles):
             self._count += 1
             announced.append(Announcement(f"{self.run}.{self._count}", part, at))
-        self._write([self._line(entry.id, at, "set", entry.throttles) for entry in announced])
+        self._write([self._render_line(entry.id, at, "set", entry.throttles) for entry in announced])
         return announced
 
-    def removed(self, announcements: Sequence[Announcement]) -> None:
-        """See `ThrottleJournal.removed`.
+    def record_removal(self, announcements: Sequence[Announcement]) -> None:
+        """Record that throttles are removed.
 
         Raises:
-            AuditError: It cannot be written.
+            AuditError: The record cannot be written.
         """
-        at = timestamp(self.clock())
-        self._write([self._line(entry.id, at, "removed", Throttles()) for entry in announcements])
+        at = format_timestamp(self.clock())
+        self._write([self._render_line(entry.id, at, "removed", Throttles()) for entry in announcements])
 
-    def left(self) -> Sequence[Announcement]:
-        """See `ThrottleJournal.left`.
+    def read_leftovers(self) -> Sequence[Announcement]:
+        """Read the throttles that earlier applies to this cluster left.
 
         Raises:
-            AuditError: There is a record, and it cannot be read.
+            AuditError: The record cannot be read.
         """
         return [
             Announcement(entry.id, entry.throttles, entry.at)
             for entry in self.recorded()
-            # A file may be kept for several clusters, and a topic may have been copied from another one.
+            # A file may be shared by several clusters, and a topic may be a copy from another one.
             if entry.cluster_id == self.cluster_id and not entry.removed and entry.run != self.run
         ]
 
@@ -142,8 +137,8 @@ class AuditedThrottles:
         for sink in self.sinks if lines else ():
             sink.append(lines)
 
-    def _line(self, entry_id: str, at: str, state: str, throttles: Throttles) -> str:
-        # The run is that of the announcement, also where another apply takes its throttles off.
+    def _render_line(self, entry_id: str, at: str, state: str, throttles: Throttles) -> str:
+        # The run is that of the announcement, also if another apply removes its throttles.
         document: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "record": "throttle",
@@ -154,8 +149,8 @@ class AuditedThrottles:
             "state": state,
         }
         if state == "set":
-            document |= _json(throttles)
-        return dumped(document)
+            document |= _encode(throttles)
+        return encode_json(document)
 
 
 def open_throttle_journal(
@@ -164,18 +159,18 @@ def open_throttle_journal(
     """Open the throttle journal of an apply.
 
     Args:
-        cluster: The cluster that is applied to.
-        audit: Where its record is kept.
+        cluster: The cluster.
+        audit: The settings of its record.
         run: The id of the apply, as in its journal.
         cluster_id: The id of the cluster.
     """
     return AuditedThrottles(
-        sinks_of(cluster, audit), lambda: read_record(cluster, audit).throttles, run, cluster_id
+        create_sinks(cluster, audit), lambda: read_record(cluster, audit).throttles, run, cluster_id
     )
 
 
-def _json(throttles: Throttles) -> dict[str, Any]:
-    """Throttles as a record has them."""
+def _encode(throttles: Throttles) -> dict[str, Any]:
+    """Convert throttles to JSON."""
     return {
         "brokers": [
             {"id": broker, "leader": rates.leader, "follower": rates.follower}
@@ -188,29 +183,30 @@ def _json(throttles: Throttles) -> dict[str, Any]:
     }
 
 
-def _parts(throttles: Throttles) -> Iterator[Throttles]:
-    """Throttles in parts that fit into a line each, which is one message of the audit topic.
+def _split(throttles: Throttles) -> Iterator[Throttles]:
+    """Split throttles into parts that fit into one line, which is one message of the audit topic.
 
-    The rates go with the first part alone, as a broker has one for all topics.
+    The first part alone contains the rates, as a broker has one for all topics.
     """
     part = [Throttles(throttles.rates)]
+    # Half of a line leaves more than enough for its other members.
     room = LONGEST_LINE // 2
     used = 0
     for name, listed in throttles.replicas.items():
-        for piece in _pieces(listed, room):
-            more = Throttles(replicas={name: piece})
-            size = len(dumped(_json(more)))
+        for piece in _split_topic(listed, room):
+            entry = Throttles(replicas={name: piece})
+            size = len(encode_json(_encode(entry)))
             if used and used + size > room:
                 yield union(part)
                 part, used = [], 0
-            part.append(more)
+            part.append(entry)
             used += size
     yield union(part)
 
 
-def _pieces(listed: ThrottledReplicas, room: int) -> Iterator[ThrottledReplicas]:
-    """The entries of one topic, in as many pieces as it takes."""
-    most = room // 32  # bytes of an entry: two numbers of ten digits, a colon, quotes, a comma
+def _split_topic(listed: ThrottledReplicas, room: int) -> Iterator[ThrottledReplicas]:
+    """Split the entries of one topic."""
+    most = room // 32  # 32 bytes an entry: two numbers of ten digits, a colon, quotes, a comma
     both = [(True, entry) for entry in sorted(listed.leader)]
     both += [(False, entry) for entry in sorted(listed.follower)]
     for start in range(0, len(both), most):

@@ -1,8 +1,8 @@
-"""The throttles of a batch (KIP-73): which it needs, and setting, keeping and clearing them.
+"""The throttles of a batch (KIP-73): computing, setting and clearing them.
 
-As with Kafka's own tool, a partition's present replicas are throttled as senders, and those that are added
-as receivers; what a partition had before it moved is never held back. Nobody else's throttle is changed: who
-has set one is known from the record alone, as Kafka keeps no owner of a config.
+As with Kafka's own tool, a partition's present replicas are throttled as senders, and added ones as
+receivers; present replicas are never throttled as receivers. Throttles of others are not changed: only the
+record shows who set one, as Kafka keeps no owner of a config.
 """
 
 from __future__ import annotations
@@ -12,31 +12,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, MovesUnfinished, Unreachable
-from kafkaform.core.moves import ALL, Rates, ThrottledReplicas, Throttles, union
 from kafkaform.core.units import format_size
 from kafkaform.core.wording import counted, listed
+from kafkaform.resources.replicas.moves import ALL, Rates, ThrottledReplicas, Throttles, union
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kafkaform.apply.moves.batches import PartitionMove
     from kafkaform.apply.moves.context import MoveContext
     from kafkaform.apply.moves.throttle_journal import Announcement
-    from kafkaform.core.layout import Layout, TopicPartition
+    from kafkaform.core.partitions import TopicPartition
+    from kafkaform.resources.replicas.layout import Layout
 
 
-def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) -> Throttles:
-    """The throttles of moves.
+def compute_throttles(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) -> Throttles:
+    """Compute the throttles of moves.
 
     Args:
-        moves: What is moved.
+        moves: The moves.
         rate: Bytes per second.
-        alive: The brokers that are up: the others take no rate.
+        alive: The live brokers: others accept no rate.
     """
     brokers: set[int] = set()
     leaders: dict[str, set[str]] = defaultdict(set)
@@ -52,30 +48,31 @@ def wanted(moves: Iterable[PartitionMove], rate: int, alive: Collection[int]) ->
     )
 
 
-def without(throttles: Throttles, kept: Throttles) -> Throttles:
-    """Throttles without the rates that others have too, of whatever value, and without their entries."""
+def subtract_throttles(throttles: Throttles, kept: Throttles) -> Throttles:
+    """Remove from throttles the rates, of whatever value, and the entries that are in `kept` too."""
     rates = {}
     for broker, rate in throttles.rates.items():
-        other = kept.rates.get(broker, Rates())
+        kept_rates = kept.rates.get(broker, Rates())
         left = Rates(
-            rate.leader if other.leader is None else None,
-            rate.follower if other.follower is None else None,
+            rate.leader if kept_rates.leader is None else None,
+            rate.follower if kept_rates.follower is None else None,
         )
         if left != Rates():
             rates[broker] = left
     replicas = {}
     for topic, held in throttles.replicas.items():
-        others = kept.replicas.get(topic, ThrottledReplicas())
-        rest = ThrottledReplicas(
-            _entries(held.leader, others.leader), _entries(held.follower, others.follower)
+        kept_entries = kept.replicas.get(topic, ThrottledReplicas())
+        missing = ThrottledReplicas(
+            _subtract_entries(held.leader, kept_entries.leader),
+            _subtract_entries(held.follower, kept_entries.follower),
         )
-        if rest != ThrottledReplicas():
-            replicas[topic] = rest
+        if missing != ThrottledReplicas():
+            replicas[topic] = missing
     return Throttles(rates, replicas)
 
 
-def unchanged(throttles: Throttles, present: Throttles) -> Throttles:
-    """The part of throttles that is still set, and as it was."""
+def select_unchanged(throttles: Throttles, present: Throttles) -> Throttles:
+    """Return the part of throttles that is still set to the same values."""
     rates = {}
     for broker, rate in throttles.rates.items():
         live = present.rates.get(broker, Rates())
@@ -95,7 +92,7 @@ def unchanged(throttles: Throttles, present: Throttles) -> Throttles:
 
 
 def other_rates(asked: Throttles, present: Throttles) -> Mapping[int, Rates]:
-    """The rates of brokers that are set already and are others than those asked for."""
+    """Return the present rates of brokers that differ from the requested ones."""
     return {
         broker: present.rates[broker]
         for broker, rate in asked.rates.items()
@@ -104,7 +101,7 @@ def other_rates(asked: Throttles, present: Throttles) -> Mapping[int, Rates]:
 
 
 def partitions(throttles: Throttles) -> set[TopicPartition]:
-    """The partitions in the lists of throttled replicas."""
+    """Return the partitions in the lists of throttled replicas."""
     return {
         (topic, int(entry.partition(":")[0]))
         for topic, held in throttles.replicas.items()
@@ -113,15 +110,16 @@ def partitions(throttles: Throttles) -> set[TopicPartition]:
     }
 
 
-def _entries(held: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+def _subtract_entries(held: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    # `*` covers every replica of the topic, so nothing of the other list is missing.
     return frozenset() if ALL in others else held - others
 
 
 class ThrottleManager:
-    """The throttles that this apply has set, and those that dead applies have left.
+    """The throttles that this apply has set, and those that killed applies have left.
 
     Args:
-        context: What every step goes by.
+        context: The context of every step.
     """
 
     def __init__(self, context: MoveContext) -> None:
@@ -133,18 +131,18 @@ class ThrottleManager:
 
     @property
     def has_leftovers(self) -> bool:
-        """Return whether anything that dead applies have left may still be set."""
+        """Return whether throttles of killed applies may still be set."""
         return bool(self._leftovers)
 
     @property
     def ours(self) -> Throttles:
-        """The throttles that this apply has set and not taken off."""
+        """The throttles that this apply has set and not removed."""
         return union(announcement.throttles for announcement in self._set)
 
     def read_leftovers(self) -> None:
-        """Read from the record what dead applies have left."""
+        """Read from the record the throttles that killed applies have left."""
         try:
-            self._leftovers = [*self._context.throttle_journal.left()]
+            self._leftovers = [*self._context.throttle_journal.read_leftovers()]
             self.recorded = frozenset().union(
                 *(partitions(leftover.throttles) for leftover in self._leftovers)
             )
@@ -152,32 +150,37 @@ class ThrottleManager:
             self._context.tell(f"cannot determine whether an earlier apply left throttles: {error.message}")
 
     def clear_leftovers(self, layout: Layout, joined: Collection[TopicPartition] = ()) -> None:
-        """Take off what dead applies have left, where nothing that it is for is running any more.
+        """Remove throttles of killed applies whose moves have ended.
 
-        Only what is as the record says is touched. What is for a partition that is still being moved stays
-        until that is over.
+        Only throttles with the recorded values are removed. Those of a partition that is still being moved
+        stay until that has ended.
 
         Args:
-            layout: Where replicas are.
-            joined: Partitions that are running and that this apply has throttles of its own for.
+            layout: The present layout.
+            joined: Running partitions that this apply has its own throttles for.
         """
-        ended = self._ended(layout, joined)
+        # A throttle is removed only after its moves: without it, they would copy at full speed.
+        ended = self._find_ended(layout, joined)
         if not ended:
             return
         kept = [leftover for leftover in self._leftovers if leftover not in ended]
-        # A rate is one per broker: it may be held for an announcement that stays, or for this apply.
+        # A broker has a single rate: an announcement that stays, or this apply, may still need it.
         in_use = union([self.ours, *(leftover.throttles for leftover in kept)])
         topics = {topic for leftover in ended for topic in leftover.throttles.replicas}
         cluster, guard = self._context.cluster, self._context.guard
         present = self._context.retry(lambda: cluster.throttles(topics))
-        still = without(union(unchanged(leftover.throttles, present) for leftover in ended), in_use)
-        # An apply that died between taking entries out of a list and unsetting it has left an empty list.
-        lists = without(union(leftover.throttles for leftover in ended), in_use).replicas
+        still = subtract_throttles(
+            union(select_unchanged(leftover.throttles, present) for leftover in ended), in_use
+        )
+        # An apply that died between emptying a list and unsetting it has left an empty list.
+        lists = subtract_throttles(union(leftover.throttles for leftover in ended), in_use).replicas
         if still or lists:
             self._context.retry(lambda: cluster.clear_throttles(Throttles(still.rates, lists), guard))
         if still:
-            self._context.tell(f"removed the throttles that an earlier apply left behind: {described(still)}")
-        # Only a broker itself takes its rates: those of one that is down stay announced in the record.
+            self._context.tell(
+                f"removed the throttles that an earlier apply left behind: {describe_throttles(still)}"
+            )
+        # Only a live broker accepts changes of its rates: those of a dead one stay in the record.
         alive = {broker.id for broker in layout.brokers}
         down = [leftover for leftover in ended if not alive.issuperset(leftover.throttles.rates)]
         for broker in sorted({broker for leftover in down for broker in leftover.throttles.rates} - alive):
@@ -185,31 +188,31 @@ class ThrottleManager:
         self._leftovers = kept + down
         self._note_removed([leftover for leftover in ended if leftover not in down])
 
-    def _ended(self, layout: Layout, joined: Collection[TopicPartition]) -> list[Announcement]:
-        """The throttles of dead applies that are for nothing that somebody else is still moving."""
+    def _find_ended(self, layout: Layout, joined: Collection[TopicPartition]) -> list[Announcement]:
+        """Find the throttles of killed applies whose partitions are no longer moved by others."""
         running = (layout.reassigning or {}).keys() - {*joined}
         return [
             leftover for leftover in self._leftovers if running.isdisjoint(partitions(leftover.throttles))
         ]
 
     def throttle(self, moves: Sequence[PartitionMove], layout: Layout) -> None:
-        """Throttle moves, and take over what dead applies have set for them.
+        """Throttle moves, and replace the throttles that killed applies have set for them.
 
         Raises:
-            ClusterError: They are not throttled, or not all of them.
+            ClusterError: Some moves are not throttled.
         """
         keys = {move.key for move in moves}
         rate = self._context.options.throttle
         if rate is not None and any(move.adding for move in moves):
             self._set_throttles(moves, rate, layout, keys)
-        # After the new ones are set, so that what a dead apply has begun is held back all the time.
+        # After the new ones are set, so that moves of a killed apply are throttled all the time.
         self.clear_leftovers(layout, keys)
 
     def clear(self) -> None:
-        """Take off all that this apply has set, and nothing else.
+        """Remove all throttles that this apply has set, and no others.
 
         Raises:
-            ClusterError: Some of it may still be set.
+            ClusterError: Some may still be set.
         """
         if not self._set:
             return
@@ -220,17 +223,17 @@ class ThrottleManager:
             announcement for announcement in self._set if kept.keys().isdisjoint(announcement.throttles.rates)
         ]
         self._set = [
-            replace(announcement, throttles=Throttles(_rates_of(announcement.throttles, kept), {}))
+            replace(announcement, throttles=Throttles(_select_rates(announcement.throttles, kept), {}))
             for announcement in self._set
             if announcement not in done
         ]
         self._note_removed(done)
 
     def _clear_live(self) -> Mapping[int, Rates]:
-        """Take off what brokers that are up have; returns the rates of those that are down.
+        """Remove the throttles of live brokers; return the rates of those that are down.
 
-        Only a broker itself takes its rates: to wait for one that is down would keep whoever has pressed
-        Ctrl-C waiting, and its rates hold nothing back once the lists are empty.
+        Only a live broker accepts changes of its rates: waiting for a dead one would delay a user who pressed
+        Ctrl-C, and its rates have no effect once the lists are empty.
         """
         cluster, guard, ours = self._context.cluster, self._context.guard, self.ours
         try:
@@ -240,14 +243,14 @@ class ThrottleManager:
             down = {broker: rates for broker, rates in ours.rates.items() if broker not in alive}
             if not down:
                 raise
-            still = unchanged(ours, cluster.throttles(ours.replicas))
+            still = select_unchanged(ours, cluster.throttles(ours.replicas))
             if still:
                 cluster.clear_throttles(still, guard)
             return down
         return {}
 
     def find_left(self) -> Throttles:
-        """Return what is still set of this apply's throttles, as far as brokers can be asked."""
+        """Return the throttles of this apply that are still set, as far as brokers answer."""
         ours = self.ours
         if not ours:
             return ours
@@ -256,28 +259,34 @@ class ThrottleManager:
             alive = {broker.id for broker in self._context.cluster.layout(()).brokers}
         except ClusterError:
             return ours
+        # A broker that is down does not answer, and has the rates again once it is back.
         hidden = {broker: rates for broker, rates in ours.rates.items() if broker not in alive}
-        return union([unchanged(ours, present), Throttles(hidden, {})])
+        return union([select_unchanged(ours, present), Throttles(hidden, {})])
 
     def _set_throttles(
         self, moves: Sequence[PartitionMove], rate: int, layout: Layout, keys: Collection[TopicPartition]
     ) -> None:
-        asked = wanted(moves, rate, [broker.id for broker in layout.brokers])
+        asked = compute_throttles(moves, rate, [broker.id for broker in layout.brokers])
         cluster, guard = self._context.cluster, self._context.guard
         present = self._context.retry(lambda: cluster.throttles(asked.replicas))
-        owned = self._ended(layout, keys) + self._set
-        others = without(present, union(unchanged(entry.throttles, present) for entry in owned))
-        # A broker has one rate for all that it copies: somebody else's goes on to hold, for these moves too.
-        for broker, kept in other_rates(asked, others).items():
-            self._tell_once(f"broker {broker} keeps the throttle that somebody else has set: {_rates(kept)}")
-        ours = without(asked, others)
+        owned = self._find_ended(layout, keys) + self._set
+        foreign = subtract_throttles(
+            present, union(select_unchanged(entry.throttles, present) for entry in owned)
+        )
+        # A broker has one rate for all copies: one that others have set stays, and applies to these moves
+        # too.
+        for broker, kept in other_rates(asked, foreign).items():
+            self._tell_once(
+                f"broker {broker} keeps the throttle that another client has set: {_format_rates(kept)}"
+            )
+        ours = subtract_throttles(asked, foreign)
         if not ours:
             return
         if not self._context.throttle_journal.kept:
             self._tell_once("no record is kept: if this apply is killed, its throttles stay set")
         try:
             # Before it is set: an apply that is killed in between leaves an entry without a throttle, and not
-            # a throttle that nobody would ever take off.
+            # a throttle that no later apply would remove.
             self._set += self._context.throttle_journal.announce(ours)
         except KafkaformError as error:
             raise MovesUnfinished(f"not throttled: {error.message}", hint=error.hint) from error
@@ -285,10 +294,10 @@ class ThrottleManager:
 
     def _note_removed(self, announcements: Sequence[Announcement]) -> None:
         try:
-            self._context.throttle_journal.removed(announcements)
+            self._context.throttle_journal.record_removal(announcements)
         except KafkaformError as error:
-            # The next apply looks for them, finds none, and notes it.
-            self._context.tell(f"throttles are off, but that is not on record: {error.message}")
+            # The next apply finds none of them set, and records that.
+            self._context.tell(f"the throttles were removed, but this could not be recorded: {error.message}")
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:
@@ -296,12 +305,12 @@ class ThrottleManager:
             self._context.tell(line)
 
 
-def _rates_of(throttles: Throttles, brokers: Collection[int]) -> Mapping[int, Rates]:
+def _select_rates(throttles: Throttles, brokers: Collection[int]) -> Mapping[int, Rates]:
     return {broker: rates for broker, rates in throttles.rates.items() if broker in brokers}
 
 
-def described(throttles: Throttles) -> str:
-    """Throttles in a few words."""
+def describe_throttles(throttles: Throttles) -> str:
+    """Describe throttles in a few words."""
     parts = []
     if throttles.rates:
         word = "broker" if len(throttles.rates) == 1 else "brokers"
@@ -312,6 +321,6 @@ def described(throttles: Throttles) -> str:
     return " and ".join(parts)
 
 
-def _rates(rates: Rates) -> str:
+def _format_rates(rates: Rates) -> str:
     sides = {"sending": rates.leader, "receiving": rates.follower}
     return ", ".join(f"{format_size(rate)}/s {side}" for side, rate in sides.items() if rate is not None)

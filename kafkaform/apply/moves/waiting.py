@@ -1,76 +1,82 @@
-"""Waiting until nothing stands against the next step: moves of other people, or replicas out of sync."""
+"""Waiting for other reassignments to end, and for replicas to be in sync."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batches import foreign, named
-from kafkaform.core.apply_result import AGAIN
+from kafkaform.apply.moves.batches import find_foreign, format_partition
+from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import ClusterError, MovesUnfinished, PermissionDenied
-from kafkaform.core.moves import WhenBusy
-from kafkaform.core.rights import WATCHING, lacking
+from kafkaform.core.rights import WATCHING, explain_missing_rights
 from kafkaform.core.wording import listed
+from kafkaform.resources.replicas.moves import WhenBusy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.apply.moves.context import MoveContext
-    from kafkaform.core.layout import Layout, Replicas, TopicPartition
     from kafkaform.core.model import ResourceRef
+    from kafkaform.core.partitions import Replicas, TopicPartition
+    from kafkaform.resources.replicas.layout import Layout
+
+HEALTH_WAIT_S = 300.0
+"""The seconds to wait for replicas to be in sync again, which an apply can do nothing about."""
+POLL_S = 1.0
 
 
-def unhealthy(
+def find_unhealthy(
     layout: Layout, targets: Mapping[TopicPartition, Replicas], done: Collection[TopicPartition] = ()
 ) -> list[TopicPartition]:
-    """Partitions without a leader, or with replicas that are out of sync, in order.
+    """Find partitions without a leader, or with replicas that are out of sync, in order.
 
-    What a running reassignment fills is out of sync by nature. A replica that is about to be taken away may
-    be so too: a broker that is dead could not be drained otherwise.
+    Replicas that a running reassignment adds do not count, nor those that are about to be removed: a dead
+    broker could not be drained otherwise.
 
     Args:
-        layout: The cluster.
-        targets: The replicas that partitions are about to get.
-        done: Those of them that have them.
+        layout: The layout.
+        targets: The target replicas by partition.
+        done: The partitions at their target.
     """
-    found = []
+    partitions = []
     running = layout.reassigning or {}
     for states in layout.topics.values():
         for state in states:
-            # This runs for each partition of the cluster before each batch: sets are made of few of them.
+            # This runs for each partition of the cluster before each batch: sets are built for few of them.
             if state.leader is not None and len(state.isr) == len(state.replicas):
                 continue
             key = state.topic, state.partition
             missing = {*state.replicas} - {*state.isr}
             if key in running:
                 missing -= running[key].adding
+            # A replica that this apply drops may be out of sync for good.
             if key in targets and key not in done:
                 missing &= {*targets[key]}
             if state.leader is None or missing:
-                found.append(key)
-    return sorted(found)
+                partitions.append(key)
+    return sorted(partitions)
 
 
-def problems(layout: Layout, partitions: list[TopicPartition]) -> str:
-    """Say in a few words what is wrong with unhealthy partitions."""
+def describe_problems(layout: Layout, partitions: list[TopicPartition]) -> str:
+    """Describe the problems of unhealthy partitions in a few words."""
     offline = [key for key in partitions if layout.topics[key[0]][key[1]].leader is None]
     behind = [key for key in partitions if key not in set(offline)]
     parts = []
     if offline:
-        parts.append(f"{listed([*map(named, offline)])} without a leader")
+        parts.append(f"{listed([*map(format_partition, offline)])} without a leader")
     if behind:
-        brokers = {broker for topic, number in behind for broker in _out_of_sync(layout, topic, number)}
+        brokers = {broker for topic, number in behind for broker in _find_out_of_sync(layout, topic, number)}
         ids = ", ".join(map(str, sorted(brokers)))
-        parts.append(f"{listed([*map(named, behind)])} not in sync on broker {ids}")
+        parts.append(f"{listed([*map(format_partition, behind)])} not in sync on broker {ids}")
     return "; ".join(parts)
 
 
-def too_few_in_sync(layout: Layout, topic: str, least: int) -> str | None:
-    """Return why acks=all writes would stop if a topic asked for so many replicas in sync, or None."""
+def find_in_sync_shortage(layout: Layout, topic: str, least: int) -> str | None:
+    """Return why acks=all writes would stop with this min.insync.replicas; None if they would not."""
     if topic not in layout.topics:
-        return "the topic is not there"
+        return "the topic does not exist"
     for state in layout.topics[topic]:
         running = (layout.reassigning or {}).get((topic, state.partition))
-        # Metadata counts replicas that a reassignment removes: they are in sync until it ends, and gone then.
+        # The ISR contains replicas that a reassignment removes: they are gone once it ends.
         lasting = {*state.isr} - (running.removing if running is not None else frozenset())
         if len(lasting) < least:
             replicas = "replica" if len(lasting) == 1 else "replicas"
@@ -81,44 +87,44 @@ def too_few_in_sync(layout: Layout, topic: str, least: int) -> str | None:
     return None
 
 
-def _out_of_sync(layout: Layout, topic: str, partition: int) -> set[int]:
+def _find_out_of_sync(layout: Layout, topic: str, partition: int) -> set[int]:
     state = layout.topics[topic][partition]
     return {*state.replicas} - {*state.isr}
-
-
-HEALTH_WAIT_S = 300.0
-"""The time to wait for replicas that somebody else must bring back into sync."""
-POLL_S = 1.0
 
 
 def wait_until_clear(
     context: MoveContext, targets: Mapping[TopicPartition, Replicas], done: Collection[TopicPartition]
 ) -> Layout:
-    """The layout once nobody else moves replicas, and all that should be are in sync.
+    """Wait until no other process moves replicas and all required ones are in sync; return the layout.
 
     Args:
-        context: What every step goes by.
-        targets: The replicas that partitions are to have; what leads there is not somebody else's.
-        done: Those of them that have them.
+        context: The context of every step.
+        targets: The target replicas by partition; reassignments to them are not foreign.
+        done: The partitions at their target.
 
     Raises:
-        MovesUnfinished: Something stands against it, for too long.
+        MovesUnfinished: The wait took too long.
         ClusterError: The cluster cannot be read.
         Stopped: See `MoveContext.check`.
     """
     since: float | None = None
     while True:
+        # The whole cluster, not the topics of this apply alone: a move loads brokers that hold other topics,
+        # too.
         layout = context.layout()
-        subject, obstacle = "busy", _others(context, layout, targets)
+        subject, obstacle = "busy", _describe_foreign(context, layout, targets)
         if obstacle is None:
-            partitions = unhealthy(layout, targets, done)
+            partitions = find_unhealthy(layout, targets, done)
             if not partitions:
                 return layout
-            # Unlike a move, which comes to an end, a replica may stay out of sync until somebody looks at it.
+            # Unlike a move, which ends, a replica may stay out of sync until its broker is repaired.
             since = context.clock.now() if since is None else since
-            subject, obstacle = "health", f"the cluster is not healthy: {problems(layout, partitions)}"
+            subject, obstacle = (
+                "health",
+                f"the cluster is not healthy: {describe_problems(layout, partitions)}",
+            )
             if context.clock.now() - since >= HEALTH_WAIT_S:
-                raise MovesUnfinished(obstacle, hint=f"fix that (kafkaform doctor), then {AGAIN}")
+                raise MovesUnfinished(obstacle, hint=f"fix that (kafkaform doctor), then {RETRY_HINT}")
         context.remind(subject, f"waiting: {obstacle}")
         context.pause(POLL_S)
 
@@ -126,13 +132,13 @@ def wait_until_clear(
 def wait_in_sync(
     context: MoveContext, least: Mapping[ResourceRef, int]
 ) -> dict[ResourceRef, ClusterError | None]:
-    """Wait until all partitions of topics have so many replicas in sync, as acks=all writes need them.
+    """Wait until all partitions of topics have as many replicas in sync as acks=all writes need.
 
     Returns:
-        For each topic None once it has them, or why it does not get them.
+        For each topic None if it has them, or the error.
 
     Raises:
-        ClusterError: The cluster cannot be read, or the time is over.
+        ClusterError: The cluster cannot be read, or the deadline has passed.
         Stopped: See `MoveContext.check`.
     """
     until = context.clock.now() + HEALTH_WAIT_S
@@ -142,7 +148,7 @@ def wait_in_sync(
         lacking = {
             ref: why
             for ref, count in least.items()
-            if (why := too_few_in_sync(layout, ref.name, count)) is not None
+            if (why := find_in_sync_shortage(layout, ref.name, count)) is not None
         }
         if not lacking or context.clock.now() >= until:
             break
@@ -153,18 +159,20 @@ def wait_in_sync(
     return {ref: MovesUnfinished(lacking[ref], hint=hint) if ref in lacking else None for ref in least}
 
 
-def _others(context: MoveContext, layout: Layout, targets: Mapping[TopicPartition, Replicas]) -> str | None:
-    """Say what somebody else is moving, if that is to be waited for."""
+def _describe_foreign(
+    context: MoveContext, layout: Layout, targets: Mapping[TopicPartition, Replicas]
+) -> str | None:
+    """Describe the reassignments of others to wait for; None if there are none."""
     if layout.reassigning is None:
         raise PermissionDenied(
-            f"running reassignments cannot be seen, and replicas are not moved blindly: it lacks {WATCHING}",
-            hint=lacking(WATCHING)[1],
+            f"no replica is moved, as this account cannot list running reassignments: it lacks {WATCHING}",
+            hint=explain_missing_rights(WATCHING)[1],
         )
-    others = foreign(layout, targets)
-    if not others:
+    partitions = find_foreign(layout, targets)
+    if not partitions:
         return None
-    moves = listed([f"{named(key)} {(layout.reassigning or {})[key]}" for key in others])
-    running = f"a reassignment that is not of this apply is running: {moves}"
+    moves = listed([f"{format_partition(key)} {(layout.reassigning or {})[key]}" for key in partitions])
+    running = f"a reassignment that this apply did not start is running: {moves}"
     if context.options.when_busy is WhenBusy.REFUSE:
-        raise MovesUnfinished(running, hint="wait until it is over, or let apply wait: --when-busy wait")
+        raise MovesUnfinished(running, hint="wait until it has finished, or let apply wait: --when-busy wait")
     return running

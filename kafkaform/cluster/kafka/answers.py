@@ -1,31 +1,21 @@
-"""What brokers answer about topics and groups, however it was asked."""
+"""The answers of brokers about topics and groups, and retries while coordinators move."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Protocol,
-    TypeVar,
-)
+from dataclasses import field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-)
-
-from kafkaform.cluster.transport.translation import MOVING, translate
+from kafkaform.cluster.transport.translation import MOVING
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from concurrent.futures import Future
 
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.layout import Replicas
+    from kafkaform.core.partitions import Replicas
 
 
 T = TypeVar("T")
@@ -56,94 +46,88 @@ class Configs:
 
 @dataclass(slots=True)
 class Answers(Generic[T]):
-    """Answers by topic: what is there, what this account may not see, and what nobody knows."""
+    """Answers by topic: values, refusals, and the topics that do not exist."""
 
     found: dict[str, T] = field(default_factory=dict)
     denied: dict[str, PermissionDenied] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
     def deny(self, name: str, error: ClusterError) -> None:
-        """Note that this account may not see a topic; any other error is raised."""
+        """Record that this account may not see a topic; raises any other error."""
         if not isinstance(error, PermissionDenied):
             raise error
         self.denied[name] = error
 
     def update(self, later: Answers[T]) -> None:
-        """Take in answers to what was left open; what is missing in those is missing."""
+        """Add answers to a second request, for the topics that were missing; replaces `missing`."""
         self.found.update(later.found)
         self.denied.update(later.denied)
         self.missing = later.missing
 
 
 class TopicSource(Protocol):
-    """A way of asking about topics. Errors that concern more than one topic are raised as ClusterError."""
+    """A reader of topics. Errors that concern more than one topic are raised as ClusterError."""
 
     def names(self) -> list[str]:
-        """All topics that this account can see."""
+        """Return the names of all topics that this account can see."""
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:
-        """The configs of topics."""
+        """Return the configs of topics."""
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
-        """Identity and replicas of topics."""
+        """Return the ids and replicas of topics."""
 
 
 COORDINATOR_TIMEOUT_S = 30.0
-"""How long a coordinator may be on the move, or busy with reading its log."""
+"""How long to wait for a coordinator that is moving or loading its log."""
 
 
-_MISSING = frozenset(
-    KafkaError(code).name() for code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
-)
+# Coordinators answer INVALID_GROUP_ID to a name that no group can have, such as an empty one: there is no
+# such group either.
+_MISSING = frozenset({ErrorCode.GROUP_ID_NOT_FOUND.name, ErrorCode.INVALID_GROUP_ID.name})
 
 
 @dataclass(slots=True)
 class GroupAnswers(Generic[T]):
-    """Answers by group: what was told, and why the rest was not."""
+    """Answers by group: values, and the errors of the other groups."""
 
     found: dict[str, T] = field(default_factory=dict)
     failed: dict[str, ClusterError] = field(default_factory=dict)
 
     def update(self, others: GroupAnswers[T]) -> None:
-        """Take in answers about other groups."""
+        """Add answers about other groups."""
         self.found.update(others.found)
         self.failed.update(others.failed)
 
 
 def is_missing(error: ClusterError) -> bool:
-    """Whether a coordinator says that there is no such group, or cannot be."""
+    """Return whether a group does not exist, by the error of its coordinator."""
     return isinstance(error, RequestRejected) and error.code in _MISSING
 
 
 def is_transient(error: ClusterError) -> bool:
-    """Whether a coordinator is not ready yet, or may be restarting: another broker takes its place."""
+    """Return whether an error may pass: the coordinator is moving, loading, or restarting."""
+    # A coordinator that cannot be reached may be restarting: another broker then takes over its groups.
     moving = isinstance(error, RequestRejected) and error.code in MOVING
     return moving or isinstance(error, Unreachable)
 
 
-def gathered(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> GroupAnswers[T]:
-    """What the futures of librdkafka bring."""
-    answers: GroupAnswers[T] = GroupAnswers()
-    for name, future in futures.items():
-        try:
-            answers.found[name] = convert(future.result())
-        except KafkaException as error:
-            answers.failed[name] = translate(error)
-    return answers
-
-
-def settled(names: Collection[str], ask: Callable[[Collection[str]], GroupAnswers[T]]) -> GroupAnswers[T]:
-    """The answers about groups; those whose coordinator is not ready yet are asked for again."""
+def ask_until_ready(
+    names: Collection[str], ask: Callable[[Collection[str]], GroupAnswers[T]]
+) -> GroupAnswers[T]:
+    """Ask about groups, again about those whose coordinator is not ready, for COORDINATOR_TIMEOUT_S."""
     answers: GroupAnswers[T] = GroupAnswers()
     deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     pause = 0.05
     while names:
         for name in names:
-            answers.failed.pop(name, None)  # it may be in no answer at all this time: it is not there
+            answers.failed.pop(name, None)  # the retry may omit it, if the group does not exist
         answers.update(ask(names))
         names = [name for name, error in answers.failed.items() if is_transient(error)]
         if not names or time.monotonic() > deadline:
             break
         time.sleep(pause)
+        # Coordinators load their groups for milliseconds or for seconds: begin with short pauses, and do not
+        # flood a broker that takes long.
         pause = min(pause * 2, 1.0)
     return answers

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation, make_record_key
+from kafkaform.cluster.kafka.record_clients import make_client, restore_signals, translate
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.writer import submit
-from kafkaform.cluster.protocol import TOPIC, creation, key_of
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import signals_kept, translate
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.lock import unguarded
+from kafkaform.resources.replicas.facts import MIN_ISR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,17 +26,14 @@ if TYPE_CHECKING:
 
 
 DELIVERY_TIMEOUT_S = 30.0
-"""The time that the brokers may take to confirm what was written."""
+"""The time that brokers may take to confirm records."""
 _BATCH = 1_000
 _PAUSE_S = 0.2
-_POLL_S = 0.02  # a batch that is not full is waited for as long as this
-_EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
-_OF_CONFIGS = frozenset(
-    KafkaError(code).name() for code in (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION)
-)
-_MIN_ISR = "min.insync.replicas"
-_OF_NO_CONCERN = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
-"""The errors of a consumer about the group that it has to name, and that nothing is asked of."""
+_POLL_S = 0.02  # the wait for a batch to fill
+_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS.name
+_CONFIG_REFUSALS = frozenset({ErrorCode.INVALID_CONFIG.name, ErrorCode.POLICY_VIOLATION.name})
+_IGNORED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+"""Consumer errors to ignore: a group id is required, but the group is not used."""
 
 
 class AuditTopic:
@@ -56,73 +47,90 @@ class AuditTopic:
         self._connection = connection
 
     def begin(self) -> None:
-        """See `KafkaCluster.begin_audit`."""
-        self._producer  # noqa: B018 - cached: it finds its way in the background
+        """Start to connect the producer, in the background."""
+        self._producer  # noqa: B018 - cached: it connects in the background
 
-    @signals_kept()
+    @restore_signals()
     def append(self, lines: Sequence[str]) -> None:
-        """See `Cluster.append_audit`."""
-        producer = self._producer  # first: given a message before it has a connection, it waits half a second
+        """Append lines, as `Cluster.append_audit` does."""
+        producer = self._producer  # first: with a message but no connection yet, it waits half a second
         if not self._exists():
             self._create()
         failures: list[KafkaError] = []
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
+        def collect_failure(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 failures.append(error)
 
         try:
             try:
                 for line in lines:
-                    producer.produce(TOPIC.name, line.encode(), key_of(line).encode(), on_delivery=delivered)
+                    producer.produce(
+                        TOPIC.name, line.encode(), make_record_key(line).encode(), on_delivery=collect_failure
+                    )
                     producer.poll(0)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._FATAL:
                     producer.poll(_PAUSE_S)  # raises what made it fatal, such as a missing right
                 raise
-            _await(producer, failures)
+            _wait_for_delivery(producer, failures)
         except KafkaException as error:
-            del self._producer  # what it still holds is not to arrive later
-            producer.purge()
+            self.close()  # its unsent records must not arrive later
             failure = translate(error)
             if isinstance(failure, PermissionDenied):
-                # Idempotence is refused, on the cluster, to who may write to no topic at all (KIP-679).
+                # An account that may write to no topic is refused on the cluster: IdempotentWrite (KIP-679).
                 failure.resource = "topic"
             raise name_right(failure, "Produce", TOPIC.name) from error
 
-    @signals_kept()
+    @restore_signals()
     def read(self) -> list[str]:
-        """See `Cluster.read_audit`."""
+        """Read all lines, as `Cluster.read_audit` does."""
         if not self._exists():
             return []
-        consumer = self._connection.client(
+        consumer = make_client(
+            self._connection,
             Consumer,
             {
-                "group.id": TOPIC.name,  # of no effect: it is not joined, and nothing is committed
+                # Required by librdkafka, but unused: the consumer neither joins the group nor commits.
+                "group.id": TOPIC.name,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
-                "isolation.level": "read_uncommitted",  # or an open transaction would hide all after it
+                # By default, an open transaction of any producer would hide all records after it.
+                "isolation.level": "read_uncommitted",
+                # At the end of the log, a broker waits this long for further records before it answers (500
+                # ms by default): the end is reported that much later.
                 "fetch.wait.max.ms": 10,
             },
         )
         try:
-            return list(_records(consumer))
+            return list(_read_records(consumer))
         except KafkaException as error:
             raise name_right(translate(error), "Fetch", TOPIC.name) from error
         finally:
             consumer.close()
 
+    def close(self) -> None:
+        """Close the producer, if there is one, and drop its unsent records."""
+        producer: Producer | None = self.__dict__.pop("_producer", None)
+        if producer is not None:
+            # `close` flushes, and would deliver what this apply has reported as not recorded.
+            producer.purge()
+            producer.close()
+
     @cached_property
     def _producer(self) -> Producer:
-        return self._connection.client(
+        return make_client(
+            self._connection,
             Producer,
             {
+                # Brokers drop a batch that the client sends again after a lost answer: no line is recorded
+                # twice.
                 "enable.idempotence": True,
                 "acks": "all",
                 "compression.type": "gzip",
                 "linger.ms": 1,
-                "queue.buffering.max.messages": 0,  # no limit: a large apply is written down at once
+                "queue.buffering.max.messages": 0,  # no limit: a large apply is recorded at once
                 "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
             },
         )
@@ -134,22 +142,26 @@ class AuditTopic:
         return TOPIC.name in answers.found
 
     def _create(self) -> None:
-        brokers = len(self._connection.cluster.nodes)
-        wanted = creation(brokers)
-        (outcome,) = submit(self._connection, [wanted], unguarded)
-        if isinstance(outcome, RequestRejected) and outcome.code in _OF_CONFIGS:
-            # Some services set it themselves, and let nobody else (MSK Serverless).
-            configs = {name: value for name, value in wanted.configs.items() if name != _MIN_ISR}
-            (again,) = submit(self._connection, [replace(wanted, configs=configs)], unguarded)
-            outcome = outcome if isinstance(again, RequestRejected) and again.code != _EXISTS else again
+        brokers = len(self._connection.cluster.brokers)
+        # Without the lock's guard: creating the topic twice is harmless, and its entries need no proof
+        # either.
+        (outcome,) = submit(self._connection, [make_audit_topic_creation(brokers)], unguarded)
+        if isinstance(outcome, RequestRejected) and outcome.code in _CONFIG_REFUSALS:
+            # Some services do not let clients set min.insync.replicas (MSK Serverless).
+            (retry,) = submit(
+                self._connection, [make_audit_topic_creation(brokers, without={MIN_ISR})], unguarded
+            )
+            # If the second attempt is refused too, min.insync.replicas was not the cause: report the first
+            # refusal.
+            outcome = outcome if isinstance(retry, RequestRejected) and retry.code != _EXISTS else retry
         if isinstance(outcome, RequestRejected) and outcome.code == _EXISTS:
-            return  # another apply was faster
+            return  # by another apply
         if outcome is not None:
             raise outcome
 
 
-def _await(producer: Producer, failures: Sequence[KafkaError]) -> None:
-    """Wait until all is confirmed, in short steps, between which Python sees a signal."""
+def _wait_for_delivery(producer: Producer, failures: Sequence[KafkaError]) -> None:
+    """Wait until brokers confirm all records, in short steps so that Python handles signals."""
     deadline = time.monotonic() + DELIVERY_TIMEOUT_S
     while producer.flush(_PAUSE_S) and not failures:
         if time.monotonic() > deadline:
@@ -158,10 +170,11 @@ def _await(producer: Producer, failures: Sequence[KafkaError]) -> None:
         raise KafkaException(failures[0])
 
 
-def _records(consumer: Consumer) -> Iterator[str]:
-    """Every record up to what is the end now; others may be writing on."""
+def _read_records(consumer: Consumer) -> Iterator[str]:
+    """Yield every record up to the end as it is now; others may go on writing."""
+    # The topic has one partition, so that all applies of a cluster have one order.
     partition = TopicPartition(TOPIC.name, 0)
-    # Asked first: a consumer that has yet to find the leader waits for half a second before it asks again.
+    # Asked first: a consumer that does not know the leader yet waits half a second before it asks again.
     start, end = consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
     consumer.assign([TopicPartition(TOPIC.name, 0, start)])
     deadline = time.monotonic() + READ_TIMEOUT_S
@@ -173,8 +186,8 @@ def _records(consumer: Consumer) -> Iterator[str]:
                 start = (message.offset() or 0) + 1
                 deadline = time.monotonic() + READ_TIMEOUT_S
             elif error.code() == KafkaError._PARTITION_EOF:
-                return  # of what transactions write, the last is no record
-            elif error.code() not in _OF_NO_CONCERN:
+                return  # the last offset may be a transaction marker, not a record
+            elif error.code() not in _IGNORED:
                 raise KafkaException(error)
         if time.monotonic() > deadline:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))

@@ -1,10 +1,8 @@
-"""Requests to the coordinators of groups, on our own connections.
+"""Requests to the coordinators of groups.
 
-librdkafka's admin client sends these, too, and ends the process while a coordinator's broker restarts (met
-with 2.16): by a SIGSEGV where an answer to OffsetFetch is an error (it looks for a consumer's group, which an
-admin client does not have), or by an assertion where a request cannot be sent (issue 4605 of
-confluentinc/librdkafka). An apply would die between two changes. So it is asked only where it alone can log
-in: see `admin_groups`.
+librdkafka's admin client is not used: while a coordinator's broker restarted, it crashed the process (seen
+with 2.16), by a SIGSEGV on an OffsetFetch error (it looks for a consumer's group, which an admin client does
+not have), or by an assertion on a request that cannot be sent (confluentinc/librdkafka issue 4605).
 """
 
 from __future__ import annotations
@@ -12,12 +10,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from confluent_kafka import KafkaError
-
 from kafkaform.cluster.kafka.answers import GroupAnswers
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import MISSING, refusal, translate_code
+from kafkaform.cluster.transport.translation import MISSING, translate_answer, translate_code
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.group_messages import (
     DELETE_GROUPS,
     FIND_COORDINATOR,
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import RequestType
-    from kafkaform.core.layout import TopicPartition
+    from kafkaform.core.partitions import TopicPartition
 
 
 T = TypeVar("T")
@@ -44,18 +41,10 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 CHUNK = 500
-"""The most groups that one request asks for."""
+"""The most groups in one request."""
 
 _GROUP = 0
-"""The type of a key for which a group's coordinator is looked for (CoordinatorType)."""
-
-
-def are_reachable(connection: Connection) -> bool:
-    """Return whether our own connections reach brokers that say where coordinators are."""
-    try:
-        return connection.offers(FIND_COORDINATORS) or connection.offers(FIND_COORDINATOR)
-    except KafkaformError:
-        return False  # there are logins that librdkafka alone can do
+"""The key type of groups in FindCoordinator (CoordinatorType)."""
 
 
 def ask_coordinators(
@@ -68,45 +57,49 @@ def ask_coordinators(
     chunk: int = CHUNK,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> GroupAnswers[T]:
-    """Ask each group's coordinator, all brokers at a time.
+    """Ask each group's coordinator, all brokers concurrently.
 
     Args:
         connection: The cluster.
-        request_type: What to ask.
+        request_type: The type of request.
         names: The groups.
         request: Makes the request for some groups.
-        convert: Makes of what was told about a group, and its coordinator, what is wanted; may raise
+        convert: Makes the value from the answer about a group and its coordinator's id; may raise
             ClusterError.
-        chunk: The most groups in a request; with 1, the answer may be about the group without naming it.
+        chunk: The most groups in a request; with 1, the answer need not name the group.
         timeout_s: How long a broker may take for each answer.
     """
     answers: GroupAnswers[T] = GroupAnswers()
 
-    def take(node: int, asked: Sequence[str], answer: Any) -> None:
+    def add_answers(node: int, asked: Sequence[str], answer: Any) -> None:
+        # The answers to OffsetCommit, and to OffsetFetch before version 8, do not repeat the name of their
+        # group.
         for group in answer["groups"] if "groups" in answer else [{**answer, "group_id": asked[0]}]:
             name = group["group_id"]
             if name not in asked:
                 raise ClusterError(f"broker {node} returned a group that was not requested")
             try:
                 if group.get("error_code"):
-                    raise refusal(group)
+                    raise translate_answer(group)
                 answers.found[name] = convert(group, node)
             except ClusterError as error:
                 answers.failed[name] = _name_missing_right(error, request_type, name)
 
     try:
         chunks = {
-            node: [some[start : start + chunk] for start in range(0, len(some), chunk)]
-            for node, some in _coordinators(connection, names, answers).items()
+            node: [batch[start : start + chunk] for start in range(0, len(batch), chunk)]
+            for node, batch in _group_by_coordinator(connection, names, answers).items()
         }
-        requests = {node: [request(some) for some in of_node] for node, of_node in chunks.items()}
+        requests = {node: [request(batch) for batch in of_node] for node, of_node in chunks.items()}
         for node, result in connection.ask_nodes(request_type, requests, timeout_s).items():
             if isinstance(result, ClusterError):
-                answers.failed.update({name: result for some in chunks[node] for name in some})
+                answers.failed.update({name: result for batch in chunks[node] for name in batch})
                 continue
-            for some, answer in zip(chunks[node], result, strict=True):
-                take(node, some, answer)
-        failure = ClusterError("the coordinators of these groups did not say anything about them")
+            for batch, answer in zip(chunks[node], result, strict=True):
+                add_answers(node, batch, answer)
+        failure = ClusterError("the responses of the coordinators do not include these groups")
+    # The coordinators could not be looked up, so that no group was asked about. Callers handle errors by
+    # group only.
     except KafkaformError as error:
         failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
     unanswered = set(names) - answers.found.keys() - answers.failed.keys()
@@ -115,9 +108,9 @@ def ask_coordinators(
 
 
 def _name_missing_right(error: ClusterError, request_type: RequestType[Any], name: str) -> ClusterError:
-    """Return an error about a group; one of a missing right names it."""
+    """Return the same error; if an account was refused, one that names the missing right."""
     if isinstance(error, PermissionDenied) and error.resource == "topic" and error.right is None:
-        # A description of a group is refused whole where a topic of it is hidden, which is not named.
+        # If one topic of a group is hidden, the whole description is refused, without naming the topic.
         return PermissionDenied(
             f"this account is not authorised: it lacks Describe on a topic that group {name} reads",
             hint="grant Describe on the topics of its members",
@@ -127,23 +120,25 @@ def _name_missing_right(error: ClusterError, request_type: RequestType[Any], nam
 
 
 def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
-    """Read the committed offsets of groups of consumers."""
+    """Read the committed offsets of consumer groups."""
 
-    def several(some: Sequence[str]) -> Mapping[str, Any]:
-        return {"groups": [{"group_id": name, "topics": None} for name in some], "stable": False}
+    def make_request(batch: Sequence[str]) -> Mapping[str, Any]:
+        # With `stable`, a coordinator refuses partitions with uncommitted transactional offsets
+        # (UNSTABLE_OFFSET_COMMIT, KIP-447). Lag and resets are about the last committed ones.
+        return {"groups": [{"group_id": name, "topics": None} for name in batch], "stable": False}
 
-    answers = ask_coordinators(connection, OFFSET_FETCHES, names, several, _committed)
-    alone = [name for name, error in answers.failed.items() if isinstance(error, NotOffered)]
-    if alone:  # brokers before Kafka 3.0
-        for name in alone:
+    answers = ask_coordinators(connection, OFFSET_FETCHES, names, make_request, _parse_committed)
+    unsupported = [name for name, error in answers.failed.items() if isinstance(error, NotOffered)]
+    if unsupported:  # brokers before Kafka 3.0: one group in a request
+        for name in unsupported:
             del answers.failed[name]
         answers.update(
             ask_coordinators(
                 connection,
                 OFFSET_FETCH,
-                alone,
-                lambda some: {"group_id": some[0], "topics": None},
-                _committed,
+                unsupported,
+                lambda batch: {"group_id": batch[0], "topics": None},
+                _parse_committed,
                 chunk=1,
             )
         )
@@ -151,31 +146,33 @@ def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswe
 
 
 def read_starts(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
-    """Read the offsets that the deliveries of share groups start from."""
+    """Read the start offsets of share groups."""
 
-    def request(some: Sequence[str]) -> Mapping[str, Any]:
-        return {"groups": [{"group_id": name, "topics": None} for name in some]}
+    def request(batch: Sequence[str]) -> Mapping[str, Any]:
+        return {"groups": [{"group_id": name, "topics": None} for name in batch]}
 
     return ask_coordinators(
-        connection, SHARE_OFFSETS, names, request, lambda group, _: _offsets(group, "start_offset")
+        connection, SHARE_OFFSETS, names, request, lambda group, _: _parse_offsets(group, "start_offset")
     )
 
 
 def commit(
     connection: Connection, name: str, offsets: Mapping[TopicPartition, int], timeout_s: float
 ) -> dict[TopicPartition, ClusterError]:
-    """Commit offsets for a group without members; returns the partitions that failed, and why."""
+    """Commit offsets for a group without members; returns the errors by partition."""
     topics: dict[str, list[Mapping[str, Any]]] = {}
     for (topic, number), offset in offsets.items():
         topics.setdefault(topic, []).append({"index": number, "offset": offset, "metadata": ""})
     request = {
         "group_id": name,
-        "generation": -1,  # of nobody's: as the tools of Kafka commit for a group
+        # No generation and no member: so Kafka's own tools commit for a group that has no members. A
+        # coordinator refuses it (UNKNOWN_MEMBER_ID) while there are members.
+        "generation": -1,
         "member_id": "",
         "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
     }
 
-    def codes(answer: Mapping[str, Any], _: int) -> dict[TopicPartition, int]:
+    def read_codes(answer: Mapping[str, Any], _: int) -> dict[TopicPartition, int]:
         return {
             (topic["name"], p["index"]): p["error_code"]
             for topic in answer["topics"]
@@ -183,21 +180,21 @@ def commit(
         }
 
     answers = ask_coordinators(
-        connection, OFFSET_COMMIT, [name], lambda _: request, codes, chunk=1, timeout_s=timeout_s
+        connection, OFFSET_COMMIT, [name], lambda _: request, read_codes, chunk=1, timeout_s=timeout_s
     )
     if failure := answers.failed.get(name):
         return dict.fromkeys(offsets, failure)
-    told = answers.found[name]
+    codes = answers.found[name]
 
     def explain(topic: str, code: int) -> ClusterError:
         error = translate_code(code, "")
-        # Without a right on the group, each partition carries the error.
-        of_group = isinstance(error, PermissionDenied) and error.resource == "group"
-        return name_right(error, OFFSET_COMMIT.name, name if of_group else topic)
+        # Without a right on the group, every partition has the error of the group.
+        is_group = isinstance(error, PermissionDenied) and error.resource == "group"
+        return name_right(error, OFFSET_COMMIT.name, name if is_group else topic)
 
-    failures = {p: explain(p[0], code) for p, code in told.items() if code and p in offsets}
-    silence = ClusterError(f"the coordinator of group {name} did not say whether it was committed")
-    return failures | dict.fromkeys(offsets.keys() - told.keys(), silence)
+    failures = {p: explain(p[0], code) for p, code in codes.items() if code and p in offsets}
+    missing = ClusterError(f"the response of the coordinator of group {name} does not include this partition")
+    return failures | dict.fromkeys(offsets.keys() - codes.keys(), missing)
 
 
 def delete(connection: Connection, name: str, timeout_s: float) -> GroupAnswers[None]:
@@ -206,58 +203,59 @@ def delete(connection: Connection, name: str, timeout_s: float) -> GroupAnswers[
         connection,
         DELETE_GROUPS,
         [name],
-        lambda some: {"groups": some},
+        lambda batch: {"groups": batch},
         lambda _group, _node: None,
         timeout_s=timeout_s,
     )
 
 
-def _committed(group: Mapping[str, Any], _: int) -> dict[TopicPartition, int]:
-    return _offsets(group, "offset")
+def _parse_committed(group: Mapping[str, Any], _: int) -> dict[TopicPartition, int]:
+    return _parse_offsets(group, "offset")
 
 
-def _offsets(group: Mapping[str, Any], field: str) -> dict[TopicPartition, int]:
-    """The offsets of a group; one below 0 is none."""
+def _parse_offsets(group: Mapping[str, Any], field: str) -> dict[TopicPartition, int]:
+    """Return the offsets of a group; a negative one means none."""
     offsets = {}
     for topic in group["topics"]:
         for partition in topic["partitions"]:
             if partition["error_code"]:
-                raise name_right(refusal(partition), OFFSET_FETCH.name, topic["name"])
+                raise name_right(translate_answer(partition), OFFSET_FETCH.name, topic["name"])
             if partition[field] >= 0:
                 offsets[topic["name"], partition["index"]] = partition[field]
     return offsets
 
 
-def _coordinators(
+def _group_by_coordinator(
     connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
 ) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    by_node: dict[int, list[str]] = {}
     requested = {*names}
-    for coordinator in _found_coordinators(connection, names):
+    for coordinator in _find_coordinators(connection, names):
         if coordinator["key"] not in requested:
             raise ClusterError("the brokers returned the coordinator of a group that was not requested")
         if coordinator["error_code"]:
-            if coordinator["error_code"] == KafkaError.COORDINATOR_NOT_AVAILABLE:
+            if coordinator["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 check_offsets_topic(connection)
-            error = name_right(refusal(coordinator), FIND_COORDINATOR.name, coordinator["key"])
+            error = name_right(translate_answer(coordinator), FIND_COORDINATOR.name, coordinator["key"])
             answers.failed[coordinator["key"]] = error
         else:
-            found.setdefault(coordinator["node_id"], []).append(coordinator["key"])
-    return found
+            by_node.setdefault(coordinator["node_id"], []).append(coordinator["key"])
+    return by_node
 
 
-def _found_coordinators(connection: Connection, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
+def _find_coordinators(connection: Connection, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
     try:
         (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": _GROUP, "keys": names}])
+    # Brokers before Kafka 3.0 look up one group in a request (KIP-699).
     except NotOffered:
-        found = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
-        return [{**coordinator, "key": name} for name, coordinator in zip(names, found, strict=True)]
+        responses = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
+        return [{**coordinator, "key": name} for name, coordinator in zip(names, responses, strict=True)]
     coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
     return coordinators
 
 
 class BrokerClient(Protocol):
-    """Connections to brokers, on which any of them can be asked."""
+    """Connections to brokers."""
 
     def ask(
         self, request_type: RequestType[T], requests: Sequence[Any], *, node: int | None = None
@@ -270,20 +268,22 @@ _REPLICATION_FACTOR = "offsets.topic.replication.factor"
 
 
 def check_offsets_topic(brokers: BrokerClient) -> None:
-    """Check that the topic which groups are kept in is there, or can be created by the brokers.
+    """Check that the topic that stores groups exists, or that brokers can create it.
 
-    A broker that cannot create it answers as one does while it creates it: that there is no coordinator yet.
+    A broker that cannot create it answers as one that is creating it: COORDINATOR_NOT_AVAILABLE.
 
     Raises:
-        RequestRejected: There are fewer brokers than replicas are wanted; no coordinator will come.
+        RequestRejected: There are fewer brokers than the topic needs replicas.
     """
     try:
         (metadata,) = brokers.ask(METADATA, [[OFFSETS_TOPIC]])
         if any(topic.error_code not in MISSING for topic in metadata.topics):
-            return  # it is there, or hidden from this account
+            return  # it exists, or is hidden from this account
+        # A broker describes only its own configs, so that the request goes to the broker that it names.
         node = min(metadata.brokers)
         ((described,),) = brokers.ask(BROKER_CONFIGS, [{str(node): [_REPLICATION_FACTOR]}], node=node)
         wanted = int(described.configs.effective[_REPLICATION_FACTOR] or 0)
+    # This only looks for a better explanation: without one, the caller retries COORDINATOR_NOT_AVAILABLE.
     except (ClusterError, KeyError, ValueError) as error:
         _log.debug("it is not known whether brokers can create %s: %s", OFFSETS_TOPIC, error)
         return

@@ -1,26 +1,23 @@
-"""Reading what is known of a cluster besides its resources."""
+"""Reading a cluster's id, brokers, config defaults and group protocols."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource
-
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate
+from kafkaform.cluster.transport.translation import translate_code
+from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS
 from kafkaform.core.errors import (
     ClusterError,
-    KafkaformError,
     NotOffered,
     OutcomeUnknown,
     PermissionDenied,
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.layout import Broker
 from kafkaform.core.model import Diagnostic, Facts, Severity
+from kafkaform.core.partitions import Broker
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -31,45 +28,40 @@ if TYPE_CHECKING:
 
 
 BROKER_TIMEOUT_S = 10.0
-"""The time that a single broker may take to tell its configs; all are asked at once."""
+"""The time that a broker may take to describe its configs; all are asked concurrently."""
 _REFUSED = frozenset({"UNSUPPORTED_VERSION", "INVALID_REQUEST", "UNKNOWN_TOPIC_OR_PART"})
-"""How services that keep their brokers' configs to themselves refuse them; the last is Azure Event Hubs."""
+"""The codes of services that do not let clients read broker configs; the last is Azure Event Hubs'."""
 
 _HEARTBEATS = {"consumer": (68, 1), "share": (76, 1), "streams": (88, 0)}
-"""By group protocol, the key of its heartbeats and their first version that is not a preview."""
+"""By group protocol, the API key of its heartbeat and the first version that is not a preview."""
 _OFFSET_RETENTION = "offsets.retention.minutes"
 _ENABLED = "group.coordinator.rebalance.protocols"
-"""Of brokers since 3.7, where it has `consumer` from 4.0 on."""
+"""A broker config since 3.7; its default includes `consumer` since 4.0."""
 
 
 def read_facts(connection: Connection) -> Facts:
-    """Read the cluster's id, brokers and config defaults (each broker is asked for its own)."""
+    """Read the cluster's facts; each broker is asked for its own configs."""
     cluster = connection.cluster
-    if cluster.cluster_id is None:
+    if not cluster.cluster_id:
         raise ClusterError("the brokers returned no cluster id", hint="kafkaform needs Kafka 0.10.1 or later")
-    brokers = tuple(sorted((Broker(node.id, node.rack) for node in cluster.nodes), key=lambda b: b.id))
-    futures = {
-        broker.id: next(
-            iter(
-                connection.admin.describe_configs(
-                    [ConfigResource(ConfigResource.Type.BROKER, str(broker.id))],
-                    request_timeout=BROKER_TIMEOUT_S,
-                ).values()
-            )
-        )
-        for broker in brokers
-    }
+    brokers = tuple(Broker(number, broker.rack) for number, broker in sorted(cluster.brokers.items()))
+    # Brokers may differ in their static defaults, and then describe one topic differently: each is asked
+    # about itself.
+    requests = {broker.id: [{str(broker.id): None}] for broker in brokers}
     configs: dict[int, Mapping[str, str | None]] = {}
     failures: dict[int, ClusterError] = {}
-    for broker_id, future in futures.items():
-        try:
-            entries = future.result()
-        except KafkaException as exception:
-            failures[broker_id] = name_right(translate(exception), "DescribeConfigs")
+    for number, answers in connection.ask_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).items():
+        if isinstance(answers, ClusterError):
+            failures[number] = answers
             continue
-        configs[broker_id] = {name: entry.value for name, entry in entries.items()}
-    diagnostics = _missing(failures, answered=bool(configs))
-    protocols = _group_protocols(connection, configs)
+        ((described,),) = answers
+        if described.error_code:
+            error = translate_code(described.error_code, described.message)
+            failures[number] = name_right(error, BROKER_CONFIGS.name)
+        else:
+            configs[number] = described.configs.effective
+    diagnostics = _explain_missing(failures, answered=bool(configs))
+    protocols = _read_group_protocols(connection, configs)
     restricted = any(isinstance(failure, PermissionDenied) for failure in failures.values())
     if not configs:
         return Facts(
@@ -81,8 +73,8 @@ def read_facts(connection: Connection) -> Facts:
         )
     agreed: dict[str, Mapping[str, str | None]] = {}
     for name, kind in KINDS.items():
-        inherited = {broker: kind.inherited(own) for broker, own in configs.items()}
-        agreed[name], differing = _agree(inherited, kind.noun)
+        inherited = {broker: kind.configs.find_defaults(own) for broker, own in configs.items()}
+        agreed[name], differing = _merge_defaults(inherited, kind.words.noun)
         diagnostics = (*diagnostics, *differing)
     return Facts(
         cluster.cluster_id,
@@ -90,58 +82,58 @@ def read_facts(connection: Connection) -> Facts:
         agreed,
         diagnostics,
         group_protocols=protocols,
-        offset_retention_ms=_offset_retention_ms(configs.values()),
+        offset_retention_ms=_find_offset_retention_ms(configs.values()),
         restricted=restricted,
     )
 
 
-def _offset_retention_ms(configs: Iterable[Mapping[str, str | None]]) -> int | None:
-    """Return the shortest time for which a broker keeps offsets; None if one does not say."""
+def _find_offset_retention_ms(configs: Iterable[Mapping[str, str | None]]) -> int | None:
+    """Return the shortest offset retention of the brokers; None if one is unknown."""
+    # Any broker may coordinate a group, so that only the shortest retention is certain.
     minutes = [own.get(_OFFSET_RETENTION) or "" for own in configs]
     return min(map(int, minutes)) * 60_000 if all(map(str.isdecimal, minutes)) else None
 
 
-def _group_protocols(
+def _read_group_protocols(
     connection: Connection, configs: Mapping[int, Mapping[str, str | None]]
-) -> frozenset[str] | None:
-    """The protocols whose members all brokers take; None where they do not say what they offer."""
+) -> frozenset[str]:
+    """Return the group protocols that all brokers accept."""
     enabled = {broker: (own.get(_ENABLED) or "").split(",") for broker, own in configs.items()}
-    # Only one broker is asked what it offers: in a rolling upgrade, the configs of the others tell.
+    # Only one broker is asked for its API versions: in a rolling upgrade, the configs of the others decide.
     if any(names != [""] for names in enabled.values()) and not all(
         "consumer" in n for n in enabled.values()
     ):
         return frozenset({"classic"})
-    try:
-        return group_protocols(connection.offered())
-    except KafkaformError:  # librdkafka has connected: plans go on without what only we can ask
-        return None
+    return find_group_protocols(connection.read_api_versions())
 
 
-def group_protocols(offered: Offered) -> frozenset[str]:
-    """The protocols whose members a broker takes. Configs of groups came with `consumer`."""
+def find_group_protocols(offered: Offered) -> frozenset[str]:
+    """Return the group protocols that a broker accepts. Group configs came with `consumer`."""
     newer = (name for name, (key, first) in _HEARTBEATS.items() if offered.get(key, (0, -1))[1] >= first)
     return frozenset({"classic", *newer})
 
 
-def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
-    """The notes of brokers that did not tell their configs; raises what no plan can do without."""
+def _explain_missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[Diagnostic, ...]:
+    """Return the notes on brokers whose configs could not be read; raises errors that no plan survives."""
     diagnostics = []
     for broker_id, error in failures.items():
         match error:
             case PermissionDenied():
-                return (_defaults_hidden(error.message, error.hint),)
+                # One note is enough: rights and services are the same for all brokers.
+                return (_make_hidden_note(error.message, error.hint),)
             case NotOffered():
-                return (_defaults_hidden("this cluster does not offer it"),)
+                return (_make_hidden_note("this cluster does not support it"),)
             case RequestRejected(code=code) if code in _REFUSED:
-                return (_defaults_hidden("this cluster does not let clients read them"),)
+                return (_make_hidden_note("this cluster does not let clients read them"),)
+            # A plan goes on without one broker. If none answers, the cluster itself is the problem.
             case Unreachable() | OutcomeUnknown() if answered:
                 diagnostics.append(
                     Diagnostic(
                         "KF415",
                         Severity.WARNING,
-                        f"broker {broker_id} did not tell its configs ({error.message}): the defaults are "
-                        "those of the other brokers",
-                        suggestion="see whether it is down, or cannot be reached from here",
+                        f"cannot read the configs of broker {broker_id} ({error.message}); using the "
+                        "defaults of the other brokers",
+                        suggestion="check whether it is down, or cannot be reached from here",
                     )
                 )
             case _:
@@ -149,34 +141,35 @@ def _missing(failures: Mapping[int, ClusterError], *, answered: bool) -> tuple[D
     return tuple(diagnostics)
 
 
-def _defaults_hidden(why: str, suggestion: str | None = None) -> Diagnostic:
+def _make_hidden_note(why: str, suggestion: str | None = None) -> Diagnostic:
     return Diagnostic(
         "KF412",
         Severity.INFO,
-        f"the brokers' configs were not read ({why}): resetting a config is judged as if it lost data",
+        f"could not read the brokers' configs ({why}): resetting a config is assessed as if it lost data",
         suggestion=suggestion,
     )
 
 
-def _agree(
+def _merge_defaults(
     defaults: Mapping[int, Mapping[str, str | None]], noun: str
 ) -> tuple[dict[str, str | None], list[Diagnostic]]:
-    """One default for each config, and a warning where brokers differ (the most common one is taken)."""
+    """Return the most common default of each config, and warnings where brokers differ."""
     names = sorted({name for of_broker in defaults.values() for name in of_broker})
     agreed: dict[str, str | None] = {}
     diagnostics = []
     for name in names:
         by_broker = {broker: of_broker.get(name) for broker, of_broker in defaults.items()}
+        # A plan needs one default: that of most brokers is the one that a topic most often has.
         agreed[name] = Counter(by_broker.values()).most_common(1)[0][0]
         if len(set(by_broker.values())) > 1:
-            said = ", ".join(f"broker {broker}: {value}" for broker, value in sorted(by_broker.items()))
+            values = ", ".join(f"broker {broker}: {value}" for broker, value in sorted(by_broker.items()))
             diagnostics.append(
                 Diagnostic(
                     "KF411",
                     Severity.WARNING,
-                    f"brokers differ in their default of {name} ({said}): a {noun} without an own value has "
-                    "another one on each broker",
-                    suggestion=f"give all brokers one default, or declare the value on the {noun}s",
+                    f"brokers differ in their default of {name} ({values}): a {noun} without its own value "
+                    "has a different one on each broker",
+                    suggestion=f"give all brokers the same default, or declare the value on the {noun}s",
                 )
             )
     return agreed, diagnostics

@@ -1,4 +1,4 @@
-"""Describing groups: members, assignments and state, as their coordinators know them."""
+"""Describing groups: members, assignments and state."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from functools import partial
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError
-
-from kafkaform.cluster.kafka import admin_groups
-from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
-from kafkaform.cluster.kafka.coordinators import are_reachable, ask_coordinators
+from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_missing
+from kafkaform.cluster.kafka.coordinators import ask_coordinators
 from kafkaform.cluster.kafka.log_spans import read_partition_counts
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.group_messages import (
     DESCRIBE_CLASSIC,
     DESCRIBE_CONSUMER,
@@ -20,105 +18,111 @@ from kafkaform.cluster.wire.group_messages import (
     read_assignment,
 )
 from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected
-from kafkaform.core.groups import Group, Member
+from kafkaform.resources.groups import Group, Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.cluster.kafka.group_listing import Listed
+    from kafkaform.cluster.kafka.group_listing import ListedGroup
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import RequestType
-    from kafkaform.core.layout import TopicPartition
+    from kafkaform.core.partitions import TopicPartition
 
 
-_UNSUPPORTED = KafkaError(KafkaError.UNSUPPORTED_VERSION).name()
+_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.name
+# Empty: a group gets its type from its first member, and one that has only committed offsets has none.
 _CONSUMERS = frozenset({"", "consumer"})
-"""The protocol types of classic groups whose members are consumers; those of Kafka Connect are not."""
+"""The protocol types of classic groups whose members are consumers, unlike those of Kafka Connect."""
 
 
-def describe_groups(connection: Connection, groups: Mapping[str, Listed]) -> GroupAnswers[Group]:
-    """Describe groups without their offsets; one that does not exist is not in the answers.
+def describe_groups(connection: Connection, groups: Mapping[str, ListedGroup]) -> GroupAnswers[Group]:
+    """Describe groups without their offsets; the answers lack those that do not exist.
 
     Args:
         connection: The cluster.
-        groups: The names, with how they are listed (an empty one if they are not).
+        groups: The groups by name, as they are listed; `ListedGroup()` for one that is not.
     """
     asked: dict[Callable[[Connection, Collection[str]], GroupAnswers[Group]], list[str]] = {}
     for name, listed in groups.items():
-        asked.setdefault(_way(listed), []).append(name)
+        asked.setdefault(_choose_request(listed), []).append(name)
     answers: GroupAnswers[Group] = GroupAnswers()
-    for way, names in asked.items():
-        answers.update(settled(names, partial(way, connection)))
+    for describe, names in asked.items():
+        answers.update(ask_until_ready(names, partial(describe, connection)))
     return answers
 
 
-def _way(listed: Listed) -> Callable[[Connection, Collection[str]], GroupAnswers[Group]]:
+def _choose_request(listed: ListedGroup) -> Callable[[Connection, Collection[str]], GroupAnswers[Group]]:
     if listed.protocol == "share":
-        return _share
+        return _describe_share
     if listed.protocol == "streams":
-        return _streams
+        return _describe_streams
+    # Brokers list the protocol since Kafka 3.8 (KIP-848). Both orders give the same result; the wrong one
+    # costs a second request.
     if listed.protocol == "classic" or listed.protocol_type not in _CONSUMERS:
         return _CLASSIC_FIRST
     return _CONSUMER_FIRST
 
 
-def _of_consumers(
+def _describe_by_protocols(
     protocols: Sequence[str], connection: Connection, names: Collection[str]
 ) -> GroupAnswers[Group]:
-    """Describe groups of the classic or the consumer protocol: the second where the first has none."""
-    if not are_reachable(connection):
-        return admin_groups.describe(connection, names)
+    """Describe groups by one protocol, and those that it does not know by the next."""
     answers: GroupAnswers[Group] = GroupAnswers()
-    rest: Collection[str] = names
+    remaining: Collection[str] = names
     for protocol in protocols:
-        answers.update(_BY_PROTOCOL[protocol](connection, rest))
+        answers.update(_BY_PROTOCOL[protocol](connection, remaining))
+        # A group of another protocol is reported as missing (GROUP_ID_NOT_FOUND): the next protocol may have
+        # it.
         for name in [name for name, error in answers.failed.items() if is_missing(error)]:
             del answers.failed[name]
-        rest = [name for name in rest if name not in answers.found and name not in answers.failed]
-        if not rest:
+        remaining = [name for name in remaining if name not in answers.found and name not in answers.failed]
+        if not remaining:
             break
     return answers
 
 
-def _consumer(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    """Describe groups of the consumer protocol; none are in the answers where brokers do not have it."""
-    answers = _assigned_by_coordinators(DESCRIBE_CONSUMER, "consumer", connection, names)
+def _describe_consumer(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    """Describe groups of the consumer protocol; the answers are empty if brokers do not have it."""
+    answers = _describe_assigned(DESCRIBE_CONSUMER, "consumer", connection, names)
 
     def is_without(error: ClusterError) -> bool:
         refused = isinstance(error, RequestRejected) and error.code == _UNSUPPORTED  # Kafka 3.7 to 3.9
         return refused or isinstance(error, NotOffered)
 
+    # Not a failure: without the protocol there are no such groups, and the next protocol is asked.
     failed = {name: error for name, error in answers.failed.items() if not is_without(error)}
     return GroupAnswers(answers.found, failed)
 
 
-def _classic(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    """Describe classic groups; those that do not exist are not in the answers."""
+def _describe_classic(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    """Describe classic groups; the answers lack those that do not exist."""
 
-    def converted(group: Mapping[str, Any], node: int) -> Group:
-        # Only consumers have partitions: what the members of Kafka Connect are assigned is its own affair.
+    def convert(group: Mapping[str, Any], node: int) -> Group:
+        # Only consumers have partitions: the assignments of Kafka Connect have a format of their own.
         is_consumers = group["protocol_type"] in _CONSUMERS
-        return _group(
+        return _make_group(
             group,
             "classic",
             "consumer" if is_consumers else group["protocol_type"],
             node,
-            partial(_classic_assignment, group["group_id"]) if is_consumers else lambda _: (),
+            partial(_parse_classic_assignment, group["group_id"]) if is_consumers else lambda _: (),
         )
 
-    answers = ask_coordinators(connection, DESCRIBE_CLASSIC, names, _description_of, converted)
+    answers = ask_coordinators(connection, DESCRIBE_CLASSIC, names, _make_request, convert)
+    # In the supported versions, a missing group is described as Dead, without an error; version 6 has
+    # GROUP_ID_NOT_FOUND for it (KIP-1043).
     return GroupAnswers(
         {name: group for name, group in answers.found.items() if group.state != "Dead"}, answers.failed
     )
 
 
-_BY_PROTOCOL = {"consumer": _consumer, "classic": _classic}
-_CONSUMER_FIRST = partial(_of_consumers, ("consumer", "classic"))
-_CLASSIC_FIRST = partial(_of_consumers, ("classic", "consumer"))
+_BY_PROTOCOL = {"consumer": _describe_consumer, "classic": _describe_classic}
+_CONSUMER_FIRST = partial(_describe_by_protocols, ("consumer", "classic"))
+_CLASSIC_FIRST = partial(_describe_by_protocols, ("classic", "consumer"))
 
 
-def _classic_assignment(name: str, member: Mapping[str, Any]) -> Collection[TopicPartition]:
-    """The partitions of a member; empty while its group is rebalancing."""
+def _parse_classic_assignment(name: str, member: Mapping[str, Any]) -> Collection[TopicPartition]:
+    """Parse the partitions of a member; none while its group is rebalancing."""
     if not member["raw_assignment"]:
         return ()
     try:
@@ -129,39 +133,37 @@ def _classic_assignment(name: str, member: Mapping[str, Any]) -> Collection[Topi
         ) from error
 
 
-def _share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    return _assigned_by_coordinators(DESCRIBE_SHARE, "share", connection, names)
+def _describe_share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+    return _describe_assigned(DESCRIBE_SHARE, "share", connection, names)
 
 
-def _assigned_by_coordinators(
+def _describe_assigned(
     request_type: RequestType[Any], protocol: str, connection: Connection, names: Collection[str]
 ) -> GroupAnswers[Group]:
-    """Describe groups whose members are told of topics what they are assigned."""
+    """Describe groups whose members have partitions of topics assigned by the coordinator."""
     return ask_coordinators(
         connection,
         request_type,
         names,
-        _description_of,
-        lambda group, node: _group(group, protocol, protocol, node, _topics_assignment),
+        _make_request,
+        lambda group, node: _make_group(group, protocol, protocol, node, _parse_assignment),
     )
 
 
-def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+def _describe_streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
     answers = ask_coordinators(
-        connection,
-        DESCRIBE_STREAMS,
-        names,
-        _description_of,
-        lambda group, node: (group, node),
+        connection, DESCRIBE_STREAMS, names, _make_request, lambda group, node: (group, node)
     )
     topics = {
         group["group_id"]: {
-            sub["id"]: _sources(sub) for sub in (group["topology"] or {}).get("subtopologies", ())
+            sub["id"]: _list_source_topics(sub) for sub in (group["topology"] or {}).get("subtopologies", ())
         }
         for group, _ in answers.found.values()
     }
+    # Streams members are assigned tasks, not partitions: the source topics of a subtopology are joined by
+    # partition number.
     counts = read_partition_counts(
-        connection, {topic for of in topics.values() for some in of.values() for topic in some}
+        connection, {topic for sources in topics.values() for names in sources.values() for topic in names}
     )
 
     def assignment(sources: Mapping[str, Collection[str]], member: Mapping[str, Any]) -> set[TopicPartition]:
@@ -170,27 +172,27 @@ def _streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Gro
             for task in member["assignment"]["active"]
             for topic in sources.get(task["subtopology"], ())
             for partition in task["partitions"]
-            if partition < counts.get(topic, 0)  # a task has as many as the largest of its topics
+            if partition < counts.get(topic, 0)  # a task has as many partitions as its largest topic
         }
 
     return GroupAnswers(
         {
-            name: _group(group, "streams", "streams", node, partial(assignment, topics[name]))
+            name: _make_group(group, "streams", "streams", node, partial(assignment, topics[name]))
             for name, (group, node) in answers.found.items()
         },
         answers.failed,
     )
 
 
-def _description_of(names: Collection[str]) -> Mapping[str, Any]:
+def _make_request(names: Collection[str]) -> Mapping[str, Any]:
     return {"groups": names, "operations": False}
 
 
-def _sources(subtopology: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_source_topics(subtopology: Mapping[str, Any]) -> tuple[str, ...]:
     return (*subtopology["source_topics"], *(topic["name"] for topic in subtopology["repartition_topics"]))
 
 
-def _topics_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
+def _parse_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
     return {
         (topic["name"], partition)
         for topic in member["assignment"]["topics"]
@@ -198,7 +200,7 @@ def _topics_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:
     }
 
 
-def _group(
+def _make_group(
     group: Mapping[str, Any],
     protocol: str,
     protocol_type: str,
@@ -209,6 +211,7 @@ def _group(
         Member(
             member["member_id"],
             member["client_id"],
+            # Java prints an address without a host name as `/10.0.0.1`.
             member["client_host"].removeprefix("/"),
             member.get("instance_id"),
             frozenset(assignment(member)),

@@ -1,80 +1,90 @@
-"""Reading groups from a real cluster, and the offsets that they have committed."""
+"""Reading groups from a real cluster, with the offsets that they have committed, and their configs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka import admin_groups, coordinators
-from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
+from kafkaform.cluster.kafka import coordinators
+from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_missing
 from kafkaform.cluster.kafka.group_description import describe_groups
-from kafkaform.cluster.kafka.group_listing import Listed, Listing, list_groups
+from kafkaform.cluster.kafka.group_listing import ListedGroup, list_groups, list_groups_with_configs
 from kafkaform.cluster.kafka.log_spans import ask_leaders, require_spans
 from kafkaform.cluster.kafka.topic_sources import describe_topics
+from kafkaform.cluster.transport.rights import name_right
+from kafkaform.cluster.transport.translation import translate_code
+from kafkaform.cluster.wire.error_codes import ErrorCode
+from kafkaform.cluster.wire.large_answers import GROUP_CONFIGS
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.groups import Group, GroupReading, Position
+from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, Severity
 from kafkaform.core.wording import listed
+from kafkaform.resources import reader_ref
+from kafkaform.resources.consumer_group.fields import observed_state
+from kafkaform.resources.groups import Group, GroupReading, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from kafkaform.cluster.kafka.answers import Configs
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.layout import TopicPartition
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.partitions import TopicPartition
 
 
-def committed_offsets(
+def read_committed_offsets(
     connection: Connection, protocols: Mapping[str, str]
 ) -> GroupAnswers[dict[TopicPartition, int]]:
-    """The committed offsets of groups; a share group's are the offsets that its deliveries start from.
+    """Read the committed offsets of groups, and the start offsets of share groups.
 
     Args:
         connection: The cluster.
-        protocols: Each group's protocol, by name.
+        protocols: The protocol of each group, by name.
     """
-    share = [name for name, protocol in protocols.items() if protocol == "share"]
-    others = [name for name in protocols if protocols[name] != "share"]
-    reader = coordinators if others and coordinators.are_reachable(connection) else admin_groups
-    answers = settled(others, lambda names: reader.read_committed(connection, names))
-    answers.update(settled(share, lambda names: coordinators.read_starts(connection, names)))
+    share_groups = [name for name, protocol in protocols.items() if protocol == "share"]
+    other_groups = [name for name in protocols if protocols[name] != "share"]
+    answers = ask_until_ready(other_groups, lambda names: coordinators.read_committed(connection, names))
+    answers.update(ask_until_ready(share_groups, lambda names: coordinators.read_starts(connection, names)))
     return answers
 
 
-_FEW_REASONS = 2
+_MAX_REASONS = 2
 
 
 def read_groups(connection: Connection, names: Collection[str] | None) -> GroupReading:
-    """See `Cluster.groups`."""
+    """Read groups with their offsets and lag, as `Cluster.groups` does."""
     listing = list_groups(connection)
-    reading = read_committed(connection, listing, listing.groups if names is None else names)
+    reading = read_committed(connection, listing, listing if names is None else names)
     partitions = {(p.topic, p.partition) for group in reading.groups.values() for p in group.positions}
     logs = ask_leaders(connection, partitions, None)
     spans = require_spans(logs)
 
-    def measured(position: Position) -> Position:
+    def add_span(position: Position) -> Position:
         span = spans.get((position.topic, position.partition))
         return position if span is None else replace(position, start=span.start, end=span.end)
 
     groups = {}
     for name, group in reading.groups.items():
-        positions = tuple(map(measured, group.positions))
+        positions = tuple(map(add_span, group.positions))
         failures = [logs.failed[p.topic, p.partition].error.message for p in positions if p.end is None]
         unread = [group.unread] if group.unread else []
         if failures:
             unread.append(
-                f"no log offsets: {listed([*dict.fromkeys(failures)], _FEW_REASONS, noun='partition')}"
+                f"no log offsets: {listed([*dict.fromkeys(failures)], _MAX_REASONS, noun='partition')}"
             )
         groups[name] = replace(group, positions=positions, unread="; ".join(unread))
-    return GroupReading(groups, reading.denied, listing.unread)
+    return GroupReading(groups, reading.denied)
 
 
-def read_committed(connection: Connection, listing: Listing, names: Collection[str]) -> GroupReading:
-    """Read groups with their committed offsets, without what the logs hold.
+def read_committed(
+    connection: Connection, listing: Mapping[str, ListedGroup], names: Collection[str]
+) -> GroupReading:
+    """Read groups with their committed offsets, but not the offsets of the logs.
 
     Args:
         connection: The cluster.
-        listing: The groups that there are.
-        names: Which to read.
+        listing: The groups that exist.
+        names: The groups to read.
 
     Raises:
         ClusterError: It is not known whether one of them exists.
@@ -86,42 +96,45 @@ def read_committed(connection: Connection, listing: Listing, names: Collection[s
 
 
 def read_each_committed(
-    connection: Connection, listing: Listing, names: Collection[str]
+    connection: Connection, listing: Mapping[str, ListedGroup], names: Collection[str]
 ) -> tuple[GroupReading, dict[str, ClusterError]]:
-    """Read as `read_committed` does; also returns why it is not known whether some of the groups exist."""
-    asked = {name: listing.groups[name] for name in names if name in listing.groups}
-    unlisted = [name for name in names if name not in listing.groups]
+    """Read as `read_committed` does, but return errors by group instead of raising them."""
+    asked = {name: listing[name] for name in names if name in listing}
+    unlisted = [name for name in names if name not in listing]
     if unlisted and _groups_can_exist(connection):
-        # Not there, or hidden: only a request that names such a group is told so.
-        asked |= dict.fromkeys(unlisted, Listed())
+        # Missing or hidden: only a request that names the group gets an answer that distinguishes the two.
+        asked |= dict.fromkeys(unlisted, ListedGroup())
     described = describe_groups(connection, asked)
-    offsets = committed_offsets(connection, {name: group.protocol for name, group in described.found.items()})
+    offsets = read_committed_offsets(
+        connection, {name: group.protocol for name, group in described.found.items()}
+    )
     groups = {
-        name: _with_offsets(group, asked[name], offsets.found.get(name, {}), offsets.failed.get(name))
+        name: _add_offsets(group, asked[name], offsets.found.get(name, {}), offsets.failed.get(name))
         for name, group in described.found.items()
     }
     denied: dict[str, str] = {}
     failed: dict[str, ClusterError] = {}
     for name, error in described.failed.items():
-        listed = listing.groups.get(name)
+        listed = listing.get(name)
         if is_missing(error):
             continue
         if isinstance(error, PermissionDenied):
             denied[name] = error.message
         elif listed is not None:
-            groups[name] = _undescribed(name, listed, error)
+            # It is listed, so that it exists: left out, it would look deleted.
+            groups[name] = _make_undescribed(name, listed, error)
         else:
             failed[name] = error
     return GroupReading(groups, denied), failed
 
 
 def _groups_can_exist(connection: Connection) -> bool:
-    """Return whether there is a topic that groups could be in; asking for a coordinator would create it."""
+    """Return whether the topic that stores groups exists: FindCoordinator would create it."""
     return not describe_topics(connection, [coordinators.OFFSETS_TOPIC]).missing
 
 
-def _with_offsets(
-    group: Group, listed: Listed, committed: Mapping[TopicPartition, int], failure: ClusterError | None
+def _add_offsets(
+    group: Group, listed: ListedGroup, committed: Mapping[TopicPartition, int], failure: ClusterError | None
 ) -> Group:
     assigned = {partition for member in group.members for partition in member.assignment}
     positions = tuple(
@@ -132,14 +145,15 @@ def _with_offsets(
         group,
         protocol_type=listed.protocol_type or group.protocol_type,
         positions=positions,
+        # An error is part of the reading: no offsets and unknown offsets lead to different plans.
         unread=f"no committed offsets: {failure.message}" if failure else "",
-        # The first member of a group gives it a protocol type, which it keeps when all of them have left.
+        # A group gets its protocol type from its first member, and keeps it after all have left.
         never_joined=(listed.protocol, listed.protocol_type) == ("classic", "")
         and (group.protocol, group.state) == ("classic", "Empty"),
     )
 
 
-def _undescribed(name: str, listed: Listed, error: ClusterError) -> Group:
+def _make_undescribed(name: str, listed: ListedGroup, error: ClusterError) -> Group:
     return Group(
         name,
         listed.protocol or "classic",
@@ -147,3 +161,66 @@ def _undescribed(name: str, listed: Listed, error: ClusterError) -> Group:
         listed.protocol_type,
         unread=f"neither members nor offsets: {error.message}",
     )
+
+
+CHUNK = 2_000
+"""The most groups in one request for configs."""
+
+_WITHOUT_GROUP_CONFIGS = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION})
+"""The codes of brokers without group configs, before Kafka 3.8."""
+
+
+def observe_groups(
+    connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
+) -> Observation:
+    """Read groups, as `Cluster.observe` does."""
+    listing = list_groups(connection)
+    configured, unlisted = list_groups_with_configs(connection)
+    # A group that was deleted keeps its configs, and is listed among the configs alone.
+    inventory = frozenset(map(reader_ref, {*listing, *configured}))
+    wanted = {*refs}
+    names = sorted(ref.name for ref in wanted | {ref for ref in inventory - wanted if also(ref)})
+
+    reading = read_committed(connection, listing, names)
+    configs = _read_configs(connection, names)
+    invisible = dict(reading.denied)
+    resources = {}
+    for name in names:
+        failure = configs.failed.get(name)
+        if isinstance(failure, PermissionDenied):
+            invisible.setdefault(name, failure.message)
+        elif failure is not None:
+            raise failure
+        if name in invisible:
+            continue
+        group, group_configs = reading.groups.get(name), configs.found[name]
+        # Brokers describe the configs of any name: without configs of its own, nothing shows that the group
+        # exists.
+        if group is None and not group_configs.own:
+            continue
+        effective = {CONFIG_PREFIX + config: value for config, value in group_configs.effective.items()}
+        ref = reader_ref(name)
+        resources[ref] = Observed(ref, None, observed_state(group, group_configs.own), effective, live=group)
+    return Observation(
+        resources,
+        inventory | resources.keys(),
+        {reader_ref(name): why for name, why in invisible.items()},
+        (_make_partial_note(unlisted),) if unlisted else (),
+    )
+
+
+def _make_partial_note(why: str) -> Diagnostic:
+    return Diagnostic("KF421", Severity.INFO, f"some groups may be missing: {why}")
+
+
+def _read_configs(connection: Connection, names: Sequence[str]) -> GroupAnswers[Configs]:
+    answers: GroupAnswers[Configs] = GroupAnswers()
+    requests = [dict.fromkeys(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)]
+    for answer in connection.ask(GROUP_CONFIGS, requests):
+        for group in answer:
+            if not group.error_code or group.error_code in _WITHOUT_GROUP_CONFIGS:
+                answers.found[group.name] = group.configs
+            else:
+                error = translate_code(group.error_code, group.message)
+                answers.failed[group.name] = name_right(error, GROUP_CONFIGS.name, group.name)
+    return answers

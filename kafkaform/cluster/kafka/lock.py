@@ -1,8 +1,4 @@
-"""The lock of a real cluster: to be the one member of a group that its coordinator lets in.
-
-Which protocol that takes is the coordinator's decision: the consumer protocol (lock_membership.py) or, where
-it is not accepted, the classic one (lock_classic.py).
-"""
+"""The lock of a real cluster: membership in a group that has one member at a time."""
 
 from __future__ import annotations
 
@@ -10,106 +6,80 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError
-
-from kafkaform.cluster.kafka import admin_groups
-from kafkaform.cluster.kafka.lock_classic import ClassicMembership, Coordinator
-from kafkaform.cluster.kafka.lock_membership import INSTANCE_ID, ConsumerMembership
+from kafkaform.cluster.kafka.lock_coordinator import Coordinator
+from kafkaform.cluster.kafka.lock_membership import Membership
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.writer import submit
-from kafkaform.core.errors import (
-    ClusterError,
-    KafkaformError,
-    NotOffered,
-    PermissionDenied,
-    RequestRejected,
-)
+from kafkaform.cluster.wire.error_codes import ErrorCode
+from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected
 from kafkaform.core.lock import (
     NAME,
-    WITHOUT,
+    NO_LOCK_HINT,
     Holder,
-    acquired,
-    introduced,
-    introduction,
+    acquire_lock,
+    format_holder,
+    parse_holder,
     unguarded,
 )
-from kafkaform.core.operations import CreateTopic
+from kafkaform.core.model import Create
 from kafkaform.core.rights import Right, grant
-from kafkaform.resources.topic import topic_ref
+from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.replicas.facts import REPLICATION_FACTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from kafkaform.cluster.kafka.lock_membership import Membership
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.lock import Guard
     from kafkaform.core.progress import Progress
 
 
 REPLICAS = 3
-"""The number of replicas of the topic, where there are as many brokers."""
+"""The number of replicas of the topic, if there are as many brokers."""
 
 _CLIENT = "kafkaform-lock-"
-_EXISTS = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS).name()
+_EXISTS = ErrorCode.TOPIC_ALREADY_EXISTS.name
 
 
 @contextmanager
 def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
-    """See `Cluster.lock`."""
-    # A commit, which is the proof, needs a topic; and who holds the lock by KIP-848, a partition of it.
+    """Hold the cluster's lock, as `Cluster.lock` does."""
+    # The proof is an offset commit, which needs a topic.
     _make_topic(connection)
-    try:
-        coordinator = Coordinator(connection.separate(_CLIENT))
-    except KafkaformError:
-        # There are logins that librdkafka alone can do: then it is the consumer protocol, which it speaks.
-        coordinator = None
+    coordinator = Coordinator(connection.separate(_CLIENT))
+    memberships: list[Membership] = []
 
-    attempts: list[Membership] = []
-
-    def attempt() -> Membership | None:
-        # Shown to who waits by two requests, of the group's members and of its offsets: the mark is in both.
+    def try_join() -> Membership | None:
+        # A waiting process needs two requests, for the members and for the offsets: the mark links them.
         mark = uuid.uuid4().hex[:12]
-        membership: Membership
-        if coordinator is None or coordinator.has_consumer_protocol():
-            membership = ConsumerMembership(connection, f"{_CLIENT}{mark}")
-        else:
-            own = connection.separate(f"{_CLIENT}{mark}")
-            membership = ClassicMembership(own, lambda: _occupant(coordinator).since is not None)
-        attempts[:] = [membership]
-        mine = replace(holder, since=datetime.now(UTC))
-        return membership if membership.join(introduction(mine, mark)) else None
-
-    def consumers() -> Sequence[Mapping[str, Any]]:
-        group = admin_groups.describe(connection, [NAME]).found.get(NAME)
-        members = group.members if group is not None else ()
-        return [
-            {"client_id": member.client_id, "client_host": member.host}
-            for member in members
-            if member.instance_id == INSTANCE_ID
-        ]
-
-    def occupant() -> Holder:
-        return _occupant(coordinator, coordinator.consumers if coordinator is not None else consumers)
+        brokers = connection.separate(f"{_CLIENT}{mark}")
+        membership = Membership(brokers, lambda: _read_holder(coordinator).since is not None)
+        # Registered before it joins: the outer `finally` must find it even if `join` is interrupted.
+        memberships[:] = [membership]
+        # Each attempt has its own time: the holder's time is when it got the lock, not when it began to wait.
+        own_holder = replace(holder, since=datetime.now(UTC))
+        return membership if membership.join(format_holder(own_holder, mark)) else None
 
     try:
         try:
-            membership = acquired(attempt, occupant, timeout_s=timeout_s, tell=tell)
+            membership = acquire_lock(
+                try_join, lambda: _read_holder(coordinator), timeout_s=timeout_s, tell=tell
+            )
         except NotOffered as error:
-            error.hint = f"the lock needs it; {WITHOUT}"
+            error.hint = f"the lock needs it; {NO_LOCK_HINT}"
             raise
         except PermissionDenied as error:
-            error.hint = f"{_remedy()}, {WITHOUT}"
+            error.hint = f"{_make_grant_hint()}, {NO_LOCK_HINT}"
             raise
         finally:
-            if coordinator is not None:
-                coordinator.close()
+            coordinator.close()
         yield membership.prove
     finally:
-        # Ctrl-C can come between any two steps: whoever is a member by then must not stay one.
-        for each in attempts:
-            each.leave()
+        # Ctrl-C can come between any two steps: a member must not stay in the group.
+        for membership in memberships:
+            membership.leave()
 
 
 def _make_topic(connection: Connection) -> None:
@@ -118,41 +88,39 @@ def _make_topic(connection: Connection) -> None:
         return
     refusal: ClusterError | None = answers.denied.get(NAME)
     if refusal is None:
-        replicas = min(REPLICAS, len(connection.cluster.nodes))
-        (refusal,) = submit(connection, [CreateTopic(topic_ref(NAME), 1, replicas, {})], unguarded)
+        # A commit needs the topic to exist, but never writes to it: replicas only keep the topic from being
+        # lost.
+        replicas = min(REPLICAS, len(connection.cluster.brokers))
+        ref = placed_ref(NAME)
+        creation = Create(ref, {"partitions": 1, REPLICATION_FACTOR: replicas})
+        (refusal,) = submit(connection, KINDS[ref.kind].operations(creation), unguarded)
     if isinstance(refusal, PermissionDenied):
         raise PermissionDenied(
             f"the topic of the lock, {NAME}, does not exist, or is not visible: {refusal.message}",
-            hint=f"have it created (1 partition); {_remedy()}, {WITHOUT}",
+            hint=f"have it created (1 partition); {_make_grant_hint()}, {NO_LOCK_HINT}",
             right=refusal.right,
         )
     if refusal is not None and not (isinstance(refusal, RequestRejected) and refusal.code == _EXISTS):
         raise refusal
 
 
-def _remedy() -> str:
-    """Return what to do where an account may not use the lock."""
+def _make_grant_hint() -> str:
+    """Return the hint for an account that may not use the lock."""
     rights = (Right("Read", "topic", NAME), Right("Read", "group", NAME))
     return f"grant Read on the topic and on the group {NAME}: {grant(*rights)}"
 
 
-def _occupant(
-    coordinator: Coordinator | None, others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
-) -> Holder:
-    """Find out which member holds the lock, as far as that is known.
-
-    Args:
-        coordinator: Of the group; None if our own connections cannot reach it.
-        others: Returns the members where there are none by the classic protocol.
-    """
-    members = (coordinator.members() if coordinator is not None else ()) or others()
+def _read_holder(coordinator: Coordinator) -> Holder:
+    """Return the current holder of the lock, as far as it is known."""
+    members = coordinator.read_members()
     if not members:
-        return Holder("somebody who has not said more yet")
+        return Holder("another process (no details yet)")
     # The introduction is the metadata of the offset that the holder commits with each proof.
-    text = coordinator.introduction() if coordinator is not None else ""
+    text = coordinator.read_introduction()
     for member in members:
-        holder = introduced(text, member["client_id"].removeprefix(_CLIENT))
+        holder = parse_holder(text, member["client_id"].removeprefix(_CLIENT))
         if holder is not None:
             return holder
+    # The introduction is that of an earlier holder: the present one has not committed its own yet.
     first = members[0]
     return Holder(f"client {first['client_id']} at {first['client_host'].removeprefix('/')}")

@@ -1,333 +1,322 @@
-"""Membership in the group that is the lock, and proof of it; by the consumer protocol (KIP-848) here.
+"""Membership in the lock's group by the classic group protocol, and proof of it.
 
-The proof is a commit of an offset, which the coordinator takes from the member only: one that has lost its
-membership while it was frozen is told so (UNKNOWN_MEMBER_ID), before it sends anything else.
+The holder is the leader of a generation of the group, and never joins again:
 
-A group of the consumer protocol refuses a second member of the same `group.instance.id`
-(UNRELEASED_INSTANCE_ID) for as long as the session of the first one lasts: tried, a real mutex.
+- A generation has one leader, and the coordinator forms the next one only once every member has rejoined,
+  left, or been silent for its session timeout. So the join of a newcomer waits at the coordinator for as long
+  as the holder is alive (`rebalance_ms` has no limit), whatever the holder is doing.
+- The coordinator writes the holder's generation to its log before it answers SyncGroup; a coordinator that
+  takes over reads it there.
+- The proof is an offset commit with member id and generation, which is refused unless both are current
+  (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION). It is accepted during a rebalance, and only once it is in the log
+  of every in-sync replica: a coordinator that was replaced cannot accept it.
 
-What librdkafka does after a fencing is decisive, and was read in its source and tried: it takes the partition
-away first, by a callback that only `poll` serves, and joins anew only after that. So a proof, which polls,
-sees the callback before any commit of the new membership can succeed.
+A member that was frozen until its session ended is refused before it sends anything else.
+
+Tested with Kafka 2.8 to 4.3, and checked in the source of both of their coordinators: that of 4.0 and later
+(KIP-848) writes and loads a generation like the earlier one, and like it forgets a rebalance in progress. The
+members have a protocol type of their own. Where brokers also have the consumer protocol, by which earlier
+versions of kafkaform joined, the coordinator refuses members of one protocol while there are members of the
+other (INCONSISTENT_GROUP_PROTOCOL, GROUP_ID_NOT_FOUND).
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from abc import ABC, abstractmethod
-from threading import Thread
-from typing import TYPE_CHECKING
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
+from kafkaform.cluster.kafka.lock_coordinator import (
+    ANSWER_S,
+    JOIN_TIMEOUT_S,
+    NO_ANSWER_CODES,
+    PAUSE_S,
+    RETRIABLE_CODES,
+    Coordinator,
+    Failure,
+    get_error_code,
+    make_no_answer_error,
 )
-
-from kafkaform.cluster.transport.translation import (
-    kafka_error,
-    one_line,
-    signals_kept,
-    translate,
-    translate_error,
+from kafkaform.cluster.transport.translation import one_line, translate_code
+from kafkaform.cluster.wire.error_codes import ErrorCode, name_code
+from kafkaform.cluster.wire.group_messages import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    SYNC_GROUP,
 )
 from kafkaform.core import lock
-from kafkaform.core.errors import PermissionDenied, Unreachable
-from kafkaform.core.lock import NAME, WITHOUT
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected
+from kafkaform.core.lock import NAME, NO_LOCK_HINT
 from kafkaform.core.rights import Right
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
 
-    from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.errors import ClusterError
+    from kafkaform.cluster.transport.brokers import Brokers
 
 
 _log = logging.getLogger(__name__)
 
-INSTANCE_ID = "apply"
-"""The one `group.instance.id`, which the holder has and everybody else wants."""
-JOIN_TIMEOUT_S = 30.0
-"""The time that the coordinator may take to let us in, or to refuse us."""
+PROTOCOL_TYPE = "kafkaform-lock"
+"""Not `consumer`: brokers convert such a group once a member of the consumer protocol joins."""
 GIVE_UP_S = 5.0
-"""The time that leaving may take, and on Ctrl-C the answer to a join before it."""
+"""The time that leaving may take."""
 PROOF_TIMEOUT_S = 30.0
-"""The time that a coordinator may be on the move, or its broker restart, before the lock counts as lost."""
+"""How long a coordinator may move, or its broker restart, before the lock counts as lost."""
 FRESH_S = 5.0
-"""The age that a proof may have: one that took longer, as by a frozen process, is made again."""
+"""The age limit of a proof: one that took longer, as in a frozen process, is repeated."""
 
-_LONGEST_PAUSE_MS = 86_400_000
-"""librdkafka leaves a group if it is not polled for so long: its maximum, as only a proof polls."""
-_POLL_S = 0.002
-_PAUSE_S = 0.1
-_DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-TAKEN = frozenset(
-    {
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.FENCED_MEMBER_EPOCH,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError._FATAL,
-    }
-)
-"""The errors of a commit by somebody who is no member any more."""
-AGAIN = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._WAIT_COORD,
-    }
-)
-"""The errors of a commit that say nothing about the membership."""
-_HELD = (KafkaError.UNRELEASED_INSTANCE_ID, KafkaError.GROUP_ID_NOT_FOUND)
-"""The errors of a join while there is a member: by this protocol, or by the classic one (lock_classic.py)."""
+_PARKED_S = 4.0
+"""How long a join waits before the members are read; brokers form a group after 3 s by default."""
+# The rebalance timeout: members that do not rejoin within it are removed. The holder never rejoins, and must
+# stay.
+_FOREVER_MS = 2**31 - 1
+_HEARTBEATS = 5
+"""The heartbeats per session timeout."""
+_DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
+_FOREIGN = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})
+"""The codes of a join while the group has members of another protocol type."""
+_TAKEN = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+"""The codes of a commit by a former member."""
+_REFORMED = _TAKEN | {ErrorCode.REBALANCE_IN_PROGRESS}
+"""The codes of a leader whose generation has been superseded."""
 
 
-class Membership(ABC):
-    """One attempt to become the member, and to stay it."""
+class Membership:
+    """One attempt to become the group's member, and to remain it.
 
-    def __init__(self) -> None:
+    Args:
+        brokers: Separate connections, whose client id identifies this attempt.
+        is_held: Returns whether a holder has introduced itself.
+    """
+
+    def __init__(self, brokers: Brokers, is_held: Callable[[], bool]) -> None:
+        self._coordinator = Coordinator(brokers)
+        self._is_held = is_held
+        self._member = ""
+        self._generation = -1
+        self._ended = Event()
         self._lost: str | None = None
         self._introduction = ""
         self._leaving = Thread(target=self._leave, name="kafkaform-leave", daemon=True)
 
     def join(self, introduction: str) -> bool:
-        """Become the member, and leave an introduction for who waits; False if somebody else is the member.
+        """Become the member, and commit an introduction for waiting processes; False if there is another.
 
         Raises:
-            ClusterError: The brokers cannot or will not let this account in.
+            ClusterError: The brokers failed or refused this account.
         """
         self._introduction = introduction
         joined = False
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             joined = self._join()
-            _log.debug("lock: %s after %d ms", "acquired" if joined else "held by another", _ms_since(begun))
+            _log.debug(
+                "lock: %s after %d ms", "acquired" if joined else "held by another", _ms_since(started)
+            )
         finally:
             if not joined:
                 self.leave()
         return joined
 
     def prove(self) -> None:
-        """Raise LockLost unless the coordinator confirms, right now, that this is the member still."""
+        """Raise LockLost unless the coordinator confirms now that this is still the member."""
         if self._lost is None:
-            begun = time.monotonic()
+            started = time.monotonic()
             try:
                 error = self._confirm()
             except BaseException:
-                self._lost = "the proof was broken off"  # its answer may come later, and prove nothing then
+                self._lost = "the proof was broken off"  # a later answer would prove nothing
                 raise
             if error is not None and self._lost is None:
-                self._lost = _why(error)
-            _log.debug("lock: %s after %d ms", self._lost or "proven", _ms_since(begun))
+                self._lost = _describe_failure(error)
+            _log.debug("lock: %s after %d ms", self._lost or "proven", _ms_since(started))
         if self._lost is not None:
-            self.leave()  # or the client joins again, and keeps the lock from others
-            raise lock.lost(self._lost)
+            self.leave()
+            raise lock.lock_lost_error(self._lost)
 
     def leave(self) -> None:
-        """Give the lock back, if it is held, at once; does nothing the second time.
+        """Release the lock, if it is held, within GIVE_UP_S; does nothing the second time.
 
-        Where no coordinator answers any more, a client would wait for as long as a session.
+        If no coordinator answers, the lock is free once the session times out.
         """
         self._lost = self._lost or "it was given back"
         if not self._left:
-            begun = time.monotonic()
+            started = time.monotonic()
             self._leaving.start()
             self._leaving.join(GIVE_UP_S)
-            _log.debug("lock: left after %d ms", _ms_since(begun))
+            _log.debug("lock: left after %d ms", _ms_since(started))
 
     @property
     def _left(self) -> bool:
-        """Whether leaving has begun: a flag set before would leave nobody, if Ctrl-C came in between."""
+        """True once leaving has begun. A flag set before would skip it, if Ctrl-C came in between."""
         return self._leaving.ident is not None
 
-    def _confirm(self) -> KafkaError | None:
-        """Commit, which only the member can; returns why it cannot.
+    def _join(self) -> bool:
+        if not self._lead():
+            return False
+        # Heartbeats begin before the proof, which may wait for a coordinator that is moving.
+        Thread(target=self._send_heartbeats, name="kafkaform-lock", daemon=True).start()
+        error = self._confirm()
+        if error is not None:
+            if error.code not in _TAKEN:
+                raise _make_refusal(error)
+            return False
+        return self._lost is None and self._is_fenced()
 
-        An answer that was long on its way, as when this process was frozen meanwhile, is asked for again.
+    def _lead(self) -> bool:
+        """Become the leader of a generation in the coordinator's log; False if another member leads."""
+        deadline = time.monotonic() + JOIN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._is_held():
+                return False  # without a needless join, which would wait at the coordinator
+            answer = self._coordinator.ask(JOIN_GROUP, self._make_join_request(), _PARKED_S)
+            match answer["error_code"]:
+                case 0:
+                    self._member = answer["member_id"]
+                    # Another member of the same generation leads it, and so holds the lock.
+                    if answer["leader"] != self._member:
+                        return False
+                    self._generation = answer["generation"]
+                    if self._synchronize():
+                        return True
+                # The first join only hands out an id, so that members whose answer is lost do not accumulate
+                # (KIP-394).
+                case ErrorCode.MEMBER_ID_REQUIRED:
+                    self._member = answer["member_id"]
+                case ErrorCode.UNKNOWN_MEMBER_ID:  # brokers drop a join that has waited for 5 min
+                    self._member = ""
+                case code if code in _FOREIGN:
+                    return False
+                # After a timeout too: the coordinator waits for the holder, or for other members to join.
+                case code if code in RETRIABLE_CODES or code == ErrorCode.REBALANCE_IN_PROGRESS:
+                    time.sleep(PAUSE_S)
+                case code:
+                    raise _make_refusal(Failure.from_code(code))
+        if any(member["member_id"] != self._member for member in self._coordinator.read_members()):
+            return False  # such as one that was killed before its introduction
+        raise make_no_answer_error(self._coordinator.failure)
+
+    def _make_join_request(self) -> Mapping[str, Any]:
+        return {
+            "group_id": NAME,
+            "session_ms": lock.SESSION_S * 1000,
+            "rebalance_ms": _FOREVER_MS,
+            "member_id": self._member,
+            "protocol_type": PROTOCOL_TYPE,
+            # Members must have a protocol in common; its metadata means nothing to brokers for this type.
+            "protocols": [{"name": "leader", "metadata": b""}],
+        }
+
+    def _synchronize(self) -> bool:
+        """Have the coordinator log the generation; False if it has begun to form the next one."""
+        request = {**self._identity(), "assignments": [{"member_id": self._member, "assignment": b""}]}
+        code = self._coordinator.ask_until_ready(SYNC_GROUP, request)["error_code"]
+        if code and code not in _REFORMED:
+            raise _make_refusal(Failure.from_code(code))
+        return not code
+
+    def _is_fenced(self) -> bool:
+        """Return whether this member is known; raises if brokers accept a commit of another generation."""
+        # Commits are what excludes former holders. An implementation of the protocol that accepts any of them
+        # would make the lock an illusion: try one that must fail.
+        error = self._commit_as(self._generation + 1, ANSWER_S)
+        if error is None:
+            raise RequestRejected(
+                "the brokers accept group commits of any client: the lock cannot rely on them",
+                code="NO_FENCING",
+                hint=NO_LOCK_HINT.removeprefix("or "),
+            )
+        return error.code in _TAKEN
+
+    def _confirm(self) -> Failure | None:
+        """Commit, which only the member can; returns why it failed.
+
+        Commits again if the answer took longer than FRESH_S, as when this process was frozen.
         """
         deadline = time.monotonic() + PROOF_TIMEOUT_S
         while True:
-            asked = time.monotonic()
+            sent_at = time.monotonic()
             error = self._commit(deadline)
             now = time.monotonic()
-            if self._lost is not None or (error is None and now - asked < FRESH_S):
+            # Time may have passed between the coordinator's answer and this line, as when the process was
+            # frozen: an old confirmation proves nothing about now.
+            if self._lost is not None or (error is None and now - sent_at < FRESH_S):
                 return error
-            if error is not None and error.code() not in AGAIN:
+            if error is not None and error.code not in RETRIABLE_CODES:
                 return error
             if now > deadline:
-                return error or KafkaError(KafkaError._TIMED_OUT, "the response came too late")
+                return error or Failure(ErrorCode.REQUEST_TIMED_OUT, "the response came too late")
             if error is not None:
-                time.sleep(_PAUSE_S)
+                time.sleep(PAUSE_S)
 
-    @abstractmethod
-    def _join(self) -> bool:
-        """See `join`."""
+    def _identity(self) -> Mapping[str, Any]:
+        return {"group_id": NAME, "generation": self._generation, "member_id": self._member}
 
-    @abstractmethod
-    def _commit(self, deadline: float) -> KafkaError | None:
-        """Commit once, with the introduction; returns why that failed."""
+    def _commit(self, deadline: float) -> Failure | None:
+        """Commit once, with the introduction; returns why it failed."""
+        timeout_s = min(ANSWER_S, max(PAUSE_S, deadline - time.monotonic()))
+        return self._commit_as(self._generation, timeout_s)
 
-    @abstractmethod
-    def _leave(self) -> None:
-        """Leave the group, and close the client."""
-
-
-class ConsumerMembership(Membership):
-    """The membership of the consumer protocol, by librdkafka.
-
-    Args:
-        connection: The cluster.
-        client_id: What tells this attempt from every other.
-    """
-
-    def __init__(self, connection: Connection, client_id: str) -> None:
-        super().__init__()
-        self._assigned = False
-        self._refused: KafkaError | None = None
-        self._error: KafkaError | None = None
-        self._asked = False
-        self._answer: KafkaError | None = None
-        self._consumer = connection.client(
-            Consumer,
-            {
-                "client.id": client_id,
-                "group.id": NAME,
-                "group.protocol": "consumer",
-                "group.instance.id": INSTANCE_ID,
-                "enable.auto.commit": False,
-                "max.poll.interval.ms": _LONGEST_PAUSE_MS,
-                "error_cb": self._on_error,
-                "on_commit": self._on_commit,
-            },
-        )
-
-    def _join(self) -> bool:
+    def _commit_as(self, generation: int, timeout_s: float) -> Failure | None:
+        # The offset has no meaning: its metadata is the introduction, and that it is accepted the proof.
+        partition = {"index": 0, "offset": 0, "leader_epoch": -1, "metadata": self._introduction}
+        topics = [{"name": NAME, "partitions": [partition]}]
+        request = {**self._identity(), "generation": generation, "topics": topics}
         try:
-            self._consumer.subscribe(
-                [NAME], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-            )
-            self._await_answer(time.monotonic() + JOIN_TIMEOUT_S)
-        except KeyboardInterrupt:
-            # Whoever leaves before the answer is made a member all the same: nobody would have the lock.
-            self._await_answer(time.monotonic() + GIVE_UP_S)
-            raise
-        if self._refused is not None:
-            if any(_is(self._refused, code) for code in _HELD):
-                return False
-            raise refusal(self._refused)
-        if not self._assigned:
-            raise silence(self._error.str() if self._error is not None else "")
-        # An assignment may be old when it is seen, as when this process was frozen after the coordinator had
-        # answered: the first proof tells, and leaves the introduction for who waits.
-        error = self._confirm()
-        if error is not None and error.code() not in TAKEN:
-            raise refusal(error)
-        return error is None and self._lost is None
+            answer = self._coordinator.ask(OFFSET_COMMIT, request, timeout_s)
+        except ClusterError as error:
+            return Failure(ErrorCode.UNKNOWN, error.message)
+        code = get_error_code(answer)
+        if code in NO_ANSWER_CODES:
+            return Failure(code, "the coordinator of the lock does not respond")
+        return Failure.from_code(code) if code else None
 
-    def _await_answer(self, deadline: float) -> None:
-        """Wait until the coordinator has let us in, or has refused."""
-        while not self._assigned and self._refused is None and time.monotonic() < deadline:
-            self._poll()
-
-    def _commit(self, deadline: float) -> KafkaError | None:
-        place = TopicPartition(NAME, 0, 0, metadata=self._introduction)
-        self._asked, self._answer = True, None
-        try:
-            self._consumer.commit(offsets=[place], asynchronous=True)  # or Ctrl-C would have to wait for it
-        except KafkaException as exception:
-            self._asked = False
-            error = kafka_error(exception)
-            if error is None:
-                raise translate(exception) from exception
-            return error
-        while self._asked:
-            if time.monotonic() > deadline:
-                return KafkaError(KafkaError._TIMED_OUT, "the coordinator of the lock does not respond")
-            self._poll()
-        return self._answer
-
-    def _poll(self) -> None:
-        """Let librdkafka call back; nothing is ever read."""
-        with signals_kept():
-            message = self._consumer.poll(_POLL_S)
-        error = message.error() if message is not None else None
-        if error is not None:
-            self._on_error(error)
-
-    def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        if self._assigned:
-            # Joined a second time: in between, somebody else may have held the lock and changed the cluster.
-            self._lost = self._lost or "the group was formed anew"
-        if partitions:
-            consumer.incremental_assign([TopicPartition(p.topic, p.partition, 0) for p in partitions])
-            consumer.pause(list(partitions))  # the topic is never read: no fetch is to be sent for it
-            self._assigned = True
-
-    def _on_revoke(self, consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
-        self._lost = self._lost or "its session ended, or it was taken away"
-        if self._left:
-            return
-        try:
-            consumer.unsubscribe()  # or librdkafka joins anew, and nobody else can have the lock
-        except KafkaException as exception:
-            self._lost += f"; {translate(exception).message}"
-
-    def _on_error(self, error: KafkaError) -> None:
-        # librdkafka tells a second member of its refusal by a fatal error; other errors it tries again.
-        if error.code() != KafkaError._FATAL and error.code() not in _DENIED:
-            self._error = error
-            return
-        self._refused = self._refused or error
-        if self._assigned:
-            self._lost = self._lost or _why(error)
-
-    def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        self._asked = False
-        self._answer = error or next((p.error for p in partitions if p.error is not None), None)
+    def _send_heartbeats(self) -> None:
+        """Send heartbeats while this is the member, or its session would end."""
+        while not self._ended.wait(lock.SESSION_S / _HEARTBEATS):
+            try:
+                code = get_error_code(self._coordinator.ask(HEARTBEAT, self._identity(), ANSWER_S))
+            except ClusterError as error:
+                # A session outlasts several lost heartbeats. If it has ended, the next proof fails.
+                _log.debug("lock: no heartbeat: %s", error.message)
+                continue
+            if code in _TAKEN:
+                self._lost = self._lost or "its session ended, or it was taken away"
+                return
 
     def _leave(self) -> None:
-        self._consumer.close()
+        """Leave the group, and close the connections."""
+        self._ended.set()
+        try:
+            if self._member:
+                # Leaving only spares the next process the wait for the session to end.
+                request = {"group_id": NAME, "members": [{"member_id": self._member}]}
+                self._coordinator.ask_until_ready(LEAVE_GROUP, request)
+        except ClusterError as error:
+            _log.debug("lock: not left: %s", error.message)
+        finally:
+            self._coordinator.close()
 
 
-def _ms_since(begun: float) -> float:
-    return (time.monotonic() - begun) * 1000
+def _ms_since(started: float) -> float:
+    return (time.monotonic() - started) * 1000
 
 
-def _is(error: KafkaError, code: int) -> bool:
-    """Return whether an error has a code; fatal ones of librdkafka have the code's words, not the code."""
-    return error.code() == code or (
-        error.code() == KafkaError._FATAL and KafkaError(code).str() in error.str()
-    )
-
-
-def silence(why: str) -> Unreachable:
-    """The error for a coordinator that lets nobody in, and does not refuse."""
-    detail = f": {one_line(why)}" if why else ""
-    return Unreachable(
-        f"the coordinator of group {NAME} did not answer within {JOIN_TIMEOUT_S:.0f} s{detail}"
-    )
-
-
-def refusal(error: KafkaError) -> ClusterError:
-    """Return why this account, or anybody, cannot have the lock."""
-    if any(_is(error, code) for code in _DENIED):
-        resource = "group" if _is(error, KafkaError.GROUP_AUTHORIZATION_FAILED) else "topic"
+def _make_refusal(error: Failure) -> ClusterError:
+    """Return the error for an account, or a cluster, that cannot use the lock."""
+    if error.code in _DENIED:
+        resource = "group" if error.code == ErrorCode.GROUP_AUTHORIZATION_FAILED else "topic"
         return PermissionDenied(
             f"this account may not use the lock of the cluster: it lacks Read on {resource} {NAME}",
-            hint=f"grant Read on the topic and on the group {NAME}, {WITHOUT}",
+            hint=f"grant Read on the topic and on the group {NAME}, {NO_LOCK_HINT}",
             right=Right("Read", resource, NAME),
         )
-    return translate_error(error)
+    return translate_code(error.code, error.text)
 
 
-def _why(error: KafkaError) -> str:
-    return f"{one_line(error.str())} ({error.name()})"
+def _describe_failure(error: Failure) -> str:
+    return f"{one_line(error.text)} ({name_code(error.code)})"

@@ -1,4 +1,4 @@
-"""Prefetching: reading what a plan asks a cluster while its manifests are still being read."""
+"""Reading a cluster for a plan while its manifests are still being read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
-from kafkaform.cluster.kafka.topic_sources import WireReader
-from kafkaform.cluster.kafka.topics import topic_source
+from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.transport.brokers import settle
-from kafkaform.resources.topic import is_topic
+from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +21,17 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Facts, ResourceRef
 
 
+# The global interpreter lock is why: parsing answers and parsing manifests share one processor.
 BATCH = 200
-"""The topics that the thread is given at a time: each time it wakes up, the other one waits."""
+"""The topics per batch for the reading thread: each time it wakes up, it holds up the other one."""
 
 
 class Prefetch:
-    """Two threads that connect and read: one the facts, one all topics' names and expected topics' configs.
+    """Two threads that connect and read: one the facts, one the topics' names and expected configs.
 
     Most of that is waiting: for connections, TLS and distant brokers, and for brokers to describe thousands
-    of topics. What goes wrong is raised to whoever takes the result, so that wrong manifests are told first,
-    and need no cluster.
+    of topics. Errors are raised where the result is taken, so that invalid manifests are reported first, and
+    need no cluster.
 
     Args:
         connection: The cluster's.
@@ -43,14 +43,13 @@ class Prefetch:
         self._source: Future[TopicSource] = Future()
         self._next: list[str] = []
         self._expected: SimpleQueue[Sequence[str] | None] = SimpleQueue()
-        # A daemon: a cluster that does not answer must not keep an interrupted process alive.
-        # Two, as each has a client of its own to log in with.
+        # Daemons: a cluster that does not answer must not keep an interrupted process alive.
         for name, work in (("facts", self._read_facts), ("topics", self._read_topics)):
             Thread(target=work, name=f"kafkaform-prefetch-{name}", daemon=True).start()
 
     def expect(self, ref: ResourceRef) -> None:
-        """Take a resource that will be asked for."""
-        if not is_topic(ref):
+        """Queue a resource that `observe` will be asked for."""
+        if not KINDS[ref.kind].placed:
             return
         self._next.append(ref.name)
         if len(self._next) >= BATCH:
@@ -58,18 +57,18 @@ class Prefetch:
             self._next = []
 
     def facts(self) -> Facts:
-        """The facts; raises what `read_facts` does."""
+        """Return the facts; raises the errors of `read_facts`."""
         return self._facts.result()
 
     def source(self) -> TopicSource:
-        """Return a source of topics that has what was prefetched; raises what reading either raised."""
+        """Return a source with the prefetched topics; raises the errors of both threads."""
         self.facts()
         self._expected.put(self._next)
         self.end()
         return self._source.result()
 
     def end(self) -> None:
-        """Let the thread come to its end: nothing more is expected."""
+        """End the expected topics, and so the reading thread."""
         self._expected.put(None)
 
     def _read_facts(self) -> None:
@@ -79,39 +78,37 @@ class Prefetch:
         settle(self._source, self._topics)
 
     def _topics(self) -> TopicSource:
-        # librdkafka, which `topic_source` waits for, says whether anybody is there: `facts` does so.
-        swift = WireReader.usable(self._connection)
-        source = WireReader(self._connection) if swift else topic_source(self._connection)
+        source = TopicRequests(self._connection)
         names = source.names()
         known = frozenset(names)
         configs: Answers[Configs] = Answers()
-        while (expected := self._all_expected()) is not None:
-            # Of a topic that is not there, or that this account cannot see, more has to be found out.
+        while (expected := self._take_expected()) is not None:
+            # Topics that are missing or hidden take further requests: `TopicReader` asks for them.
             if asked := [name for name in expected if name in known]:
                 configs.update(source.configs(asked))
         return Prefetched(source, names, configs)
 
-    def _all_expected(self) -> Sequence[str] | None:
-        """The names given since the last time, at least one of them; None at the end."""
-        batch = self._expected.get()
-        if batch is None:
+    def _take_expected(self) -> Sequence[str] | None:
+        """Return the names queued since the last call, waiting for at least one batch; None at the end."""
+        first = self._expected.get()
+        if first is None:
             return None
-        names = [*batch]
+        names = [*first]
         while not self._expected.empty():
-            if (more := self._expected.get()) is None:
+            if (batch := self._expected.get()) is None:
                 self._expected.put(None)
                 break
-            names += more
+            names += batch
         return names
 
 
 class Prefetched:
-    """A source that gives what was prefetched, once: whoever asks again wants to know what is so now.
+    """A source that returns prefetched answers once; later calls ask the brokers.
 
     Args:
-        source: Who is asked for the rest.
-        names: All topics.
-        configs: The configs of some.
+        source: The source of all other answers.
+        names: The names of all topics.
+        configs: The configs of some topics.
     """
 
     def __init__(self, source: TopicSource, names: list[str], configs: Answers[Configs]) -> None:
@@ -120,22 +117,23 @@ class Prefetched:
         self._configs = configs
 
     def names(self) -> list[str]:
-        """See `TopicSource.names`."""
+        """Return the names of all visible topics."""
         names, self._names = self._names, None
         return self._source.names() if names is None else names
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:
-        """See `TopicSource.configs`."""
+        """Return configs, prefetched ones if there are any."""
+        # Only once: a second reading is meant to see what has changed since.
         prefetched, self._configs = self._configs, Answers()
         asked = set(names)
         answers: Answers[Configs] = Answers(
-            {name: found for name, found in prefetched.found.items() if name in asked},
+            {name: configs for name, configs in prefetched.found.items() if name in asked},
             {name: error for name, error in prefetched.denied.items() if name in asked},
         )
-        if rest := [name for name in names if name not in answers.found and name not in answers.denied]:
-            answers.update(self._source.configs(rest))
+        if remaining := [name for name in names if name not in answers.found and name not in answers.denied]:
+            answers.update(self._source.configs(remaining))
         return answers
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
-        """See `TopicSource.descriptions`."""
+        """Return descriptions, which are never prefetched."""
         return self._source.descriptions(names)

@@ -1,42 +1,43 @@
-"""Reassignments of partitions (KIP-455): reading, starting and cancelling them, and electing leaders.
+"""Reading, starting and cancelling partition reassignments (KIP-455), and electing leaders.
 
-During a reassignment, metadata shows the old replicas and the new ones.
+During a reassignment, metadata shows both the old and the new replicas.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError
-
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import refusal
+from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
-from kafkaform.core.layout import Reassignment, describe_running
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
-from kafkaform.resources.topic import topic_ref
+from kafkaform.resources import placed_ref
+from kafkaform.resources.replicas.layout import Reassignment, describe_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.layout import Replicas, TopicPartition
     from kafkaform.core.lock import Guard
+    from kafkaform.core.partitions import Replicas, TopicPartition
 
 
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:
-    """Read the reassignments that are running (KIP-455)."""
+    """Read the running reassignments."""
     request = {"timeout_ms": int(timeout_s * 1000), "topics": None}
     answer = connection.ask_controller(LIST_REASSIGNMENTS, request, timeout_s)
     if answer["error_code"]:
-        raise name_right(refusal(answer), LIST_REASSIGNMENTS.name)
+        raise name_right(translate_answer(answer), LIST_REASSIGNMENTS.name)
     return {
         (topic["name"], partition["index"]): Reassignment(
+            # While a reassignment runs, `replicas` has the brokers of both ends: the target is what remains
+            # without the removed ones.
             tuple(broker for broker in partition["replicas"] if broker not in partition["removing"]),
             frozenset(partition["adding"]),
             frozenset(partition["removing"]),
@@ -48,12 +49,12 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
 
 @dataclass(frozen=True, slots=True)
 class Reassignments:
-    """The replicas that running reassignments lead to.
+    """The running reassignments of a cluster.
 
     Attributes:
-        running: By topic, the reassignment of each partition that has one.
-        unread: Why running reassignments could not be read, or None.
-        remedy: What to do so that they can be, or None.
+        running: The reassignments by topic and partition.
+        unread: Why they could not be read, or None.
+        remedy: How to make them readable, or None.
     """
 
     running: Mapping[str, Mapping[int, Reassignment]]
@@ -61,38 +62,40 @@ class Reassignments:
     remedy: str | None = None
 
     def moving(self, topic: str) -> Mapping[int, Replicas]:
-        """Return the replicas that each moving partition of a topic will have."""
+        """Return the target replicas of each partition of a topic that is being reassigned."""
         return {number: move.target for number, move in self.running.get(topic, {}).items()}
 
     def diagnostics(self, refs: Collection[ResourceRef]) -> tuple[Diagnostic, ...]:
-        """The notes for the reader of a plan about some resources."""
+        """Return the notes of a plan on reassignments of its resources."""
         if self.unread is not None:
             return (
                 Diagnostic(
                     "KF413",
                     Severity.INFO,
-                    f"running reassignments were not read ({self.unread}): a replication factor that differs "
+                    f"could not read running reassignments ({self.unread}): a different replication factor "
                     "may be one that is being changed right now",
                     suggestion=self.remedy,
                 ),
             )
-        moving = sorted(topic for topic in self.running if topic_ref(topic) in refs)
+        moving = sorted(topic for topic in self.running if placed_ref(topic) in refs)
         return tuple(
             Diagnostic(
                 "KF309",
                 Severity.INFO,
                 f"a partition reassignment of {topic} is running: {describe_running(self.running[topic])}",
-                ref=topic_ref(topic),
+                ref=placed_ref(topic),
             )
             for topic in moving
         )
 
 
 def read_reassignments(connection: Connection) -> Reassignments:
-    """Read the running reassignments; an account that may not, or a client that cannot, is told of."""
+    """Read the running reassignments; an error becomes `unread`."""
     try:
         running = read_running(connection, timeout_s=READ_TIMEOUT_S)
     except KafkaformError as error:
+        # A plan goes on without them: the right is Describe on the cluster, which many accounts lack (KF413
+        # reports it).
         return Reassignments({}, error.message, error.hint)
     by_topic: dict[str, dict[int, Reassignment]] = defaultdict(dict)
     for (topic, partition), reassignment in running.items():
@@ -101,9 +104,9 @@ def read_reassignments(connection: Connection) -> Reassignments:
 
 
 ALTER_TIMEOUT_S = 60.0
-"""The time that a controller may take; one under load is slow, not dead."""
+"""The time that a controller may take; under load it is slow, not dead."""
 BATCH = 1_000
-"""The most partitions in one request: a controller writes 10,000 records a request, and none of more."""
+"""The most partitions in one request: a controller refuses requests that need over 10,000 records."""
 
 _PREFERRED = 0
 """The type of an election that makes the preferred replica the leader (ElectionType)."""
@@ -112,7 +115,7 @@ _PREFERRED = 0
 def reassign(
     connection: Connection, targets: Mapping[TopicPartition, Replicas | None], guard: Guard
 ) -> dict[TopicPartition, ClusterError | None]:
-    """See `Cluster.reassign`."""
+    """Start or cancel reassignments, as `Cluster.reassign` does."""
 
     def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
         topics = [
@@ -125,20 +128,23 @@ def reassign(
         request = {"timeout_ms": int(ALTER_TIMEOUT_S * 1000), "topics": topics}
         answer = connection.ask_controller(ALTER_REASSIGNMENTS, request, ALTER_TIMEOUT_S)
         if answer["error_code"]:
-            raise refusal(answer)
+            raise translate_answer(answer)
         return (
-            ((topic["name"], partition["index"]), refusal(partition) if partition["error_code"] else None)
+            (
+                (topic["name"], partition["index"]),
+                translate_answer(partition) if partition["error_code"] else None,
+            )
             for topic in answer["topics"]
             for partition in topic["partitions"]
         )
 
-    return _outcomes(targets, ask, guard, partial(name_right, request=ALTER_REASSIGNMENTS.name))
+    return _ask_in_batches(targets, ask, guard, partial(name_right, request=ALTER_REASSIGNMENTS.name))
 
 
 def elect_leaders(
     connection: Connection, partitions: Collection[TopicPartition], guard: Guard
 ) -> dict[TopicPartition, ClusterError | None]:
-    """See `Cluster.elect_leaders`."""
+    """Elect the preferred replicas as leaders, as `Cluster.elect_leaders` does."""
 
     def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
         request = {
@@ -148,29 +154,30 @@ def elect_leaders(
         }
         answer = connection.ask_controller(ELECT_LEADERS, request, ALTER_TIMEOUT_S)
         if answer["error_code"]:
-            raise refusal(answer)
+            raise translate_answer(answer)
         return (
-            ((topic["name"], partition["index"]), _elected(partition))
+            ((topic["name"], partition["index"]), _parse_election(partition))
             for topic in answer["topics"]
             for partition in topic["partitions"]
         )
 
-    return _outcomes(partitions, ask, guard, partial(name_right, request=ELECT_LEADERS.name))
+    return _ask_in_batches(partitions, ask, guard, partial(name_right, request=ELECT_LEADERS.name))
 
 
-def _elected(partition: Mapping[str, Any]) -> ClusterError | None:
-    if partition["error_code"] in {0, KafkaError.ELECTION_NOT_NEEDED}:
+def _parse_election(partition: Mapping[str, Any]) -> ClusterError | None:
+    # ELECTION_NOT_NEEDED: the preferred replica leads already.
+    if partition["error_code"] in {0, ErrorCode.ELECTION_NOT_NEEDED}:
         return None
-    return refusal(partition)
+    return translate_answer(partition)
 
 
-def _outcomes(
+def _ask_in_batches(
     partitions: Collection[TopicPartition],
     ask: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, ClusterError | None]]],
     guard: Guard,
     explain: Callable[[ClusterError], ClusterError],
 ) -> dict[TopicPartition, ClusterError | None]:
-    """Ask for one thing of all partitions, a batch at a time; returns what was answered."""
+    """Send a request about partitions in batches; returns the outcome of each partition."""
     remaining = list(partitions)
     outcomes: dict[TopicPartition, ClusterError | None] = {}
     for start in range(0, len(remaining), BATCH):
@@ -178,12 +185,16 @@ def _outcomes(
         try:
             guard()
         except LockLost as lost:
+            # The batches before were sent, and keep their outcomes.
             return {**outcomes, **dict.fromkeys(remaining[start:], lost)}
-        outcomes.update(dict.fromkeys(batch, OutcomeUnknown("the controller said nothing of this partition")))
+        outcomes.update(
+            # Until the answer says otherwise: the controller may have carried out what its answer omits.
+            dict.fromkeys(batch, OutcomeUnknown("the controller's response does not include this partition"))
+        )
         try:
             outcomes.update(
                 (partition, explain(error) if error is not None else None)
-                for partition, error in ask(_by_topic(batch))
+                for partition, error in ask(_group_by_topic(batch))
             )
         except KafkaformError as error:
             failure = (
@@ -193,7 +204,7 @@ def _outcomes(
     return outcomes
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     numbers: dict[str, list[int]] = defaultdict(list)
     for topic, number in partitions:
         numbers[topic].append(number)

@@ -1,28 +1,24 @@
-"""Reading where all replicas of a real cluster are and are going."""
+"""Reading the replicas of a real cluster, and the targets of running reassignments."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
-
 from kafkaform.cluster.kafka.reassignments import read_running
-from kafkaform.cluster.kafka.topic_sources import WireReader
-from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
-from kafkaform.cluster.transport.translation import translate
 from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.core.errors import NotOffered, PermissionDenied
-from kafkaform.core.layout import Broker, Layout, PartitionState
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.resources.replicas.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.layout import Reassignment, TopicPartition
+    from kafkaform.core.partitions import TopicPartition
+    from kafkaform.resources.replicas.layout import Reassignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +26,11 @@ class Placement:
     """The brokers and partitions of a cluster, as one broker knows them.
 
     Attributes:
-        cluster_id: The id that the cluster gave itself; empty if it was not told.
-        controller: The broker that answers for the controllers; None if there is none.
+        cluster_id: The cluster's id; empty if unknown.
+        controller: The broker that metadata names as controller; None if there is none.
         brokers: The live brokers.
         partitions: The states of the partitions of every topic.
-        failed: The error codes of topics that are not told of.
+        failed: The error codes of topics that could not be read.
     """
 
     cluster_id: str
@@ -45,12 +41,12 @@ class Placement:
 
     @property
     def topics(self) -> list[str]:
-        """The names of the topics that partitions are of, in order."""
+        """The names of the topics, in order."""
         return list(dict.fromkeys(partition.topic for partition in self.partitions))
 
 
-def wire_placement(connection: Connection, asked: Collection[str] | None = None) -> Placement:
-    """Read the placement of some topics, or of all, on our own connections."""
+def read_placement(connection: Connection, asked: Collection[str] | None = None) -> Placement:
+    """Read the placement of some topics, or of all."""
     (metadata,) = connection.ask(METADATA, [asked])
     topics = sorted(metadata.topics, key=attrgetter("name"))
     return Placement(
@@ -66,73 +62,29 @@ def wire_placement(connection: Connection, asked: Collection[str] | None = None)
     )
 
 
-def admin_placement(connection: Connection, timeout_s: float) -> Placement:
-    """Read the placement through librdkafka, for brokers and client properties that nothing else can do with.
-
-    There are no racks in it.
-    """
-    try:
-        metadata = connection.admin.list_topics(
-            timeout=timeout_s
-        )  # all topics: asking for one could create it
-    except KafkaException as error:
-        raise translate(error) from error
-    partitions = [
-        PartitionState(
-            name,
-            partition.id,
-            partition.leader if partition.leader >= 0 else None,
-            tuple(partition.replicas),
-            tuple(partition.isrs),
-        )
-        for name, topic in metadata.topics.items()
-        for partition in topic.partitions.values()
-    ]
-    return Placement(
-        metadata.cluster_id or "",
-        metadata.controller_id if metadata.controller_id >= 0 else None,
-        tuple(Broker(number) for number in sorted(metadata.brokers)),
-        tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.partition))),
-        {name: topic.error.code() for name, topic in metadata.topics.items() if topic.error is not None},
-    )
-
-
 TIMEOUT_S = 10.0
-"""The time that one request may take: somebody waits for the next reading."""
+"""The time for one request: a progress display waits for it."""
 
 
 def read_layout(connection: Connection, topics: Collection[str] | None = None) -> Layout:
-    """See `Cluster.layout`."""
-    # Metadata does not tell old replicas from new ones. What starts or ends beside it is in one of the two.
-    before = _running(connection)
-    if isinstance(topic_source(connection), WireReader):
-        placement = wire_placement(connection, topics)
-        brokers = placement.brokers
-    else:
-        placement = admin_placement(connection, TIMEOUT_S)
-        brokers = _with_racks(connection, placement.brokers)
-    after = _running(connection)
+    """Read replicas and running reassignments, as `Cluster.layout` does."""
+    # Metadata does not distinguish old and new replicas. A reassignment that starts or ends meanwhile is in
+    # one of the two readings.
+    before = _read_running(connection)
+    placement = read_placement(connection, topics)
+    after = _read_running(connection)
     of_topics = groupby(placement.partitions, attrgetter("topic"))
     return Layout(
-        brokers,
-        {name: tuple(states) for name, states in of_topics if topics is None or name in topics},
+        placement.brokers,
+        {name: tuple(states) for name, states in of_topics},
         None if before is None or after is None else {**before, **after},
     )
 
 
-def _running(connection: Connection) -> Mapping[TopicPartition, Reassignment] | None:
+def _read_running(connection: Connection) -> Mapping[TopicPartition, Reassignment] | None:
     try:
         return read_running(connection, TIMEOUT_S)
     except PermissionDenied:
         return None
     except NotOffered:
-        return {}  # nothing can be, of what Kafka's protocol starts
-
-
-def _with_racks(connection: Connection, brokers: tuple[Broker, ...]) -> tuple[Broker, ...]:
-    try:
-        nodes = connection.admin.describe_cluster(request_timeout=READ_TIMEOUT_S).result().nodes
-    except KafkaException as error:
-        raise translate(error) from error
-    racks = {node.id: node.rack for node in nodes}
-    return tuple(Broker(broker.id, racks.get(broker.id)) for broker in brokers)
+        return {}  # then none can be started by Kafka's protocol either

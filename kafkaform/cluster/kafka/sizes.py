@@ -1,4 +1,4 @@
-"""The sizes of topics, and of the volumes that hold them, from the brokers' log directories."""
+"""Reading the sizes of topics and volumes from the brokers' log directories."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from kafkaform.cluster.wire.messages import LOG_DIRS
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.health import LogDir
 from kafkaform.core.model import DataSize
-from kafkaform.resources.topic.live import topic_live
+from kafkaform.resources.replicas.facts import get_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.layout import TopicPartition
     from kafkaform.core.model import Observed, ResourceRef
+    from kafkaform.core.partitions import TopicPartition
 
 
 TIMEOUT_S = 10.0
-"""The time that a broker may take to look into its folders; one that does not answer is left out."""
+"""The time that a broker may take to describe its log directories."""
 
 
 def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[ResourceRef, DataSize]:
     """Return how much data each topic holds.
 
-    A partition that none of its brokers lists counts as unread if one of them does not answer, or has a log
-    directory that is offline. Otherwise brokers have not opened its log yet, which takes them about a second
-    after its creation: it holds nothing. A topic is left out if this account may not see it.
+    A partition that none of its brokers lists counts as unread if one of them does not answer, or has an
+    offline log directory. Otherwise it is empty: brokers open a log about a second after its creation.
+    Topics that this account may not see are left out.
     """
     counts = {topic.ref: count for topic in topics if isinstance(count := topic.state["partitions"], int)}
-    asked = [(ref.name, number) for ref, count in counts.items() for number in range(count)]
-    reading = _read_replicas(connection, asked)
-    largest = _largest(reading.sizes)
+    partitions = [(ref.name, number) for ref, count in counts.items() for number in range(count)]
+    reading = _read_replicas(connection, partitions)
+    largest = _find_largest(reading.sizes)
     sizes = {}
     for topic in topics:
         if topic.ref not in counts:
             continue
         name, count = topic.ref.name, counts[topic.ref]
-        places = topic_live(topic).replicas
+        replicas = get_replicas(topic).replicas
         known = [size for number in range(count) if (size := largest.get((name, number))) is not None]
         unread = [
             number
             for number in range(count)
             if (name, number) not in largest
-            and not (number < len(places) and reading.complete.issuperset(places[number]))
+            and not (number < len(replicas) and reading.complete.issuperset(replicas[number]))
         ]
-        silent = {broker for number in unread if number < len(places) for broker in places[number]}
-        silent -= reading.answered
-        if silent or len(unread) < count:
-            sizes[topic.ref] = DataSize(sum(known), count, len(unread), tuple(sorted(silent)))
+        unanswered = {broker for number in unread if number < len(replicas) for broker in replicas[number]}
+        unanswered -= reading.answered
+        if unanswered or len(unread) < count:
+            sizes[topic.ref] = DataSize(sum(known), count, len(unread), tuple(sorted(unanswered)))
     return sizes
 
 
 def read_partition_sizes(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The bytes of each partition, one replica counted: the largest, as others may lag.
+    """Return the bytes of each partition, of its largest replica, as the others may lag.
 
-    One of which no broker tells anything is left out.
+    Partitions that no broker reports are left out.
     """
-    return _largest(read_replica_sizes(connection, partitions))
+    return _find_largest(read_replica_sizes(connection, partitions))
 
 
-def _largest(replicas: Mapping[tuple[str, int, int], int]) -> dict[TopicPartition, int]:
+def _find_largest(replicas: Mapping[tuple[str, int, int], int]) -> dict[TopicPartition, int]:
     largest: dict[TopicPartition, int] = {}
     for (name, partition, _), size in replicas.items():
         largest[name, partition] = max(size, largest.get((name, partition), 0))
@@ -76,12 +76,12 @@ def _largest(replicas: Mapping[tuple[str, int, int], int]) -> dict[TopicPartitio
 def read_replica_sizes(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> dict[tuple[str, int, int], int]:
-    """See `Cluster.replica_sizes`; raises why no broker at all answers."""
+    """Return replica sizes, as `Cluster.replica_sizes` does; raises ClusterError if no broker answers."""
     return _read_replicas(connection, partitions).sizes
 
 
 class _ReplicaReading(NamedTuple):
-    """The bytes of replicas, and the brokers that answered: those with all of their log directories apart."""
+    """The bytes of replicas, the brokers that answered, and those that described all log directories."""
 
     sizes: dict[tuple[str, int, int], int]
     answered: frozenset[int] = frozenset()
@@ -89,7 +89,7 @@ class _ReplicaReading(NamedTuple):
 
 
 def _read_replicas(connection: Connection, partitions: Collection[TopicPartition]) -> _ReplicaReading:
-    """Read the bytes of replicas; raises why no broker at all answers."""
+    """Read the bytes of replicas; raises ClusterError if no broker answers."""
     asked: dict[str, list[int]] = defaultdict(list)
     for name, partition in partitions:
         asked[name].append(partition)
@@ -99,6 +99,8 @@ def _read_replicas(connection: Connection, partitions: Collection[TopicPartition
     topics = [{"name": name, "partitions": partitions} for name, partitions in asked.items()]
     answers = connection.ask_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
+    # Some brokers are enough, as replicas are copies; sizes that are missing all the same are reported as
+    # unread.
     if failures and len(failures) == len(answers):
         raise failures[0]
     answered = {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
@@ -108,9 +110,11 @@ def _read_replicas(connection: Connection, partitions: Collection[TopicPartition
         for folder in answer["results"]
         for topic in folder["topics"]
         for partition in topic["partitions"]
+        # A future replica is being copied between two directories of one broker (KIP-113): it is no further
+        # replica.
         if not partition["future"]
     }
-    # Without the right to see them, there are no directories at all.
+    # Without the right to see them, an account gets no directories at all.
     complete = {
         broker
         for broker, answer in answered.items()
@@ -129,14 +133,14 @@ def read_log_dirs(
         timeout_s: How long a broker may take.
 
     Returns:
-        The directories by broker and path, none if the brokers are older than Kafka 3.3; and the errors of
-        the brokers that could not be read.
+        The directories, ordered by broker and path, none from brokers older than Kafka 3.3; and the errors
+        of brokers that could not be read, by id.
 
     Raises:
-        NotOffered: No broker has the request.
-        KafkaformError: Nobody can be asked.
+        NotOffered: No broker offers the request.
+        KafkaformError: No broker can be reached.
     """
-    found: list[LogDir] = []
+    log_dirs: list[LogDir] = []
     unread: dict[int, ClusterError] = {}
     answers = connection.ask_each(LOG_DIRS, {"topics": ()}, timeout_s)
     lacking = [answer for answer in answers.values() if isinstance(answer, NotOffered)]
@@ -149,15 +153,17 @@ def read_log_dirs(
             error = translate_code(answer["error_code"], "")
             unread[broker] = name_right(error, LOG_DIRS.name)
         else:
-            found += [
-                _log_dir(broker, log_dir)
+            log_dirs += [
+                _make_log_dir(broker, log_dir)
                 for log_dir in answer["results"]
+                # Brokers before Kafka 3.3 report -1: they do not describe volumes (KIP-827). An offline
+                # directory is a finding on any version.
                 if log_dir["total"] >= 0 or log_dir["error_code"]
             ]
-    return tuple(sorted(found, key=lambda log_dir: (log_dir.broker, log_dir.path))), unread
+    return tuple(sorted(log_dirs, key=lambda log_dir: (log_dir.broker, log_dir.path))), unread
 
 
-def _log_dir(broker: int, described: Mapping[str, Any]) -> LogDir:
+def _make_log_dir(broker: int, described: Mapping[str, Any]) -> LogDir:
     if described["error_code"]:  # KAFKA_STORAGE_ERROR: it is offline
         return LogDir(broker, described["log_dir"], None)
     return LogDir(broker, described["log_dir"], max(0, described["total"]), max(0, described["usable"]))

@@ -1,131 +1,47 @@
-"""Asking about topics: on our own connections, in a tenth of the time that librdkafka takes.
-
-Every broker understands what librdkafka sends.
-"""
+"""Reading whole topics from brokers: names, configs and descriptions."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING, Any
-
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigResource, ConfigSource
+from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.answers import Answers, Configs, Description
-from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import MISSING, kafka_error, one_line, translate, translate_code
+from kafkaform.cluster.transport.translation import MISSING, translate_code
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
-from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Sequence
 
-    from confluent_kafka.admin import ConfigEntry, TopicDescription
-
-    from kafkaform.cluster.kafka.answers import T
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.large_answers import TopicMetadata
 
 
 CHUNK = 500
-"""The most topics that one request asks for: the answer stays far below a client's response limit."""
+"""The most topics in one request: the broker works on the next request while an answer is parsed."""
 
 
-class AdminReader:
-    """See `TopicSource`."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def names(self) -> list[str]:
-        """See `TopicSource.names`; asking for one by name would create it where brokers auto-create."""
-        try:
-            return list(self._connection.reached.list_topics(timeout=READ_TIMEOUT_S).topics)
-        except KafkaException as error:
-            raise translate(error) from error
-
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
-        """See `TopicSource.configs`."""
-        futures: dict[str, Future[Any]] = {}
-        for start in range(0, len(names), CHUNK):
-            asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names[start : start + CHUNK]]
-            answers = self._connection.reached.describe_configs(asked, request_timeout=READ_TIMEOUT_S)
-            futures.update({resource.name: future for resource, future in answers.items()})
-        return _sorted_out(futures, _configs, "DescribeConfigs")
-
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
-        """See `TopicSource.descriptions`."""
-        futures: dict[str, Future[Any]] = {}
-        for start in range(0, len(names), CHUNK):
-            asked = TopicCollection(list(names[start : start + CHUNK]))
-            futures.update(self._connection.reached.describe_topics(asked, request_timeout=READ_TIMEOUT_S))
-        return _sorted_out(futures, _description, METADATA.name)
+EXISTING_CODES = frozenset({ErrorCode.NO_ERROR, ErrorCode.LEADER_NOT_AVAILABLE})
+"""The codes of topics that exist; one without a leader does."""
 
 
-def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T], request: str) -> Answers[T]:
-    answers: Answers[T] = Answers()
-    for name, future in futures.items():
-        try:
-            answers.found[name] = convert(future.result())
-        except KafkaException as exception:
-            reason = kafka_error(exception)
-            if reason is not None and reason.code() in MISSING:
-                answers.missing.append(name)
-            else:
-                answers.deny(name, name_right(translate(exception), request, name))
-    return answers
-
-
-def _configs(entries: Mapping[str, ConfigEntry]) -> Configs:
-    # The client's stub declares the enum, and the client gives the enum's number.
-    own: Any = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    return Configs(
-        {name: entry.value for name, entry in entries.items() if entry.source == own},
-        {name: entry.value for name, entry in entries.items()},
-    )
-
-
-def _description(description: TopicDescription) -> Description:
-    # Kafka writes an id in URL-safe base64, librdkafka in the other alphabet.
-    uid = str(description.topic_id).replace("+", "-").replace("/", "_")
-    replicas = {p.id: tuple(node.id for node in p.replicas) for p in description.partitions}
-    return Description(uid if uid != _NO_ID else None, bool(description.is_internal), replicas)
-
-
-"""The most topics that one request asks for: the broker works on the next while an answer is read."""
-
-_NO_ID = "A" * 22
-"""The id of zeros, which librdkafka gives where brokers have none."""
-_LEADER_NOT_AVAILABLE = 5
-THERE = frozenset({0, _LEADER_NOT_AVAILABLE})
-"""The error codes of topics that are there: one without a leader is, too."""
-
-
-class WireReader:
-    """See `TopicSource`."""
+class TopicRequests:
+    """A `TopicSource` that asks the brokers each time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._topics: dict[str, TopicMetadata] | None = None
 
-    @classmethod
-    def usable(cls, connection: Connection) -> bool:
-        """Return whether our own connections reach brokers that offer the versions which are read here."""
-        try:
-            return connection.offers(METADATA) and connection.offers(TOPIC_CONFIGS)
-        except KafkaformError:
-            return False  # what cannot do all that librdkafka can; nothing is lost but speed
-
     def names(self) -> list[str]:
-        """See `TopicSource.names`."""
+        """Return the names of all visible topics."""
         self._topics = self._metadata()
         return list(self._topics)
 
     def configs(self, names: Sequence[str]) -> Answers[Configs]:
-        """See `TopicSource.configs`."""
+        """Return all configs of topics."""
         requests = [dict.fromkeys(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)]
         answers: Answers[Configs] = Answers()
         for answer in self._connection.ask(TOPIC_CONFIGS, requests):
@@ -136,11 +52,12 @@ class WireReader:
         return answers
 
     def descriptions(self, names: Sequence[str]) -> Answers[Description]:
-        """See `TopicSource.descriptions`; the first time from the metadata that gave the names.
+        """Return descriptions, the first time from the metadata that `names` read.
 
-        Metadata of all topics leaves out what this account may not describe: only a request that names
-        such a topic is told so.
+        Metadata of all topics omits those that this account may not describe: only a request that names such
+        a topic gets an error.
         """
+        # Used once: a retry asks the brokers again, as topics may be new to them.
         topics, self._topics = self._topics or self._metadata(), None
         answers: Answers[Description] = Answers()
         unseen = []
@@ -148,10 +65,10 @@ class WireReader:
             topic = topics.get(name)
             if topic is None or topic.error_code in MISSING:
                 unseen.append(name)
-            elif topic.error_code in THERE or is_found(name, topic.error_code, "", answers):
-                answers.found[name] = described(topic)
+            elif topic.error_code in EXISTING_CODES or is_found(name, topic.error_code, "", answers):
+                answers.found[name] = parse_description(topic)
         if unseen:
-            answers.update(_describe_named(self._connection, unseen))
+            answers.update(describe_topics(self._connection, unseen))
         return answers
 
     def _metadata(self) -> dict[str, TopicMetadata]:
@@ -161,25 +78,19 @@ class WireReader:
 
 def describe_topics(connection: Connection, names: Sequence[str]) -> Answers[Description]:
     """Describe topics by name, which does not make a broker create them."""
-    if not names:
-        return Answers()
-    if WireReader.usable(connection):
-        return _describe_named(connection, names)
-    return AdminReader(connection).descriptions(names)
-
-
-def _describe_named(connection: Connection, names: Sequence[str]) -> Answers[Description]:
     answers: Answers[Description] = Answers()
     requests = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
     for metadata in connection.ask(METADATA, requests):
         for topic in metadata.topics:
-            if topic.error_code in THERE or is_found(topic.name, topic.error_code, "", answers):
-                answers.found[topic.name] = described(topic)
+            if topic.error_code in EXISTING_CODES or is_found(topic.name, topic.error_code, "", answers):
+                answers.found[topic.name] = parse_description(topic)
     return answers
 
 
-def described(topic: TopicMetadata) -> Description:
-    """A topic as its metadata describes it."""
+def parse_description(topic: TopicMetadata) -> Description:
+    """Return the description in a topic's metadata."""
+    # As Kafka's tools print ids (Uuid.toString). All zeros: the topic was created before Kafka 2.8, or the
+    # service has no ids (KIP-516).
     uid = urlsafe_b64encode(topic.topic_id).decode().rstrip("=") if any(topic.topic_id) else None
     return Description(
         uid, topic.internal, {partition.number: partition.replicas for partition in topic.partitions}
@@ -187,12 +98,12 @@ def described(topic: TopicMetadata) -> Description:
 
 
 def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
-    """Raise ClusterError if a topic was asked about of which nothing was said: it would count as missing."""
-    said = {*answers.found, *answers.denied, *answers.missing}
-    if silent := [name for name in names if name not in said]:
+    """Raise ClusterError if a response omits a topic, which would else count as missing."""
+    answered = {*answers.found, *answers.denied, *answers.missing}
+    if unanswered := [name for name in names if name not in answered]:
         raise ClusterError(
             f"the brokers' response to a request for the configs of {counted(len(names), 'topic')} lacks "
-            f"{len(silent):,} of them, such as {silent[0]}"
+            f"{len(unanswered):,} of them, such as {unanswered[0]}"
         )
 
 
@@ -203,9 +114,9 @@ def is_found(
     answers: Answers[Configs] | Answers[Description],
     request: str = METADATA.name,
 ) -> bool:
-    """Return whether an answer to a request about a topic is no error; if it is one, the answers say so."""
+    """Return whether an answer about a topic is no error; adds an error to the answers."""
     if error_code in MISSING:
         answers.missing.append(name)
     elif error_code:
-        answers.deny(name, name_right(translate_code(error_code, one_line(message)), request, name))
+        answers.deny(name, name_right(translate_code(error_code, message), request, name))
     return not error_code

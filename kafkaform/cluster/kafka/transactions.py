@@ -1,61 +1,62 @@
-"""The open transactions of a real cluster, found as KIP-664 describes.
+"""Reading the open transactions of a real cluster, as KIP-664 describes.
 
-Two ListOffsets requests to each leader decide which partitions are looked into: those whose last stable
-offset is before the end of the log. Of these alone the leaders describe the producers, and the coordinators
-the transactions.
+Two ListOffsets requests to each leader find the partitions whose last stable offset is before the end of the
+log. Only of these are the producers read from the leaders, and the transactions from the coordinators.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from confluent_kafka import KafkaError
 
 from kafkaform.cluster.kafka.log_spans import ask_leaders, ask_undecided, read_leaders
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import MISSING, refusal, translate_code
+from kafkaform.cluster.transport.translation import MISSING, translate_answer, translate_code
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from kafkaform.core.errors import ClusterError, NotOffered
-from kafkaform.core.transactions import (
-    DEFAULT_MAX_TIMEOUT_MS,
-    GRACE_MS,
-    OpenTransaction,
-    TransactionReading,
-)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction, TransactionReading
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.groups import LogSpan
-    from kafkaform.core.layout import TopicPartition
+    from kafkaform.core.partitions import LogSpan, TopicPartition
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
-_LEADERLESS = MISSING | {KafkaError.LEADER_NOT_AVAILABLE}
-"""Codes of partitions that are gone, or that nobody can read: those are for another rule to report."""
-_TRANSACTIONAL_ID_NOT_FOUND = 105
-_HIDDEN = frozenset({KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _TRANSACTIONAL_ID_NOT_FOUND})
-"""Codes of transactions that have gone since they were listed, or that this account may not describe."""
+_LEADERLESS = MISSING | {ErrorCode.LEADER_NOT_AVAILABLE}
+"""The codes of partitions that are deleted or have no leader, which another rule reports."""
+_HIDDEN = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
+"""The codes of transactions that have ended since, or that this account may not describe."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Producer:
-    """A producer with an open transaction, as the leader of a partition describes it."""
+    """A producer, as the leader of a partition describes it.
+
+    Attributes:
+        start: The first offset of its open transaction; -1 if it has none.
+        coordinator_epoch: The epoch of the last marker that ended one of its transactions here; -1 if none.
+    """
 
     id: int
     epoch: int
     start: int
     written_ms: int
+    coordinator_epoch: int
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.start >= 0 or self.coordinator_epoch >= 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Coordinated:
+class _CoordinatedTransaction:
     """A transaction as its coordinator describes it."""
 
     transactional_id: str
@@ -67,24 +68,26 @@ class _Coordinated:
 def read_open_transactions(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> TransactionReading:
-    """Read the transactions that are open in partitions; see `Cluster.open_transactions`."""
+    """Read open transactions, as `Cluster.open_transactions` does."""
     reading = ask_undecided(connection, partitions)
     unread = _explain_failures({p: f.error for p, f in reading.failed.items() if f.code not in _LEADERLESS})
+    # A log whose last stable offset is its end has no open transaction.
     undecided = {p: span for p, span in reading.spans.items() if span.start < span.end}
     if not undecided:
         return TransactionReading((), unread)
-    producers, failed = _read_producers(connection, undecided)
-    coordinated, silent = _read_coordinated(
-        connection, {producer.id for some in producers.values() for producer in some}
+    producers, failed = _read_open(connection, undecided)
+    coordinated, failures = _read_coordinated(
+        connection, {producer.id for described in producers.values() for producer in described}
     )
     now_ms = time.time_ns() // 1_000_000
     open_transactions: list[OpenTransaction] = []
-    lost: dict[TopicPartition, list[_Producer]] = defaultdict(list)
-    for partition, some in producers.items():
-        for producer in some:
+    uncoordinated: dict[TopicPartition, list[_Producer]] = defaultdict(list)
+    for partition, described in producers.items():
+        for producer in described:
             known = coordinated.get(producer.id)
+            # Hanging, by KIP-664: the leader has an open transaction that no coordinator will end.
             if known is None or partition not in known.partitions:
-                lost[partition].append(producer)
+                uncoordinated[partition].append(producer)
                 continue
             transaction = OpenTransaction(
                 partition,
@@ -97,30 +100,35 @@ def read_open_transactions(
                 coordinated=True,
             )
             open_transactions.append(transaction)
-    if lost or failed:
+    if uncoordinated or failed:
+        # Without a coordinator, the timeout is unknown: no transaction may be open for longer than brokers
+        # allow.
         longest = _read_max_timeout(connection)
         names = {number: known.transactional_id for number, known in coordinated.items()}
-        open_transactions += _describe_lost(connection, lost, undecided, names, longest)
+        open_transactions += _read_uncoordinated(connection, uncoordinated, undecided, names, longest)
         open_transactions += _describe_unknown(connection, failed, undecided, longest, now_ms)
     open_transactions.sort(key=lambda transaction: (transaction.partition, transaction.start))
-    return TransactionReading(tuple(open_transactions), unread or (silent if lost else ""))
+    # A coordinator that fails only matters where a transaction has none: it may be the one.
+    return TransactionReading(tuple(open_transactions), unread or (failures if uncoordinated else ""))
 
 
-def _describe_lost(
+def _read_uncoordinated(
     connection: Connection,
-    lost: Mapping[TopicPartition, Sequence[_Producer]],
+    uncoordinated: Mapping[TopicPartition, Sequence[_Producer]],
     undecided: Mapping[TopicPartition, LogSpan],
     names: Mapping[int, str],
     max_timeout_ms: int,
 ) -> Iterator[OpenTransaction]:
-    """Return the transactions that no coordinator has open, of those that have not ended meanwhile."""
-    if not lost:
+    """Yield the transactions that no coordinator has, unless they have ended meanwhile."""
+    if not uncoordinated:
         return
-    producers, failed = _read_producers(connection, lost)
+    # A coordinator drops a transaction before the leaders have its markers: only what is still open now
+    # hangs.
+    producers, failed = _read_open(connection, uncoordinated)
     now_ms = time.time_ns() // 1_000_000
-    for partition, some in lost.items():
+    for partition, described in uncoordinated.items():
         still_open = {(producer.id, producer.start) for producer in producers.get(partition, ())}
-        for producer in some:
+        for producer in described:
             if partition in failed or (producer.id, producer.start) in still_open:
                 yield OpenTransaction(
                     partition,
@@ -140,26 +148,46 @@ def _describe_unknown(
     max_timeout_ms: int,
     now_ms: int,
 ) -> Iterator[OpenTransaction]:
-    """Return the transactions whose producers could not be read, with as much of their age as times say."""
+    """Yield the transactions whose producers could not be read, with an age limit by timestamps."""
     if not failed:
         return
     limit_ms = max_timeout_ms + GRACE_MS
     spans = ask_leaders(connection, failed, now_ms - limit_ms).spans
     for partition, error in failed.items():
         start, end = undecided[partition].start, undecided[partition].end
-        # Records before the first one that is young enough are all older than that.
+        # All records before the first one that is young enough are older than the limit.
         is_old = partition in spans and start < (spans[partition].at or 0)
         age_ms = limit_ms if is_old else 0
         yield OpenTransaction(partition, start, end, age_ms, max_timeout_ms, unknown=error.message)
 
 
+def read_transactional(
+    connection: Connection, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, bool]:
+    """Return whether transactions write to partitions, as `Cluster.transactional` does."""
+    producers, _ = _read_producers(connection, partitions)
+    return {
+        partition: any(p.is_transactional for p in described) for partition, described in producers.items()
+    }
+
+
+def _read_open(
+    connection: Connection, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, list[_Producer]], dict[TopicPartition, ClusterError]]:
+    """Return the producers with an open transaction, and the errors, by partition."""
+    producers, failed = _read_producers(connection, partitions)
+    return {
+        partition: [p for p in described if p.start >= 0] for partition, described in producers.items()
+    }, failed
+
+
 def _read_producers(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[_Producer]], dict[TopicPartition, ClusterError]]:
-    """Return the producers with an open transaction by partition, and why others could not be read."""
+    """Return the producers and the errors, by partition."""
     leaders, unled = read_leaders(connection, partitions)
     failed = {partition: failure.error for partition, failure in unled.items()}
-    requests = {node: [_request(of_node)] for node, of_node in leaders.items()}
+    requests = {node: [_make_request(of_node)] for node, of_node in leaders.items()}
     producers: dict[TopicPartition, list[_Producer]] = {}
     for node, result in connection.ask_nodes(DESCRIBE_PRODUCERS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):
@@ -169,17 +197,18 @@ def _read_producers(
             for answer in topic["partitions"]:
                 partition = topic["name"], answer["index"]
                 if answer["error_code"]:
-                    failed[partition] = name_right(refusal(answer), "DescribeProducers", topic["name"])
+                    failed[partition] = name_right(
+                        translate_answer(answer), "DescribeProducers", topic["name"]
+                    )
                 else:
                     producers[partition] = [
-                        _Producer(p["id"], p["epoch"], p["start"], p["written_ms"])
+                        _Producer(p["id"], p["epoch"], p["start"], p["written_ms"], p["coordinator_epoch"])
                         for p in answer["producers"]
-                        if p["start"] >= 0
                     ]
     return producers, {p: error for p, error in failed.items() if p in partitions}
 
 
-def _request(partitions: Collection[TopicPartition]) -> Mapping[str, Any]:
+def _make_request(partitions: Collection[TopicPartition]) -> Mapping[str, Any]:
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, number in partitions:
         by_topic[topic].append(number)
@@ -188,46 +217,46 @@ def _request(partitions: Collection[TopicPartition]) -> Mapping[str, Any]:
 
 def _read_coordinated(
     connection: Connection, producers: Collection[int]
-) -> tuple[dict[int, _Coordinated], str]:
-    """Return the transactions that coordinators have of producers, and why one could not be read."""
+) -> tuple[dict[int, _CoordinatedTransaction], str]:
+    """Return the coordinators' transactions by producer id, and the first error, if any."""
     if not producers:
         return {}, ""
     request = {"states": (), "producer_ids": sorted(producers)}
-    silent: list[str] = []
+    failures: list[str] = []
     names: dict[int, list[str]] = {}
     for node, answer in connection.ask_each(LIST_TRANSACTIONS, request, READ_TIMEOUT_S).items():
         if isinstance(answer, ClusterError):
-            # Brokers before Kafka 3.0 list none; the age of the last record decides.
-            silent += [] if isinstance(answer, NotOffered) else [answer.message]
+            # Brokers before Kafka 3.0 list no transactions: the age of the last record decides.
+            failures += [] if isinstance(answer, NotOffered) else [answer.message]
         elif answer["error_code"]:
-            silent.append(f"broker {node}: {translate_code(answer['error_code'], '').message}")
+            failures.append(f"broker {node}: {translate_code(answer['error_code'], '').message}")
         elif answer["transactions"]:
             names[node] = [transaction["transactional_id"] for transaction in answer["transactions"]]
-    coordinated: dict[int, _Coordinated] = {}
+    coordinated: dict[int, _CoordinatedTransaction] = {}
     # The broker that lists a transaction coordinates it.
-    requests = {node: [{"transactional_ids": some}] for node, some in names.items()}
+    requests = {node: [{"transactional_ids": transactional_ids}] for node, transactional_ids in names.items()}
     for node, result in connection.ask_nodes(DESCRIBE_TRANSACTIONS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):
-            silent.append(result.message)
+            failures.append(result.message)
             continue
         for answer in result[0]["transactions"]:
             code = answer["error_code"]
             if not code:
-                coordinated[answer["producer_id"]] = _Coordinated(
+                coordinated[answer["producer_id"]] = _CoordinatedTransaction(
                     answer["transactional_id"],
                     answer["timeout_ms"],
                     answer["started_ms"],
                     frozenset((t["name"], number) for t in answer["topics"] for number in t["partitions"]),
                 )
             elif code not in _HIDDEN:
-                silent.append(f"broker {node}: {translate_code(code, '').message}")
-    return coordinated, silent[0] if silent else ""
+                failures.append(f"broker {node}: {translate_code(code, '').message}")
+    return coordinated, failures[0] if failures else ""
 
 
 def _read_max_timeout(connection: Connection) -> int:
-    """Return the longest timeout that a producer may ask for, in milliseconds; Kafka's default if unread."""
+    """Return the longest timeout that brokers allow, in milliseconds; Kafka's default if unread."""
     (metadata,) = connection.ask(METADATA, [()])
-    # One request for all brokers, sent to each: a broker answers for itself, and refuses the others.
+    # The same request goes to all brokers: each answers for itself, and refuses the other entries.
     request = {str(broker): [_MAX_TIMEOUT] for broker in metadata.brokers}
     values = [
         int(value)
@@ -237,6 +266,7 @@ def _read_max_timeout(connection: Connection) -> int:
         if not described.error_code
         and (value := described.configs.effective.get(_MAX_TIMEOUT) or "").isdecimal()
     ]
+    # Any broker may coordinate the transaction: the one that allows most decides.
     return max(values, default=DEFAULT_MAX_TIMEOUT_MS)
 
 

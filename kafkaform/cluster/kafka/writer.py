@@ -1,38 +1,32 @@
-"""Asking a real cluster to carry operations out, or only to check them."""
+"""Having a real cluster carry out operations, or only validate them."""
 
 from __future__ import annotations
 
 import binascii
 import time
 from base64 import urlsafe_b64decode
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-)
-
-from kafkaform.cluster.kafka import admin_groups, coordinators
-from kafkaform.cluster.kafka.answers import GroupAnswers, is_missing, settled
-from kafkaform.cluster.kafka.topics import topic_source
-from kafkaform.cluster.protocol import refuse_moves, repeated
+from kafkaform.cluster.kafka import coordinators
+from kafkaform.cluster.kafka.acls import AccessWriter
+from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_missing
+from kafkaform.cluster.kafka.client_quotas import QuotaWriter
+from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets, reset_offsets
+from kafkaform.cluster.kafka.topic_sources import describe_topics
+from kafkaform.cluster.protocol import refuse_moves, reject_duplicates
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import one_line, refusal, translate
+from kafkaform.cluster.transport.translation import one_line, translate_answer
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import (
     ALTER_CONFIGS,
     ALTER_REASSIGNMENTS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
+    DELETE_TOPICS_BY_NAME,
+    AlterConfigOperation,
 )
 from kafkaform.core.errors import (
     ClusterError,
@@ -43,207 +37,216 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import unguarded
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Operation,
-    Reassign,
-    ResetOffsets,
-)
+from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources import KINDS
+from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
+from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import ResourceRef
 
 
 RESEND_S = 30.0
-"""The time in which a request whose answer was lost is sent again, as when the broker that was asked died.
+"""How long a request whose answer was lost is sent again, as when the broker died.
 
-A controller that was killed is replaced within seconds: by an election of the others in KRaft (2 to 4 s,
-measured on 4.3.1), after `zookeeper.session.timeout.ms` (18 s) with ZooKeeper.
+A controller that was killed is replaced after 2 to 4 s in KRaft (measured on 4.3.1), and after
+`zookeeper.session.timeout.ms` (18 s) with ZooKeeper.
 """
 PAUSE_S = 0.2
 WRITE_TIMEOUT_S = 60.0
-"""How long one request that changes something may take; a controller under load is slow, not dead."""
-GRACE_S = 5.0
-"""How much longer than the request itself its answer may take to reach us."""
+"""How long one change may take; a controller under load is slow, not dead."""
 _UUID_BYTES = 16
 RESOURCE_TYPES = {"TOPIC": 2, "GROUP": 32}
-"""The numbers of the types of resources that have configs (ConfigResource.Type)."""
+"""The numbers of the resource types that have configs (ConfigResource.Type)."""
 
 Outcome: TypeAlias = ClusterError | None
 
 
 def validate(connection: Connection, operations: Sequence[Operation]) -> list[Outcome]:
-    """Let brokers check operations, with all requests under way at a time; see `Cluster.validate`."""
+    """Have brokers validate operations, as `Cluster.validate` does."""
     outcomes: dict[int, Outcome] = {}
-    under_way: list[_Sent] = []
-    for sort, writer in WRITERS.items():
-        if isinstance(writer, Checked):
-            request = _fit(operations, sort, outcomes)
-            under_way += _send_request(
-                writer.name, request, partial(_ask, connection, writer, True, unguarded), unguarded
-            )
-    for sent in under_way:
-        outcomes.update(sent.outcomes())
-    outcomes.update(_not_movable(connection, [o for o in operations if isinstance(o, Reassign)]))
+    for operation_type, writer in WRITERS.items():
+        if not isinstance(writer, UnvalidatedWriter) and (
+            request := _select_sendable(operations, operation_type, outcomes)
+        ):
+            answers = writer.write(connection, request, True, unguarded)
+            outcomes.update({id(operation): answers[operation.subject] for operation in request})
+    # Brokers have no validation of reassignments: only whether they offer the request is known before.
+    outcomes.update(_refuse_moves(connection, [o for o in operations if isinstance(o, Reassign)]))
     return [_name_missing_right(operation, outcomes.get(id(operation))) for operation in operations]
 
 
-def _not_movable(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
-    """Find reassignments that a cluster does not offer: brokers cannot check anything else of them."""
+def _refuse_moves(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
+    """Return NotOffered for reassignments if brokers lack them: they cannot validate them further."""
     try:
         if not moves or connection.offers(ALTER_REASSIGNMENTS):
             return {}
     except KafkaformError:
-        return {}  # only the apply can tell
+        return {}  # the apply will report it
     return {id(operation): NotOffered(ALTER_REASSIGNMENTS.name) for operation in moves}
 
 
 def submit(connection: Connection, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
-    """Send operations, and wait for the answer to each request before the next; see `Cluster.execute`.
+    """Carry out operations, as `Cluster.execute` does, one request at a time.
 
-    With one request at a time, one at most is past its check when the lock is lost.
+    So at most one request is past its guard when the lock is lost.
     """
     refuse_moves(operations)
     outcomes: dict[int, Outcome] = {}
-    try:
-        for sort, writer in WRITERS.items():
-            request = _fit(operations, sort, outcomes)
-            if isinstance(writer, Checked):
-                for sent in _send_request(
-                    writer.name, request, partial(_ask, connection, writer, False, guard), guard
-                ):
-                    outcomes.update(sent.outcomes())
-            else:
-                outcomes.update(writer.carry_out(connection, request, guard))
-    except LockLost as lost:
-        return [_name_missing_right(o, outcomes.get(id(o), lost)) for o in operations]
-    return [_name_missing_right(operation, outcomes.get(id(operation))) for operation in operations]
+    unsent: Outcome = None
+    for operation_type, writer in WRITERS.items():
+        if request := _select_sendable(operations, operation_type, outcomes):
+            try:
+                answers = writer.write(connection, request, False, guard)
+            except LockLost as lost:
+                # Nor may any later request be sent: all of them have this outcome.
+                unsent = lost
+                break
+            outcomes.update({id(operation): answers[operation.subject] for operation in request})
+    return [_name_missing_right(operation, outcomes.get(id(operation), unsent)) for operation in operations]
 
 
 _REQUESTS: Mapping[type[Operation], str] = {
     CreateTopic: "CreateTopics",
     AlterConfigs: "IncrementalAlterConfigs",
+    AlterConfigsInSync: "IncrementalAlterConfigs",
     AddPartitions: "CreatePartitions",
     DeleteGroup: "DeleteGroups",
     DeleteTopic: "DeleteTopics",
 }
-"""The requests that need a right on the resource of the operation."""
+"""The operations whose request needs a right on their resource."""
 
 
 def _name_missing_right(operation: Operation, outcome: Outcome) -> Outcome:
-    """An outcome that names the right that is missing, if it is one of rights."""
+    """Return the same outcome; if an account was refused, one that names the missing right."""
     if outcome is None or type(operation) not in _REQUESTS:
         return outcome
     return name_right(outcome, _REQUESTS[type(operation)], operation.ref.name)
 
 
-def _fit(
-    operations: Sequence[Operation], sort: type[Operation], outcomes: dict[int, Outcome]
+def _select_sendable(
+    operations: Sequence[Operation], operation_type: type[Operation], outcomes: dict[int, Outcome]
 ) -> list[Operation]:
-    """The operations of a sort that can be asked for at all; the others get their outcome here."""
-    request = [o for o in operations if isinstance(o, sort)]
-    outcomes.update(repeated(request))
+    """Return the operations of a type to send; adds an outcome for those that brokers would refuse."""
+    request = [o for o in operations if type(o) is operation_type]
+    outcomes.update(reject_duplicates(request))
     return [o for o in request if id(o) not in outcomes]
 
 
+class Writer(Protocol):
+    """Carries out operations of one type."""
+
+    def write(
+        self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
+    ) -> Mapping[Any, Outcome]:
+        """Send operations, or only have them validated.
+
+        Args:
+            connection: The cluster.
+            operations: Operations of the type, with distinct subjects; at least one.
+            validate_only: Only have brokers validate them.
+            guard: Called before each request.
+
+        Returns:
+            The outcomes of the operations, by subject.
+
+        Raises:
+            LockLost: Nothing was sent.
+        """
+
+
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """A request under way.
+class ValidatedWriter:
+    """Carries out operations of one type with one request, which brokers can validate.
 
     Attributes:
-        name: Kafka's name of the request.
-        request: What was asked for.
-        answers: What will come of it, by resource; an outcome where it is known already.
+        request_type: The type of the request.
+        entry: Makes the entry of the request for one operation.
+        parts: The field of request and answer that has the entries.
+        done: The codes that show, when a request is sent again, that the first one was carried out.
     """
 
-    name: str
-    request: Sequence[Operation]
-    answers: Mapping[ResourceRef, Future[Any] | Outcome]
+    request_type: RequestType[Any]
+    entry: Callable[[Any], Mapping[str, Any]]
+    parts: str
+    done: frozenset[int]
 
-    def outcomes(self) -> dict[int, Outcome]:
-        """Wait for the answers; returns them by the `id` of the operation."""
-        return {id(o): self._named(_outcome(self.answers[o.ref])) for o in self.request}
+    def write(
+        self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
+    ) -> Mapping[Any, Outcome]:
+        """Send one request, or one for each operation if an operation cannot be encoded."""
+        guard()
+        entries = {operation.subject: self.entry(operation) for operation in operations}
+        request = {
+            self.parts: [*entries.values()],
+            "timeout_ms": int(WRITE_TIMEOUT_S * 1000),
+            "validate_only": validate_only,
+        }
+        try:
+            answer, sent_again = self._send(connection, request, validate_only, guard)
+        except ClusterError as error:
+            return dict.fromkeys(entries, error)
+        except StructError as error:
+            # A value that does not fit its field, such as a count over 32 bits, must not fail the other
+            # operations.
+            if len(operations) > 1:
+                return self._write_each(connection, operations, validate_only, guard)
+            text = f"{operations[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
+            return dict.fromkeys(entries, RequestRejected(text, code="_INVALID_ARG"))
+        answered = {_get_part_key(part): part for part in answer[self.parts]}
+        done = self.done if sent_again else frozenset()
+        return {
+            subject: _read_part(answered.get(_get_part_key(entry)), entry["name"], done)
+            for subject, entry in entries.items()
+        }
 
-    def _named(self, outcome: Outcome) -> Outcome:
-        """An outcome with the name of the request, which librdkafka says in other words or not at all."""
-        return NotOffered(self.name) if isinstance(outcome, NotOffered) else outcome
+    def _send(
+        self, connection: Connection, request: Mapping[str, Any], validate_only: bool, guard: Guard
+    ) -> tuple[Any, bool]:
+        if not validate_only:
+            return _send(connection, self.request_type, request, guard)
+        # A validation changes nothing: it may be sent again when its answer is lost.
+        once = replace(self.request_type, changes=False)
+        return connection.ask_controller(once, request, WRITE_TIMEOUT_S), False
+
+    def _write_each(
+        self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
+    ) -> Mapping[Any, Outcome]:
+        outcomes: dict[object, Outcome] = {}
+        for operation in operations:
+            try:
+                outcomes.update(self.write(connection, [operation], validate_only, guard))
+            except LockLost as lost:
+                outcomes[operation.subject] = lost
+        return outcomes
 
 
-def _send_request(
-    name: str,
-    request: Sequence[Operation],
-    ask: Callable[[Sequence[Any]], Mapping[ResourceRef, Future[Any] | Outcome]],
-    guard: Guard,
-) -> Iterator[_Sent]:
-    """Send one request, or each operation alone where one of them cannot be sent at all."""
-    if not request:
-        return
-    guard()
-    try:
-        yield _Sent(name, request, ask(request))
-    except ValueError as error:
-        if len(request) == 1:
-            text = f"{request[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
-            rejected = RequestRejected(text, code="_INVALID_ARG")
-            yield _Sent(name, request, {request[0].ref: rejected})
-        else:
-            for operation in request:
-                yield from _send_request(name, [operation], ask, guard)
+@dataclass(frozen=True, slots=True)
+class UnvalidatedWriter:
+    """Carries out operations of one type that brokers cannot validate.
 
-
-def _ask(
-    connection: Connection, writer: Checked, dry: bool, guard: Guard, operations: Sequence[Any]
-) -> Mapping[ResourceRef, Future[Any] | Outcome]:
-    """Send one request on our own connections, or by librdkafka where it alone can log in.
-
-    Raises:
-        ValueError: An operation cannot be written as a request.
+    Attributes:
+        carry_out: Sends operations, and returns their outcomes by subject.
     """
-    try:
-        connection.offered()
-    except ClusterError as error:
-        return dict.fromkeys((o.ref for o in operations), error)
-    except KafkaformError:  # there are logins that librdkafka alone can do
-        return writer.ask_librdkafka(connection, dry, operations)
-    entries = {o.ref: writer.entry(o) for o in operations}
-    request = {
-        writer.parts: [*entries.values()],
-        "timeout_ms": int(WRITE_TIMEOUT_S * 1000),
-        "validate_only": dry,
-    }
-    try:
-        if dry:
-            once = replace(writer.request_type, changes=False)
-            answer, sent_again = connection.ask_controller(once, request, WRITE_TIMEOUT_S), False
-        else:
-            answer, sent_again = _send(connection, writer.request_type, request, guard)
-    except StructError as error:
-        raise ValueError(str(error)) from error
-    except ClusterError as error:
-        return dict.fromkeys(entries, error)
-    answered = {_key(part): part for part in answer[writer.parts]}
-    return {
-        ref: _read_part(answered.get(_key(entry)), entry["name"], writer.done if sent_again else frozenset())
-        for ref, entry in entries.items()
-    }
+
+    carry_out: Callable[[Connection, Sequence[Any], Guard], Mapping[Any, Outcome]]
+
+    def write(
+        self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
+    ) -> Mapping[Any, Outcome]:
+        """Send operations; raises TypeError if they are only to be validated."""
+        if validate_only:
+            raise TypeError(f"brokers cannot validate {type(operations[0]).__name__} without carrying it out")
+        return self.carry_out(connection, operations, guard)
 
 
 def _send(
@@ -251,8 +254,8 @@ def _send(
 ) -> tuple[Any, bool]:
     """Send a request until it is answered; also returns whether it was sent more than once.
 
-    Whoever was asked may die, or pass the request on to a controller that has died. What was carried out
-    then is refused the second time by a code that says so.
+    The broker may die, or forward the request to a controller that has died. An operation that was carried
+    out all the same is refused the second time, by a code of its own.
     """
     deadline = time.monotonic() + RESEND_S
     sent_again = False
@@ -266,24 +269,25 @@ def _send(
             try:
                 guard()
             except LockLost:
-                raise error from None  # it was sent, and somebody else may be at work by now
+                raise error from None  # it was sent, and another apply may be running by now
             sent_again = True
 
 
-def _key(part: Mapping[str, Any]) -> tuple[int | None, str]:
+def _get_part_key(part: Mapping[str, Any]) -> tuple[int | None, str]:
     return part.get("type"), part["name"]
 
 
 def _read_part(part: Mapping[str, Any] | None, name: str, done: frozenset[int]) -> Outcome:
     if part is None:
         return OutcomeUnknown(f"the controller's response does not include {name}")
-    return refusal(part) if part["error_code"] and part["error_code"] not in done else None
+    return translate_answer(part) if part["error_code"] and part["error_code"] not in done else None
 
 
-def _creation_entry(operation: CreateTopic) -> Mapping[str, Any]:
+def _make_creation_entry(operation: CreateTopic) -> Mapping[str, Any]:
     placed = operation.assignment
     return {
         "name": operation.ref.name,
+        # Brokers refuse a request with assignments and numbers: both are -1 then.
         "partitions": -1 if placed else operation.partitions,
         "replication_factor": -1 if placed else operation.replication_factor,
         "assignments": [{"index": number, "replicas": replicas} for number, replicas in enumerate(placed)],
@@ -291,142 +295,71 @@ def _creation_entry(operation: CreateTopic) -> Mapping[str, Any]:
     }
 
 
-def _alteration_entry(operation: AlterConfigs) -> Mapping[str, Any]:
-    changes = [(name, AlterConfigOpType.SET, value) for name, value in operation.set.items()]
-    changes += [(name, AlterConfigOpType.DELETE, "") for name in operation.unset]
+def _make_alteration_entry(operation: AlterConfigs) -> Mapping[str, Any]:
+    changes: list[tuple[str, AlterConfigOperation, str | None]] = [
+        (name, AlterConfigOperation.SET, value) for name, value in operation.set.items()
+    ]
+    changes += [(name, AlterConfigOperation.DELETE, None) for name in operation.unset]
     return {
-        "type": RESOURCE_TYPES[KINDS[operation.ref.kind].config_resource],
+        "type": RESOURCE_TYPES[KINDS[operation.ref.kind].configs.resource],
         "name": operation.ref.name,
-        "configs": [
-            {"name": name, "operation": kind.value, "value": value if kind is AlterConfigOpType.SET else None}
-            for name, kind, value in changes
-        ],
+        "configs": [{"name": name, "operation": kind, "value": value} for name, kind, value in changes],
     }
 
 
-def _addition_entry(operation: AddPartitions) -> Mapping[str, Any]:
+def _make_addition_entry(operation: AddPartitions) -> Mapping[str, Any]:
     assignments = [{"replicas": replicas} for replicas in operation.assignment]
+    # Null lets the controller place the partitions; an empty list is refused, as it has too few places.
     return {"name": operation.ref.name, "count": operation.total, "assignments": assignments or None}
 
 
-def _create(
-    connection: Connection, dry: bool, creates: Sequence[CreateTopic]
-) -> Mapping[ResourceRef, Future[Any]]:
-    topics = [_new_topic(operation) for operation in creates]
-    answers = connection.reached.create_topics(topics, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
-    return {o.ref: answers[o.ref.name] for o in creates}
-
-
-def _new_topic(operation: CreateTopic) -> NewTopic:
-    name, configs = operation.ref.name, dict(operation.configs)
-    if not operation.assignment:
-        return NewTopic(name, operation.partitions, operation.replication_factor, config=configs)
-    placed = [list(replicas) for replicas in operation.assignment]
-    return NewTopic(name, len(placed), replica_assignment=placed, config=configs)
-
-
-def _alter(
-    connection: Connection, dry: bool, alters: Sequence[AlterConfigs]
-) -> Mapping[ResourceRef, Future[Any]]:
-    asked = {o.ref: _alteration(o) for o in alters}
-    answers = connection.reached.incremental_alter_configs(
-        list(asked.values()), request_timeout=WRITE_TIMEOUT_S, validate_only=dry
-    )
-    return {ref: answers[resource] for ref, resource in asked.items()}
-
-
-def _alteration(operation: AlterConfigs) -> ConfigResource:
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in operation.set.items()
-    ]
-    entries += [
-        ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in operation.unset
-    ]
-    return ConfigResource(
-        KINDS[operation.ref.kind].config_resource, operation.ref.name, incremental_configs=entries
-    )
-
-
-def _add_partitions(
-    connection: Connection,
-    dry: bool,
-    additions: Sequence[AddPartitions],
-) -> Mapping[ResourceRef, Future[Any]]:
-    wanted = [_new_partitions(operation) for operation in additions]
-    answers = connection.reached.create_partitions(wanted, request_timeout=WRITE_TIMEOUT_S, validate_only=dry)
-    return {o.ref: answers[o.ref.name] for o in additions}
-
-
-def _new_partitions(operation: AddPartitions) -> NewPartitions:
-    if not operation.assignment:
-        return NewPartitions(operation.ref.name, operation.total)
-    placed = [list(replicas) for replicas in operation.assignment]
-    return NewPartitions(operation.ref.name, operation.total, replica_assignment=placed)
-
-
-def _outcome(answer: Future[Any] | Outcome) -> Outcome:
-    if answer is None or isinstance(answer, ClusterError):
-        return answer
-    try:
-        answer.result(WRITE_TIMEOUT_S + GRACE_S)
-    except KafkaException as error:
-        return translate(error)
-    except FutureTimeoutError:
-        return OutcomeUnknown(f"no answer within {WRITE_TIMEOUT_S:.0f} s")
-    return None
-
-
-def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard) -> Mapping[int, Outcome]:
-    """Delete topics by id (KIP-516), so that a topic made again under the name survives; others by name."""
-    ids = {id(o): topic_id for o in deletions if (topic_id := _topic_id(o.uid)) is not None}
-    nameless = RequestRejected("this is no topic id", code="UNKNOWN_TOPIC_ID")
-    outcomes: dict[int, Outcome] = {
-        id(o): nameless for o in deletions if o.uid is not None and id(o) not in ids
+def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard) -> Mapping[Any, Outcome]:
+    """Delete topics by id (KIP-516), which spares a recreated topic, or by name if they have no id."""
+    ids = {o.subject: topic_id for o in deletions if (topic_id := _decode_topic_id(o.uid)) is not None}
+    outcomes: dict[object, Outcome] = {
+        o.subject: RequestRejected("not a topic id", code="UNKNOWN_TOPIC_ID")
+        for o in deletions
+        if o.uid is not None and o.subject not in ids
     }
-    outcomes.update(_delete_by_name(connection, [o for o in deletions if o.uid is None], guard))
-    if not ids:
-        return outcomes
-    guard()
-    request = {
-        "topics": [{"name": None, "topic_id": topic_id} for topic_id in ids.values()],
-        "timeout_ms": int(WRITE_TIMEOUT_S * 1000),
-    }
-    try:
-        answer, sent_again = _send(connection, DELETE_TOPICS, request, guard)
-    except KafkaformError as error:
-        failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
-        return {**outcomes, **dict.fromkeys(ids, failure)}
-    gone = frozenset({KafkaError.UNKNOWN_TOPIC_ID}) if sent_again else frozenset()
-    answers = {topic["topic_id"]: _read_part(topic, "", gone) for topic in answer["topics"]}
-    silent = OutcomeUnknown("the controller's response does not include this topic")
-    return {**outcomes, **{key: answers.get(topic_id, silent) for key, topic_id in ids.items()}}
-
-
-def _delete_by_name(
-    connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard
-) -> Mapping[int, Outcome]:
-    """Delete topics that have no id; one that has an id by now is another topic, or was never without."""
-    if not deletions:
-        return {}
-    descriptions = topic_source(connection).descriptions([o.ref.name for o in deletions]).found
-    known = {o.ref.name for o in deletions if o.ref.name in descriptions and descriptions[o.ref.name].uid}
-    refused = RequestRejected("it has a topic id, by which it was not planned", code="UNKNOWN_TOPIC_ID")
-    outcomes: dict[int, Outcome] = {id(o): refused for o in deletions if o.ref.name in known}
-    asked = [o for o in deletions if o.ref.name not in known]
-    if asked:
-        guard()
-        names = [operation.ref.name for operation in asked]
-        answers = connection.reached.delete_topics(names, request_timeout=WRITE_TIMEOUT_S)
-        outcomes.update({id(o): _outcome(answers[o.ref.name]) for o in asked})
+    names = _find_names(connection, [o for o in deletions if o.uid is None], outcomes)
+    by_id = [{"name": None, "topic_id": topic_id} for topic_id in ids.values()]
+    for request_type, field, deleted, topics, missing in (
+        (DELETE_TOPICS_BY_NAME, "name", names, [*names.values()], ErrorCode.UNKNOWN_TOPIC_OR_PART),
+        (DELETE_TOPICS, "topic_id", ids, by_id, ErrorCode.UNKNOWN_TOPIC_ID),
+    ):
+        if not deleted:
+            continue
+        try:
+            guard()
+            request = {"topics": topics, "timeout_ms": int(WRITE_TIMEOUT_S * 1000)}
+            answer, sent_again = _send(connection, request_type, request, guard)
+        except ClusterError as error:
+            outcomes.update(dict.fromkeys(deleted, error))
+            continue
+        parts = {topic[field]: topic for topic in answer["topics"]}
+        done = frozenset({missing}) if sent_again else frozenset()
+        outcomes.update(
+            {key: _read_part(parts.get(part), "this topic", done) for key, part in deleted.items()}
+        )
     return outcomes
 
 
-def _topic_id(text: str | None) -> bytes | None:
-    """The bytes of a topic id as Kafka writes it: 22 characters of URL-safe base64 without padding.
+def _find_names(
+    connection: Connection, deletions: Sequence[DeleteTopic], outcomes: dict[object, Outcome]
+) -> dict[object, str]:
+    """Return the names of the topics that have no id; one that has an id by now is another topic."""
+    if not deletions:
+        return {}
+    descriptions = describe_topics(connection, [o.ref.name for o in deletions]).found
+    known = {o.subject for o in deletions if o.ref.name in descriptions and descriptions[o.ref.name].uid}
+    # The plan saw a topic without an id. This is another topic, or its brokers were upgraded since (KIP-516).
+    refused = RequestRejected("it has a topic id, but the plan has none for it", code="UNKNOWN_TOPIC_ID")
+    outcomes.update(dict.fromkeys(known, refused))
+    return {o.subject: o.ref.name for o in deletions if o.subject not in known}
 
-    None where that is none, or zero.
-    """
+
+def _decode_topic_id(text: str | None) -> bytes | None:
+    """Decode a topic id from 22 characters of URL-safe base64 without padding; None if invalid or zero."""
     try:
         value = urlsafe_b64decode((text or "") + "==")
     except binascii.Error:
@@ -436,19 +369,22 @@ def _topic_id(text: str | None) -> bytes | None:
 
 def _delete_groups(
     connection: Connection, deletions: Sequence[DeleteGroup], guard: Guard
-) -> Mapping[int, Outcome]:
-    """Delete groups, and then the configs of those that are gone."""
+) -> Mapping[Any, Outcome]:
+    """Delete groups, and then the configs of those that were deleted."""
+    # Configs after the group: if its deletion fails, the group keeps them.
     outcomes = delete_groups(connection, deletions, guard)
-    configured = [o for o in deletions if o.configs and outcomes[id(o)] is None]
+    configured = [o for o in deletions if o.configs and outcomes[o.subject] is None]
     if configured:
         unset = [AlterConfigs(o.ref, {}, o.configs) for o in configured]
         answers = submit(connection, unset, guard)
-        outcomes.update({id(o): _half(answer) for o, answer in zip(configured, answers, strict=True)})
+        outcomes.update(
+            {o.subject: _explain_kept_configs(answer) for o, answer in zip(configured, answers, strict=True)}
+        )
     return outcomes
 
 
-def _half(answer: Outcome) -> Outcome:
-    """The outcome of a deletion whose group is gone: not that nothing of it was sent."""
+def _explain_kept_configs(answer: Outcome) -> Outcome:
+    """Return the outcome of a deletion whose group is deleted: LockLost would mean that nothing was sent."""
     if not isinstance(answer, LockLost):
         return answer
     return ClusterError(
@@ -456,75 +392,31 @@ def _half(answer: Outcome) -> Outcome:
     )
 
 
-def _commit_initial_offsets(
-    connection: Connection, commits: Sequence[CommitInitialOffsets], guard: Guard
-) -> Mapping[int, Outcome]:
-    from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets
-
-    return commit_initial_offsets(connection, commits, guard)
-
-
-def _reset_offsets(
-    connection: Connection, resets: Sequence[ResetOffsets], guard: Guard
-) -> Mapping[int, Outcome]:
-    from kafkaform.cluster.kafka.offset_writer import reset_offsets
-
-    return reset_offsets(connection, resets, guard)
-
-
-class Checked(NamedTuple):
-    """Carries out operations of one type with one request, which brokers can check beforehand.
-
-    Attributes:
-        request_type: The request.
-        entry: Writes what it asks for one operation.
-        parts: The field of request and answer that has these.
-        done: The codes of an answer by which a request that is sent again was carried out the first time.
-        ask_librdkafka: Sends it by librdkafka, given whether it is only to be checked.
-    """
-
-    request_type: RequestType[Any]
-    entry: Callable[[Any], Mapping[str, Any]]
-    parts: str
-    done: frozenset[int]
-    ask_librdkafka: Callable[[Connection, bool, Sequence[Any]], Mapping[ResourceRef, Future[Any]]]
-
-    @property
-    def name(self) -> str:
-        """Kafka's name of the request."""
-        return self.request_type.name
-
-
-class Unchecked(NamedTuple):
-    """Carries out operations of one type that brokers cannot check without doing so.
-
-    Attributes:
-        carry_out: Sends them, and returns the outcome of each by its `id`.
-    """
-
-    carry_out: Callable[[Connection, Sequence[Any], Guard], Mapping[int, Outcome]]
-
-
-WRITERS: dict[type[Operation], Checked | Unchecked] = {
-    CreateTopic: Checked(
-        CREATE_TOPICS, _creation_entry, "topics", frozenset({KafkaError.TOPIC_ALREADY_EXISTS}), _create
+WRITERS: dict[type[Operation], Writer] = {
+    CreateTopic: ValidatedWriter(
+        CREATE_TOPICS, _make_creation_entry, "topics", frozenset({ErrorCode.TOPIC_ALREADY_EXISTS})
     ),
-    AlterConfigs: Checked(ALTER_CONFIGS, _alteration_entry, "resources", frozenset(), _alter),
-    AddPartitions: Checked(
+    # No codes: setting or deleting a config twice is no error.
+    AlterConfigs: ValidatedWriter(ALTER_CONFIGS, _make_alteration_entry, "resources", frozenset()),
+    AddPartitions: ValidatedWriter(
+        # A count that a topic has already is refused as INVALID_PARTITIONS.
         CREATE_PARTITIONS,
-        _addition_entry,
+        _make_addition_entry,
         "topics",
-        frozenset({KafkaError.INVALID_PARTITIONS}),
-        _add_partitions,
+        frozenset({ErrorCode.INVALID_PARTITIONS}),
     ),
-    CommitInitialOffsets: Unchecked(_commit_initial_offsets),
-    ResetOffsets: Unchecked(_reset_offsets),
-    DeleteGroup: Unchecked(_delete_groups),
-    DeleteTopic: Unchecked(_delete),
+    AlterConfigsInSync: ValidatedWriter(ALTER_CONFIGS, _make_alteration_entry, "resources", frozenset()),
+    CommitInitialOffsets: UnvalidatedWriter(commit_initial_offsets),
+    ResetOffsets: UnvalidatedWriter(reset_offsets),
+    DeleteGroup: UnvalidatedWriter(_delete_groups),
+    DeleteTopic: UnvalidatedWriter(_delete),
+    AlterQuota: QuotaWriter(_send),
+    GrantAccess: AccessWriter(_send),
+    RevokeAccess: AccessWriter(_send),
 }
-"""What carries out each operation, in the order in which the requests are sent.
+"""The writer of each operation, in the order in which requests are sent.
 
-A `Reassign` is not over with a request: see `kafkaform.cluster.kafka.reassignments`.
+`Reassign` takes more than one request: see `kafkaform.cluster.kafka.reassignments`.
 """
 
 
@@ -534,10 +426,10 @@ DELETE_TIMEOUT_S = 30.0
 
 def delete_groups(
     connection: Connection, operations: Sequence[DeleteGroup], guard: Guard
-) -> dict[int, ClusterError | None]:
-    """Delete groups with their offsets, not their configs; returns each operation's outcome by its `id`.
+) -> dict[object, Outcome]:
+    """Delete groups with their offsets, not their configs, one per request; returns outcomes by subject.
 
-    A group that is gone already is fine. Each takes a request of its own.
+    A group that does not exist counts as deleted.
     """
 
     def ask(names: Collection[str]) -> GroupAnswers[None]:
@@ -548,13 +440,12 @@ def delete_groups(
             except LockLost as lost:
                 answers.failed[name] = lost
                 continue
-            answers.update(delete(connection, name, DELETE_TIMEOUT_S))
+            answers.update(coordinators.delete(connection, name, DELETE_TIMEOUT_S))
         return answers
 
-    delete = coordinators.delete if coordinators.are_reachable(connection) else admin_groups.delete
-    failed = settled([o.ref.name for o in operations], ask).failed
-    outcomes: dict[int, ClusterError | None] = {}
+    failed = ask_until_ready([o.ref.name for o in operations], ask).failed
+    outcomes: dict[object, Outcome] = {}
     for operation in operations:
         error = failed.get(operation.ref.name)
-        outcomes[id(operation)] = None if error is None or is_missing(error) else error
+        outcomes[operation.subject] = None if error is None or is_missing(error) else error
     return outcomes

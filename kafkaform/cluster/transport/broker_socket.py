@@ -1,7 +1,7 @@
-"""One connection to one broker, logged in, which knows what its broker offers.
+"""An authenticated connection to one broker, with the API versions of the broker.
 
-The frames are those of Kafka's protocol guide (kafka.apache.org/protocol); the login is KIP-152, and KIP-368
-where it does not hold for ever.
+Framing follows Kafka's protocol guide (kafka.apache.org/protocol); the login follows KIP-152, and its renewal
+KIP-368.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from struct import Struct, pack
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError
-
-from kafkaform.cluster.transport.translation import one_line, refusal
-from kafkaform.cluster.wire.message_schema import malformed, read_answer
+from kafkaform.cluster.transport.translation import one_line, translate_answer
+from kafkaform.cluster.wire.error_codes import ErrorCode
+from kafkaform.cluster.wire.message_schema import make_malformed_error, read_answer
 from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, OutcomeUnknown
 
@@ -34,22 +33,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 8.0
-"""The time that the first answer may take; an unreachable cluster is reported within 10 s."""
+"""The time for the first answer; an unreachable cluster is reported within 10 s."""
 READ_TIMEOUT_S = 30.0
-"""The time that one reading request may take once the cluster has answered."""
+"""The time for one reading request once the cluster has answered."""
 IN_FLIGHT = 4
-"""The requests that wait for an answer at a time on one connection; Kafka's own clients send five at most."""
-HELD = 200_000
-"""The bytes that may be sent behind a request that has no answer yet.
+"""The most unanswered requests on one connection; Kafka's own clients send at most five."""
+MAX_QUEUED_BYTES = 200_000
+"""The most bytes sent behind an unanswered request.
 
-A broker takes up no further request before its answer is read. What the sockets do not hold meanwhile
-(socket.receive.buffer.bytes is 100 KiB) would wait for the broker, and the broker for us.
+A broker reads no further request before its answer is read. If the socket buffers are full
+(socket.receive.buffer.bytes is 100 KiB), both sides would wait for each other.
 """
 
 _AT_ONCE = 1 << 20
-"""The bytes that are held ready for an answer at first: its length is believed only as its bytes arrive."""
+"""The initial size of the buffer for an answer: it grows only as bytes arrive, whatever length is claimed."""
 _RENEWED_AFTER = 0.85
-"""The share of a login's lifetime after which it is renewed, as Kafka's Java client does at the earliest."""
+"""The share of a login's lifetime after which it is renewed: the earliest of Kafka's Java client."""
 _INT = Struct(">i").unpack
 
 
@@ -58,27 +57,27 @@ class HungUpError(ClusterError):
 
 
 class _MalformedError(Exception):
-    """The frame of an answer is not what Kafka's protocol says."""
+    """The frame of an answer violates Kafka's protocol."""
 
 
 class BrokerSocket:
-    """A connection; answers come in the order of the requests, as brokers promise.
+    """A connection to a broker. Brokers answer requests in order.
 
     Args:
         address: Host and port of the broker.
         settings: How to connect.
-        tokens: Where the tokens of OAUTHBEARER come from.
-        connect_s: How long it may take until the broker has answered, the TLS handshake included; the
-            login takes CONNECT_TIMEOUT_S more at most.
+        tokens: The source of OAUTHBEARER tokens.
+        connect_s: How long the broker may take to answer, including the TLS handshake; the login may take
+            CONNECT_TIMEOUT_S more.
 
     Attributes:
-        address: Its host and port.
+        address: Host and port.
         offered: The versions of each request that the broker offers.
-        closed: Whether it was closed on this side.
+        closed: Whether this side has closed the connection.
 
     Raises:
-        AuthenticationFailed: The broker does not accept the login.
-        ClusterError: Nobody is there, or it is not the broker that TLS expects.
+        AuthenticationFailed: The broker refused the login, or TLS failed.
+        ClusterError: The broker cannot be reached.
     """
 
     offered: Offered
@@ -93,23 +92,25 @@ class BrokerSocket:
         self._name = f"{address[0]}:{address[1]}"
         self.address = address
         self.closed = False
+        self._ended_by = ""
         self._settings = settings
         self._tokens = tokens
         self._client = settings.client_id.encode()
         self._renew_at: float | None = None
         self._sent = 0
-        self._waiting: deque[_Sent] = deque()
-        self._one_at_a_time = RLock()
+        self._waiting: deque[_PendingRequest] = deque()
+        self._lock = RLock()
+        # Until the broker has answered this request, no other one may be sent.
         self.offered = {API_VERSIONS.key: API_VERSIONS.versions}
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
-            self._socket = _connected(address, settings, begun + connect_s)
-        except (OSError, ValueError, OverflowError) as error:  # brokers tell addresses, which may be none
-            _log.debug("%s: not connected after %.1f ms: %s", self._name, _ms_since(begun), error)
-            raise self._failure(error) from error
-        _log.debug("%s: connected in %.1f ms", self._name, _ms_since(begun))
+            self._socket = _connect(address, settings, started + connect_s)
+        except (OSError, ValueError, OverflowError) as error:  # advertised addresses may be invalid
+            _log.debug("%s: not connected after %.1f ms: %s", self._name, _ms_since(started), error)
+            raise self._translate(error) from error
+        _log.debug("%s: connected in %.1f ms", self._name, _ms_since(started))
         try:
-            self.offered = self._versions(begun + connect_s)
+            self.offered = self._read_versions(started + connect_s)
             self._log_in()
         except BaseException:
             self.close()
@@ -121,100 +122,103 @@ class BrokerSocket:
         """Send requests, IN_FLIGHT at a time; returns the answers, in order.
 
         Args:
-            request_type: Which request.
-            requests: What to ask.
-            timeout_s: How long each answer may take, once those before it have come: all of it.
+            request_type: The type of the requests.
+            requests: The requests.
+            timeout_s: How long each whole answer may take after the one before it.
 
         Raises:
-            NotOffered: The broker does not offer it; nothing was sent.
-            OutcomeUnknown: An answer did not come in time: the connection is of no more use.
-            MalformedAnswer: It is not what Kafka's protocol says; nor is it.
-            ClusterError: The connection failed; nor is it.
+            NotOffered: The broker does not offer the request; nothing was sent.
+            OutcomeUnknown: An answer did not come in time. After this and all later errors, the connection
+                is unusable.
+            MalformedAnswer: An answer violates Kafka's protocol.
+            ClusterError: The connection failed.
         """
         version = request_type.version(self.offered)
         bodies = [request_type.write(request, version) for request in requests]
-        what = f"{request_type.name} v{version}"
+        request_name = f"{request_type.name} v{version}"
         try:
-            with self._one_at_a_time:
-                if self.closed:  # by another thread, whose request failed
-                    raise ConnectionResetError("the connection was closed")
+            with self._lock:
+                # Another thread closed it, because its request failed while this one waited for the lock.
+                if self.closed:
+                    raise ConnectionResetError(self._ended_by or "the connection was closed")
                 if self._renew_at is not None and time.monotonic() > self._renew_at:
                     self._log_in()
-                return self._exchanged(request_type, version, bodies, timeout_s)
+                return self._exchange(request_type, version, bodies, timeout_s)
         except TimeoutError as error:
             raise OutcomeUnknown(
-                f"{self._name}: {what} timed out after {round(timeout_s, 1):g} s",
+                f"{self._name}: {request_name} timed out after {round(timeout_s, 1):g} s",
                 hint="check whether this broker is overloaded or the network is slow, then try again",
             ) from error
         except _MalformedError as error:
-            raise malformed(self._name, what, str(error)) from error
+            raise make_malformed_error(self._name, request_name, str(error)) from error
         except OSError as error:
-            raise self._failure(error, f" ({what})") from error
+            self._ended_by = one_line(str(error))
+            raise self._translate(error, f" ({request_name})") from error
 
     def is_open(self) -> bool:
         """Return whether the broker has not closed the connection, as far as is known here."""
         try:
-            with self._one_at_a_time:
+            with self._lock:
                 self._socket.settimeout(0)
                 self._socket.recv(1)
         except (BlockingIOError, ssl.SSLWantReadError):
             return True
         except OSError:
             return False
-        return False  # it was closed, or something came that nobody had asked for
+        return False  # it was closed, or sent data unasked
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection; requests in flight fail."""
         self.closed = True
         self._socket.close()
 
-    def _versions(self, deadline: float) -> Offered:
+    def _read_versions(self, deadline: float) -> Offered:
         (answer,) = self.ask(API_VERSIONS, [{}], deadline - time.monotonic())
         if answer["error_code"]:
-            raise malformed(self._name, f"{API_VERSIONS.name} v2", f"error {answer['error_code']}")
+            raise make_malformed_error(self._name, f"{API_VERSIONS.name} v2", f"error {answer['error_code']}")
         return {api["key"]: (api["least"], api["most"]) for api in answer["api_keys"]}
 
     def _log_in(self) -> None:
-        """Authenticate by SASL, or do so again before the session ends; nothing else is under way."""
+        """Authenticate by SASL, or again before the session ends; no request may be in flight."""
         sasl = self._settings.sasl
         if sasl is None:
             return
-        from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
+        from kafkaform.cluster.transport.sasl import RejectedError, log_in, make_mechanism_error
 
-        begun, self._renew_at = time.monotonic(), None
-        patience_s = CONNECT_TIMEOUT_S  # for all answers; getting a token has a limit of its own
+        started, self._renew_at = time.monotonic(), None
+        remaining_s = CONNECT_TIMEOUT_S  # for all answers; getting a token has its own limit
 
         def ask(request_type: RequestType[Any], request: Any) -> Any:
-            nonlocal patience_s
-            asked = time.monotonic()
-            (answer,) = self.ask(request_type, [request], patience_s)
-            patience_s -= time.monotonic() - asked
+            nonlocal remaining_s
+            sent_at = time.monotonic()
+            (answer,) = self.ask(request_type, [request], remaining_s)
+            remaining_s -= time.monotonic() - sent_at
             return answer
 
         handshake = ask(SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
         if handshake["error_code"]:
-            raise mechanism_refused(sasl, self.address, handshake["mechanisms"])
+            raise make_mechanism_error(sasl, self.address, handshake["mechanisms"])
 
         def send(message: bytes) -> bytes:
             answer = ask(SASL_AUTHENTICATE, {"auth_bytes": message})
-            if answer["error_code"] == KafkaError.SASL_AUTHENTICATION_FAILED:
-                raise RejectedError(answer["error_message"] or "the broker does not say why")
+            if answer["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED:
+                raise RejectedError(answer["error_message"] or "the broker gives no reason")
             if answer["error_code"]:
-                raise refusal(answer)
+                raise translate_answer(answer)
             if answer["session_lifetime_ms"] > 0:
-                self._renew_at = begun + answer["session_lifetime_ms"] / 1000 * _RENEWED_AFTER
-            words: bytes = answer["auth_bytes"]
-            return words
+                self._renew_at = started + answer["session_lifetime_ms"] / 1000 * _RENEWED_AFTER
+            auth_bytes: bytes = answer["auth_bytes"]
+            return auth_bytes
 
         log_in(sasl, self.address, self._tokens, send)
 
-    def _exchanged(
+    def _exchange(
         self, request_type: RequestType[T], version: int, bodies: Sequence[bytes], timeout_s: float
     ) -> list[T]:
         answers: list[T] = []
-        what = f"{request_type.name} v{version}"
+        request_name = f"{request_type.name} v{version}"
 
-        def receive() -> None:  # and read at once: the bytes of all answers together are a hundred megabytes
+        def receive() -> None:  # and parse at once: raw, all answers together may take a hundred megabytes
             answer = self._receive(request_type, version, time.monotonic() + timeout_s)
             answers.append(read_answer(request_type, answer, version, self._name))
 
@@ -226,36 +230,42 @@ class BrokerSocket:
             while len(answers) < len(bodies):
                 receive()
         except BaseException as error:
-            for sent in self._waiting:
-                sent.log(self._name, what, f"no answer: {str(error) or type(error).__name__}")
+            for pending in self._waiting:
+                pending.log(self._name, request_name, f"no answer: {str(error) or type(error).__name__}")
             raise
         return answers
 
     def _has_room(self, size: int) -> bool:
         """Return whether a request can be sent before the answers to others have been read."""
-        behind = sum(sent.size for sent in islice(self._waiting, 1, None))
-        return not self._waiting or (len(self._waiting) < IN_FLIGHT and behind + size <= HELD)
+        # The first unanswered request is being worked on, and is out of the buffers.
+        behind = sum(pending.size for pending in islice(self._waiting, 1, None))
+        return not self._waiting or (len(self._waiting) < IN_FLIGHT and behind + size <= MAX_QUEUED_BYTES)
 
     def _send(self, request_type: RequestType[Any], version: int, body: bytes, deadline: float) -> None:
+        # Key, version and correlation id, then the client id, which is not compact in any version (KIP-482).
         head = pack(">hhih", request_type.key, version, self._sent, len(self._client)) + self._client
         message = head + (b"\x00" if version >= request_type.flexible else b"") + body
-        self._waiting.append(_Sent(self._sent, 4 + len(message)))
+        # Before the first byte is sent: a request that is sent in part has no answer either, and is logged
+        # so.
+        self._waiting.append(_PendingRequest(self._sent, 4 + len(message)))
         self._sent += 1
-        rest = memoryview(pack(">i", len(message)) + message)
-        while rest:
-            self._socket.settimeout(_left(deadline))
-            rest = rest[self._socket.send(rest) :]
+        unsent = memoryview(pack(">i", len(message)) + message)
+        while unsent:
+            self._socket.settimeout(_remaining_s(deadline))
+            unsent = unsent[self._socket.send(unsent) :]
 
     def _receive(self, request_type: RequestType[Any], version: int, deadline: float) -> bytes:
-        (size,) = _INT(self._exactly(4, deadline))
+        (size,) = _INT(self._read_exactly(4, deadline))
         tagged = version >= request_type.flexible
+        # The header of an answer is the correlation id, and in flexible versions a count of tagged fields
+        # (KIP-482).
         least = 5 if tagged else 4
         if not least <= size <= request_type.largest:
             limit = f"{request_type.largest:,}"
             raise _MalformedError(
                 f"{size:,} bytes, more than the limit of {limit}: this is not Kafka's protocol"
             )
-        message = self._exactly(size, deadline)
+        message = self._read_exactly(size, deadline)
         (correlation,) = _INT(message[:4])
         if correlation != self._waiting[0].number:
             raise _MalformedError(f"answer {correlation} came where {self._waiting[0].number} was expected")
@@ -264,34 +274,34 @@ class BrokerSocket:
         self._waiting.popleft().log(self._name, f"{request_type.name} v{version}", size + 4)
         return bytes(message[least:])
 
-    def _exactly(self, size: int, deadline: float) -> memoryview:
+    def _read_exactly(self, size: int, deadline: float) -> memoryview:
         buffer = bytearray(min(size, _AT_ONCE))
         done = 0
         while done < size:
             if done == len(buffer):
                 buffer.extend(bytes(min(done, size - done)))
             with memoryview(buffer) as room:
-                self._socket.settimeout(_left(deadline))
+                self._socket.settimeout(_remaining_s(deadline))
                 read = self._socket.recv_into(room[done:])
             if read == 0:
                 raise ConnectionResetError("the broker closed the connection")
             done += read
         return memoryview(buffer)
 
-    def _failure(self, error: Exception, during: str = "") -> ClusterError:
+    def _translate(self, error: Exception, during: str = "") -> ClusterError:
         text = f"{self._name}: {one_line(str(error))}{during}"
         hung_up = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
         if hung_up and (alert := self._pending_alert()) is not None:
             error, hung_up = alert, False
         if isinstance(error, ssl.SSLError) and not hung_up:
-            return tls_failure(self._name, error, self._settings)
+            return explain_tls_failure(self._name, error, self._settings)
         return (HungUpError if hung_up else ClusterError)(text)
 
     def _pending_alert(self) -> ssl.SSLError | None:
-        """The alert by which a broker ended TLS, if it has come before the connection broke.
+        """Return the TLS alert that a broker sent before it closed the connection, if any.
 
-        By TLS 1.3, a client's handshake is over before the broker has looked at its certificate: the alert
-        comes in the place of the first answer, or has come where the first request could not be sent.
+        In TLS 1.3, the client's handshake is over before the broker checks the client certificate: the alert
+        comes instead of the first answer, or before the first request can be sent.
         """
         if self._settings.tls is None or not hasattr(self, "_socket"):
             return None
@@ -308,8 +318,8 @@ class BrokerSocket:
 
 
 _NO_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE")
-"""The ends of OpenSSL's names of alerts by which brokers refuse a client without a certificate."""
-_OF_CERTIFICATE = (
+"""The suffixes of OpenSSL's names of alerts that refuse a client without a certificate."""
+_BAD_CERTIFICATE = (
     *_NO_CERTIFICATE,
     "UNKNOWN_CA",
     "CERTIFICATE_UNKNOWN",
@@ -318,14 +328,17 @@ _OF_CERTIFICATE = (
     "UNSUPPORTED_CERTIFICATE",
     "ACCESS_DENIED",
 )
-"""The same of those by which they refuse a client's certificate."""
+"""The suffixes of those that refuse a client's certificate."""
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
-"""OpenSSL's reasons where what answers is not TLS."""
+"""OpenSSL's reasons if the other side does not speak TLS."""
 
 
-def tls_failure(broker: str, error: ssl.SSLError, settings: TransportSettings) -> AuthenticationFailed:
-    """Return what an error of TLS means, with the client property that it is about."""
+def explain_tls_failure(
+    broker: str, error: ssl.SSLError, settings: TransportSettings
+) -> AuthenticationFailed:
+    """Return the error for a TLS failure, with the client property to check."""
     reason = str(getattr(error, "reason", None) or "").upper()
+    # `reason` is OpenSSL's name of the error, such as TLSV13_ALERT_CERTIFICATE_REQUIRED.
     words = reason.lower().replace("_", " ")
     if isinstance(error, ssl.SSLCertVerificationError):
         why = one_line(error.verify_message).rstrip(".")
@@ -342,14 +355,14 @@ def tls_failure(broker: str, error: ssl.SSLError, settings: TransportSettings) -
             f"{broker}: the broker requires a client certificate, and none is set ({words})",
             hint="set ssl.certificate.location and ssl.key.location, or ssl.keystore.location",
         )
-    if "ALERT" in reason and settings.certificate and reason.endswith(_OF_CERTIFICATE):
+    if "ALERT" in reason and settings.certificate and reason.endswith(_BAD_CERTIFICATE):
         return AuthenticationFailed(
             f"{broker}: the broker does not accept the client certificate of {settings.certificate}: {words}",
             hint="use a certificate that the broker's trust store covers, and that has not expired",
         )
     if reason in _NO_TLS:
         return AuthenticationFailed(
-            f"{broker}: what answers there does not speak TLS ({words})",
+            f"{broker}: the server at this address does not speak TLS ({words})",
             hint="check the port, and security.protocol",
         )
     return AuthenticationFailed(
@@ -358,8 +371,8 @@ def tls_failure(broker: str, error: ssl.SSLError, settings: TransportSettings) -
     )
 
 
-class _Sent:
-    """A request that waits for its answer."""
+class _PendingRequest:
+    """An unanswered request."""
 
     __slots__ = ("begun", "number", "size")
 
@@ -368,56 +381,59 @@ class _Sent:
         self.size = size
         self.begun = time.monotonic()
 
-    def log(self, broker: str, what: str, received: int | str) -> None:
-        """Log the bytes that came, or why none did."""
+    def log(self, broker: str, request_name: str, received: int | str) -> None:
+        """Log the number of bytes received, or why there are none."""
         if _log.isEnabledFor(logging.DEBUG):
             result = f"received {received:,} bytes" if isinstance(received, int) else received
             took_ms = _ms_since(self.begun)
-            _log.debug("%s: %s, sent %s bytes, %s, %.1f ms", broker, what, f"{self.size:,}", result, took_ms)
+            _log.debug(
+                "%s: %s, sent %s bytes, %s, %.1f ms", broker, request_name, f"{self.size:,}", result, took_ms
+            )
 
 
-def _ms_since(begun: float) -> float:
-    return (time.monotonic() - begun) * 1000
+def _ms_since(started: float) -> float:
+    return (time.monotonic() - started) * 1000
 
 
-def _left(deadline: float) -> float:
-    """The seconds until a deadline, of which there are some."""
-    left = deadline - time.monotonic()
-    if left <= 0:
+def _remaining_s(deadline: float) -> float:
+    """Return the seconds until a deadline; raises TimeoutError once it has passed."""
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError("timed out")
-    return left
+    return remaining
 
 
-def _connected(address: tuple[str, int], settings: TransportSettings, deadline: float) -> Any:
-    plain = _dialled(address, settings.address_family, deadline)
+def _connect(address: tuple[str, int], settings: TransportSettings, deadline: float) -> Any:
+    plain = _dial(address, settings.address_family, deadline)
     try:
+        # Nagle's algorithm would hold a small request back until the broker acknowledges the one before.
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option in settings.socket_options:
             plain.setsockopt(*option)
         if settings.tls is None:
             return plain
-        plain.settimeout(_left(deadline))  # which holds for the handshake as a whole
+        plain.settimeout(_remaining_s(deadline))  # applies to the whole handshake
         return settings.tls.wrap_socket(plain, server_hostname=address[0])
     except BaseException:
         plain.close()
         raise
 
 
-def _dialled(address: tuple[str, int], family: socket.AddressFamily, deadline: float) -> socket.socket:
-    """Connect to the first of a host's addresses where somebody is."""
+def _dial(address: tuple[str, int], family: socket.AddressFamily, deadline: float) -> socket.socket:
+    """Connect to the first of a host's addresses that accepts."""
     host, port = address
-    # Python takes the name as bytes too; of a str it imports the tables of all alphabets first (0.01 s).
-    named: Any = host.encode() if host.isascii() else host
-    found = socket.getaddrinfo(named, port, family, socket.SOCK_STREAM)
-    for number, (version, kind, protocol, _, place) in enumerate(found, 1):
+    # For a name as str, Python would import its Unicode tables first (0.01 s).
+    name: Any = host.encode() if host.isascii() else host
+    addresses = socket.getaddrinfo(name, port, family, socket.SOCK_STREAM)
+    for number, (version, kind, protocol, _, target) in enumerate(addresses, 1):
         plain = socket.socket(version, kind, protocol)
         try:
-            # Where nobody is, all may stay silent: the other addresses are to have their turn.
-            plain.settimeout(_left(deadline) / (len(found) - number + 1))
-            plain.connect(place)
+            # An address may stay silent: share the time among all addresses.
+            plain.settimeout(_remaining_s(deadline) / (len(addresses) - number + 1))
+            plain.connect(target)
         except BaseException as error:
             plain.close()
-            if number == len(found) or not isinstance(error, OSError):
+            if number == len(addresses) or not isinstance(error, OSError):
                 raise
         else:
             return plain

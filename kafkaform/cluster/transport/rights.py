@@ -1,8 +1,8 @@
-"""The rights that requests need: what a broker that refuses an account does not say.
+"""The rights that requests need.
 
-Kafka answers with the type of the resource alone ("Topic authorization failed."), or with the whole request
-as Java prints it. Which operation it looked for follows from the request (kafka.apache.org/documentation,
-"Operations and resources on protocols").
+A broker that refuses an account names only the type of the resource ("Topic authorization failed."), or the
+whole request as Java prints it. The missing operation follows from the request
+(kafka.apache.org/documentation, "Operations and resources on protocols").
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.rights import CLUSTER, Right, lacking
+from kafkaform.core.rights import CLUSTER, Right, explain_missing_rights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
+        "AlterClientQuotas": {"cluster": "AlterConfigs"},
         "AlterPartitionReassignments": {"cluster": "Alter"},
         "ConsumerGroupDescribe": {"group": "Describe", "topic": "Describe"},
-        "ConsumerGroupHeartbeat": {"group": "Read", "topic": "Describe"},
+        "CreateAcls": {"cluster": "Alter"},
         "CreatePartitions": {"topic": "Alter"},
         "CreateTopics": {"cluster": "Create", "topic": "Create"},
+        "DeleteAcls": {"cluster": "Alter"},
         "DeleteGroups": {"group": "Delete"},
         "DeleteTopics": {"topic": "Delete"},
+        "DescribeAcls": {"cluster": "Describe"},
+        "DescribeClientQuotas": {"cluster": "DescribeConfigs"},
         "DescribeConfigs": {
             "cluster": "DescribeConfigs",
             "group": "DescribeConfigs",
@@ -59,7 +63,7 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "StreamsGroupDescribe": {"group": "Describe", "topic": "Describe"},
     }
 )
-"""By Kafka's name of a request and the type of the resource that an account was refused on, the operation."""
+"""The operation to grant, by Kafka's name of the refused request and the type of the resource."""
 
 
 def name_right(error: ClusterError, request: str, name: str = "") -> ClusterError:
@@ -68,15 +72,17 @@ def name_right(error: ClusterError, request: str, name: str = "") -> ClusterErro
     Args:
         error: The error.
         request: Kafka's name of the request that was refused.
-        name: The topic, group or transactional id that it was about.
+        name: The topic, group or transactional id of the request.
     """
     if not isinstance(error, PermissionDenied):
         return error
     right = error.right
     if right is None:
         operation = RIGHTS.get(request, {}).get(error.resource)
+        # A request that is not in the table, or a resource without a name: the error stays as the broker gave
+        # it.
         if operation is None or not (name or error.resource == CLUSTER):
             return error
         right = Right(operation, error.resource, "" if error.resource == CLUSTER else name)
-    text, hint = lacking(right)
+    text, hint = explain_missing_rights(right)
     return PermissionDenied(text, hint=hint, right=right)

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER, from an OAuth 2.0 endpoint, a file or AWS; one source for all clients."""
+"""Tokens for OAUTHBEARER from an OAuth 2.0 endpoint, a file or AWS, shared by all clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import re
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.client import HTTPException
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never
@@ -17,6 +17,7 @@ from kafkaform.cluster.transport.translation import one_line
 from kafkaform.config.client_properties import HIDDEN
 from kafkaform.config.client_properties.transport import MskIamSettings, OidcSettings, TokenFileSettings
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,32 +32,32 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _RENEWED_AFTER = 0.8
-"""Of a token's lifetime, as in librdkafka and Kafka's Java client (sasl.login.refresh.window.factor)."""
+"""The share of a token's lifetime, as in librdkafka and Java (sasl.login.refresh.window.factor)."""
 _RETRY_S = 10.0
-"""The time between attempts to renew a token that is still valid, as in librdkafka."""
+"""The time between attempts to renew a valid token, as in librdkafka."""
 _LEAST_S = 1.0
-"""The least lifetime left of a token that is used: a new client of librdkafka fails without a valid one."""
+"""The least remaining lifetime of a usable token: a new librdkafka client fails without a valid one."""
 _TIMEOUT_S = 5.0
 _ATTEMPTS = 2
-"""An unreachable cluster is reported within 10 s, and an unreachable endpoint is no better."""
+"""Two, so that an unreachable endpoint is reported within 10 s, like an unreachable cluster."""
 _PAUSE_S = 0.5
 _LARGEST = 1 << 20
-"""The bytes of a token and what comes with it; Kafka's Java client takes no more either."""
+"""The most bytes of a response or file with a token, as in Kafka's Java client."""
 _LONGEST = 300
-"""The characters of an endpoint's own words that an error quotes."""
+"""The most characters of an endpoint's message that an error quotes."""
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""The statuses of HTTP after which librdkafka asks again."""
+"""The HTTP statuses after which librdkafka retries."""
 _PRINTABLE = r"[\x20-\x7e\t\r\n]"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Token:
-    """A token, as it is sent to brokers.
+    """A token for brokers.
 
     Attributes:
         value: The token; secret.
         expires_at: In seconds since the epoch.
-        principal: Whom it names, for messages; empty if nobody.
+        principal: The name of its subject, for messages; empty if none.
         extensions: SASL extensions to send with it (KIP-342).
     """
 
@@ -67,10 +68,10 @@ class Token:
 
 
 class TokenSource:
-    """The current token: got on first use, renewed before it expires. Any thread may ask.
+    """The current token, fetched on first use and renewed before it expires; thread-safe.
 
     Args:
-        fetch: Gets a new token; raises AuthenticationFailed.
+        fetch: Fetches a new token; raises AuthenticationFailed.
     """
 
     def __init__(self, fetch: Callable[[], Token]) -> None:
@@ -85,7 +86,7 @@ class TokenSource:
         """Return a token that has not expired.
 
         Raises:
-            AuthenticationFailed: None can be had.
+            AuthenticationFailed: No token could be fetched.
             KafkaformError: A package is missing.
         """
         fetches = self._fetches
@@ -94,9 +95,10 @@ class TokenSource:
             if self._token is not None and now < self._renew_at:
                 return self._token
             if fetches != self._fetches and self._failure is not None:
-                raise self._failure  # it came while this thread waited: another attempt would take as long
+                raise self._failure  # from an attempt during this wait: another would take as long
             try:
                 token = self._fetch()
+                # An expired token would be refused by every broker, with a worse message.
                 if token.expires_at <= time.time():
                     raise AuthenticationFailed(
                         f"the token for {token.principal or 'OAUTHBEARER'} has expired",
@@ -105,6 +107,8 @@ class TokenSource:
             except KafkaformError as error:
                 self._fetches += 1
                 if self._token is not None and time.time() < self._token.expires_at - _LEAST_S:
+                    # The old token is valid for now: a failure of the endpoint must not end an apply that has
+                    # begun.
                     _log.warning("the OAUTHBEARER token was not renewed, and is used as it is: %s", error)
                     self._renew_at = min(now + _RETRY_S, self._token.expires_at - _LEAST_S)
                     return self._token
@@ -117,11 +121,11 @@ class TokenSource:
             return token
 
 
-def token_source(settings: SaslSettings) -> TokenSource | None:
-    """The source of the tokens that client properties ask for; None where librdkafka gets its own, if any.
+def make_token_source(settings: SaslSettings) -> TokenSource | None:
+    """Return the source of tokens that client properties configure; None if they need none.
 
     Raises:
-        KafkaformError: An extension cannot be sent.
+        KafkaformError: A SASL extension is invalid.
     """
     extensions = settings.extensions
     for name, value in extensions.items():
@@ -131,50 +135,50 @@ def token_source(settings: SaslSettings) -> TokenSource | None:
                 f"client property sasl.oauthbearer.extensions: {one_line(name)} cannot be sent",
                 hint="names have ASCII letters only and are not `auth`; values are printable ASCII",
             )
-    of = settings.tokens
-    match of:
+    source = settings.tokens
+    match source:
         case None:
             return None
         case OidcSettings():
-            opener = _opener(of)
-            return TokenSource(lambda: _from_endpoint(of, opener, extensions))
+            opener = _make_opener(source)
+            return TokenSource(lambda: _fetch_from_endpoint(source, opener, extensions))
         case TokenFileSettings():
-            return TokenSource(lambda: _from_file(of.path, extensions))
+            return TokenSource(lambda: _read_from_file(source.path, extensions))
         case MskIamSettings():
-            return TokenSource(lambda: _from_aws(of.region, extensions))
+            return TokenSource(lambda: _sign_with_aws(source.region, extensions))
         case _:
-            assert_never(of)
+            assert_never(source)
 
 
-def librdkafka_options(tokens: TokenSource) -> dict[str, Any]:
-    """The options that have a librdkafka client take its tokens from a source.
+def make_librdkafka_options(tokens: TokenSource) -> dict[str, Any]:
+    """Return the options by which a librdkafka client takes its tokens from a source.
 
-    confluent-kafka calls `oauth_cb` on a thread of librdkafka, also to renew the token, from version 2.13 on;
-    before, only while somebody polled the client.
+    Since version 2.13, confluent-kafka calls `oauth_cb` on a librdkafka thread, also to renew the token;
+    before, only while the client was polled.
 
     Raises:
-        AuthenticationFailed: There is no token: a client would wait for it for 10 s, and not say why.
+        AuthenticationFailed: There is no token: a client would wait 10 s for it, and give no reason.
     """
     tokens.token()
 
-    def current(_: str) -> tuple[str, float, str, dict[str, str]]:
+    def get_token(_: str) -> tuple[str, float, str, dict[str, str]]:
         try:
             token = tokens.token()
-        except KafkaformError as error:  # which confluent-kafka keeps to itself
+        except KafkaformError as error:  # confluent-kafka does not report it
             _log.warning("librdkafka gets no OAUTHBEARER token: %s", error)
             raise
         return token.value, token.expires_at, token.principal, dict(token.extensions)
 
-    return {"oauth_cb": current}
+    return {"oauth_cb": get_token}
 
 
-def _opener(settings: OidcSettings) -> OpenerDirector:
-    """Speaks http and https only, and follows no redirect: the secret goes to the endpoint only."""
+def _make_opener(settings: OidcSettings) -> OpenerDirector:
+    """Make an opener for http and https without redirects: the secret goes only to the endpoint."""
     from urllib import request
 
     opener = request.OpenerDirector()
     for handler in (
-        # Plain http stays on this machine, or on a network that the user trusts: http_proxy would leave it.
+        # Plain http is for this machine or a trusted network, which http_proxy would leave.
         request.ProxyHandler({} if settings.endpoint.lower().startswith("http:") else None),
         request.UnknownHandler(),
         request.HTTPHandler(),
@@ -184,43 +188,46 @@ def _opener(settings: OidcSettings) -> OpenerDirector:
     return opener
 
 
-def _from_endpoint(settings: OidcSettings, opener: OpenerDirector, extensions: Mapping[str, str]) -> Token:
+def _fetch_from_endpoint(
+    settings: OidcSettings, opener: OpenerDirector, extensions: Mapping[str, str]
+) -> Token:
     where = f"the token endpoint {settings.endpoint}"
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            status, body = _within(_TIMEOUT_S, lambda: _posted(settings, opener))
-        except (OSError, HTTPException, ValueError) as error:  # ValueError: a host that no name can be
+            status, body = _run_with_timeout(_TIMEOUT_S, lambda: _post(settings, opener))
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: an invalid host name
             reason = getattr(error, "reason", None) or error
             text = one_line(str(getattr(reason, "strerror", None) or reason)) or "timed out"
             raise AuthenticationFailed(
                 f"{where} cannot be used: {text}",
                 hint="check sasl.oauthbearer.token.endpoint.url, the network, and https.ca.location for TLS",
-            ) from None  # its traceback has the request, with the secret
+            ) from None  # the cause would show the request, with the secret
         if status not in _TRANSIENT or attempt == _ATTEMPTS:
             break
         time.sleep(_PAUSE_S)
     try:
-        said = json.loads(body)
+        document = json.loads(body)
     except ValueError:
-        said = None
-    answer: dict[str, object] = said if isinstance(said, dict) else {}
+        document = None
+    answer: dict[str, object] = document if isinstance(document, dict) else {}
     if status != 200:
-        raise _no_token(settings, where, status, answer)
+        raise _make_refusal(settings, where, status, answer)
     value = answer.get("access_token")
     if not isinstance(value, str):
         raise AuthenticationFailed(
             f"{where} gave no access token", hint="check sasl.oauthbearer.token.endpoint.url"
         )
-    return _jwt(value, where, extensions)
+    return _parse_jwt(value, where, extensions)
 
 
-def _no_token(
+def _make_refusal(
     settings: OidcSettings, where: str, status: int, answer: Mapping[str, object]
 ) -> AuthenticationFailed:
-    """The error for a status of HTTP, with the endpoint's words (RFC 6749, section 5.2)."""
+    """Return the error for an HTTP status, with the endpoint's message (RFC 6749, section 5.2)."""
     words = [f"HTTP {status}", *(str(answer[key]) for key in ("error", "error_description") if key in answer)]
     if 300 <= status < 400:
         words.append("redirects are not followed")
+    # An endpoint may repeat the request, and with it the secret.
     text = one_line(": ".join(words).replace(settings.client_secret, HIDDEN))
     return AuthenticationFailed(
         f"{where} gave no token to the client {settings.client_id}: {text[:_LONGEST]}",
@@ -230,15 +237,15 @@ def _no_token(
     )
 
 
-def _posted(settings: OidcSettings, opener: OpenerDirector) -> tuple[int, bytes]:
+def _post(settings: OidcSettings, opener: OpenerDirector) -> tuple[int, bytes]:
     from urllib.parse import urlencode
     from urllib.request import Request
 
     form = {"grant_type": "client_credentials", **({"scope": settings.scope} if settings.scope else {})}
-    # RFC 6749, section 2.3.1, but for the encoding of special characters: librdkafka does not encode them,
-    # nor does Kafka's Java client by default (sasl.oauthbearer.header.urlencode).
+    # RFC 6749, section 2.3.1, except that special characters are not encoded: librdkafka does not, nor does
+    # Kafka's Java client by default (sasl.oauthbearer.header.urlencode).
     login = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
-    request = Request(  # noqa: S310 - the opener speaks http and https only
+    request = Request(  # noqa: S310 - the opener allows only http and https
         settings.endpoint,
         urlencode(form).encode(),
         {"Accept": "application/json", "Authorization": f"Basic {login}"},
@@ -251,8 +258,8 @@ def _posted(settings: OidcSettings, opener: OpenerDirector) -> tuple[int, bytes]
     return status, body
 
 
-def _within(timeout_s: float, work: Callable[[], T]) -> T:
-    """Return what some work returns, or raise TimeoutError: that of a socket starts anew with every byte."""
+def _run_with_timeout(timeout_s: float, work: Callable[[], T]) -> T:
+    """Call a function with a total timeout; a socket's timeout restarts with every byte."""
     result: Future[T] = Future()
 
     def settle() -> None:
@@ -265,7 +272,7 @@ def _within(timeout_s: float, work: Callable[[], T]) -> T:
     return result.result(timeout_s)
 
 
-def _from_file(path: Path, extensions: Mapping[str, str]) -> Token:
+def _read_from_file(path: Path, extensions: Mapping[str, str]) -> Token:
     where = f"the token file {path}"
     try:
         with path.open("rb") as stream:
@@ -275,11 +282,11 @@ def _from_file(path: Path, extensions: Mapping[str, str]) -> Token:
             f"{where} cannot be read: {error.strerror}", hint="check its path and who may read it"
         ) from error
     if len(data) > _LARGEST:
-        raise _unusable(where, f"it is larger than {_LARGEST:,} bytes")
-    return _jwt(data.decode(errors="replace").strip(), where, extensions)
+        raise _make_unusable_error(where, f"it is larger than {_LARGEST:,} bytes")
+    return _parse_jwt(data.decode(errors="replace").strip(), where, extensions)
 
 
-def _from_aws(region: str, extensions: Mapping[str, str]) -> Token:
+def _sign_with_aws(region: str, extensions: Mapping[str, str]) -> Token:
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
         from botocore.exceptions import BotoCoreError, ClientError
@@ -291,7 +298,7 @@ def _from_aws(region: str, extensions: Mapping[str, str]) -> Token:
     try:
         value, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
     except (BotoCoreError, ClientError, ValueError, AttributeError) as error:
-        # Without credentials, the signer stumbles over None (AttributeError).
+        # Without credentials, the signer raises AttributeError on None.
         text = "there are no AWS credentials" if isinstance(error, AttributeError) else one_line(str(error))
         raise AuthenticationFailed(
             f"no token for MSK IAM: {text}",
@@ -300,22 +307,23 @@ def _from_aws(region: str, extensions: Mapping[str, str]) -> Token:
     return Token(value, expires_ms / 1000, "AWS IAM", extensions)
 
 
-def _jwt(value: str, where: str, extensions: Mapping[str, str]) -> Token:
-    """Read a token in JWS compact serialization; its signature is for the brokers to check."""
+def _parse_jwt(value: str, where: str, extensions: Mapping[str, str]) -> Token:
+    """Parse a token in JWS compact serialization; the brokers check its signature."""
     if not re.fullmatch(f"{_PRINTABLE}+", value) or value.count(".") != 2:
-        raise _unusable(where, "it is not a JWT")
+        raise _make_unusable_error(where, "it is not a JWT")
     payload = value.split(".")[1]
     try:
+        # JWTs are encoded without padding, which Python's decoder requires.
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         expires_at = float(claims["exp"])
     except (ValueError, TypeError):
-        raise _unusable(where, "it is not a JWT") from None
+        raise _make_unusable_error(where, "it is not a JWT") from None
     except KeyError:
-        raise _unusable(where, "the JWT does not say when it expires (`exp`)") from None
+        raise _make_unusable_error(where, "the JWT has no expiry time (`exp`)") from None
     return Token(value, expires_at, one_line(str(claims.get("sub") or "")), extensions)
 
 
-def _unusable(where: str, why: str) -> AuthenticationFailed:
+def _make_unusable_error(where: str, why: str) -> AuthenticationFailed:
     return AuthenticationFailed(
         f"the token of {where} cannot be used: {why}", hint="Kafka needs a JWT with the claim `exp`"
     )

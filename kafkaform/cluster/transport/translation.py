@@ -1,18 +1,14 @@
-"""From the errors of the Kafka clients to kafkaform's own, at the edge."""
+"""Translating the error codes of brokers to kafkaform's errors."""
 
 from __future__ import annotations
 
 import logging
-import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException
-
+from kafkaform.cluster.wire.error_codes import ErrorCode, describe_code, name_code
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
-    NotOffered,
     OutcomeUnknown,
     PermissionDenied,
     RequestRejected,
@@ -20,158 +16,100 @@ from kafkaform.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 _log = logging.getLogger(__name__)
 
-_DENIED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional-id",
+_DENIED: Mapping[int, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional-id",
 }
-"""By error code, the type of the resource that an account has no right on."""
+"""The type of the resource that an account has no right on, by error code."""
 _AUTHENTICATION = frozenset(
-    {
-        KafkaError._AUTHENTICATION,
-        KafkaError._SSL,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.ILLEGAL_SASL_STATE,
-    }
+    {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE}
 )
-_UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN})
-_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
-
-_LOST = "without setting an exception"
-"""Python's words for C code that has failed and does not say why."""
 
 MISSING = frozenset(
     {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.RESOURCE_NOT_FOUND,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.TOPIC_EXCEPTION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PART,
+        ErrorCode.RESOURCE_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_EXCEPTION,
     }
 )
-"""Codes by which a broker says that a resource does not exist, as far as it knows yet, or cannot exist."""
+"""The codes of a resource that does not exist, is unknown to the broker yet, or has an invalid name."""
 
 MOVING = frozenset(
-    KafkaError(code).name()
-    for code in (
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    )
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE.name,
+        ErrorCode.NOT_COORDINATOR.name,
+    }
 )
-"""The names of codes that a group's coordinator gives while it moves or starts: ask again."""
+"""The names of the codes of a coordinator that is moving or starting; a retry helps."""
 
 UNSETTLED = frozenset(
     {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.INCONSISTENT_TOPIC_ID,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._NOENT,  # none of the partitions has a leader
-        KafkaError._TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PART,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        # A new leader does not know its high watermark yet (KIP-207).
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        # The leader's disk has failed: the controller makes another replica the leader (KIP-112).
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
     }
 )
-"""Codes that a partition gives while its topic is new, or its leader is: ask again.
+"""The codes of a partition whose topic or leader is new; a retry helps.
 
-Metadata shows a new topic before its brokers have opened the logs: a leader that is asked in between knows an
-older epoch than the one in the request (KIP-320).
+Metadata shows a new topic before its brokers have opened the logs: until then, a leader has an older epoch
+than the request (KIP-320). NETWORK_EXCEPTION, which no broker sends, stands for a leader that does not
+answer.
 """
 
-_HINTS = {
-    KafkaError.NON_EMPTY_GROUP: "stop the members of the group first",
-    KafkaError.NOT_CONTROLLER: "a controller election is under way: run it again",
-    KafkaError.POLICY_VIOLATION: "a policy on the brokers refuses it; ask who runs the cluster",
-    KafkaError.UNSUPPORTED_VERSION: "the brokers are too old for this request",
+_HINTS: Mapping[int, str] = {
+    ErrorCode.NON_EMPTY_GROUP: "stop the members of the group first",
+    ErrorCode.NOT_CONTROLLER: "a controller election is under way: run it again",
+    ErrorCode.POLICY_VIOLATION: "a policy on the brokers refuses it; ask who runs the cluster",
+    ErrorCode.UNSUPPORTED_VERSION: "the brokers are too old for this request",
 }
 
 
-def kafka_error(exception: BaseException) -> KafkaError | None:
-    """The librdkafka error in an exception, if it has one."""
-    if isinstance(exception, KafkaException) and exception.args and isinstance(exception.args[0], KafkaError):
-        return exception.args[0]
-    return None
-
-
-def translate(exception: BaseException) -> ClusterError:
-    """The kafkaform error for an exception of a Kafka client; the broker's words in one line."""
-    error = kafka_error(exception)
-    if error is None:
-        return ClusterError(f"the Kafka client failed: {one_line(str(exception))}")
-    return translate_error(error)
-
-
-def translate_error(error: KafkaError) -> ClusterError:
-    """The kafkaform error for a librdkafka error."""
-    code, text = error.code(), one_line(error.str())
+def translate_code(code: int, text: str) -> ClusterError:
+    """Return the error for a code of Kafka's protocol and the broker's message, if any."""
+    name, text = name_code(code), one_line(text) or describe_code(code)
     if (resource := _DENIED.get(code)) is not None:
-        # A broker may quote the request as Java prints it, 600 characters long: `name_right` says more.
-        _log.debug("%s, in the broker's words: %s", error.name(), text)
+        # The message may be a request as Java prints it, 600 characters long; `name_right` names the right.
+        _log.debug("%s, in the broker's words: %s", name, text)
         return PermissionDenied(
-            f"this account is not authorised: {KafkaError(code).str().removeprefix('Broker: ')}",
+            f"this account is not authorised: {describe_code(code).removeprefix('Broker: ')}",
             resource=resource,
         )
     if code in _AUTHENTICATION:
         return AuthenticationFailed(
             text, hint="check the credentials and the TLS settings of the client properties"
         )
-    if code == KafkaError._UNSUPPORTED_FEATURE:
-        return NotOffered("this request", f"({text})")
-    if code in _UNREACHABLE:
+    if code == ErrorCode.NETWORK_EXCEPTION:
         return Unreachable(text)
-    if code in _NO_ANSWER:
+    # The broker gave up waiting for the controller, which may carry out the request all the same.
+    if code == ErrorCode.REQUEST_TIMED_OUT:
         return OutcomeUnknown(f"no answer in time: {text}")
-    return RequestRejected(f"{text} ({error.name()})", code=error.name(), hint=_HINTS.get(code))
-
-
-def translate_code(code: int, text: str) -> ClusterError:
-    """The kafkaform error for a code of Kafka's protocol, and the words that came with it."""
-    return translate_error(KafkaError(code, text or None))
+    return RequestRejected(f"{text} ({name})", code=name, hint=_HINTS.get(code))
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks, and without the null characters that librdkafka takes for its end."""
+    """Return a text without line breaks and null characters."""
     return " ".join(text.replace("\0", " ").split())
 
 
-_CLIENT_STATE = re.compile(r" \(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)")
-
-
-def connection_failure(text: str) -> str:
-    """The reason of librdkafka why there is no connection, without the state of its client."""
-    return _CLIENT_STATE.sub("", one_line(text))
-
-
-def refusal(answer: Mapping[str, Any]) -> ClusterError:
-    """The error that an answer, or a part of it, has the code of."""
-    return translate_code(answer["error_code"], one_line(answer.get("error_message") or ""))
-
-
-@contextmanager
-def signals_kept() -> Iterator[None]:
-    """Let what a signal handler raises out of the C code of librdkafka's client as it was raised.
-
-    Before Python 3.12 that code loses an exception that has no value yet, and says only that one is missing.
-    It is that of a Ctrl-C: Python's own handler raises it so, every other one makes an object first.
-    """
-    try:
-        yield
-    except SystemError as error:
-        if error.__cause__ is not None:
-            raise error.__cause__ from None
-        if _LOST not in str(error):
-            raise
-        raise KeyboardInterrupt from error
+def translate_answer(answer: Mapping[str, Any]) -> ClusterError:
+    """Return the error for the code and message of an answer, or of a part of it."""
+    return translate_code(answer["error_code"], answer.get("error_message") or "")

@@ -1,4 +1,4 @@
-"""Messages of Kafka's protocol as bytes: layouts of requests and answers.
+"""The messages of Kafka's protocol: layouts of requests and answers.
 
-The two large answers (Metadata and DescribeConfigs) have readers tuned by hand.
+The three largest answers (Metadata, DescribeConfigs, ListOffsets) have hand-written readers.
 """

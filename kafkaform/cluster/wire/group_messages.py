@@ -1,6 +1,6 @@
-"""Requests about groups: to their coordinators, and for being a member of one.
+"""Requests about groups and offsets, and for membership in a group.
 
-The fields are those of Kafka's message definitions of the same names, which are in Apache Kafka's source
+The fields are those of the message definitions in Apache Kafka's source
 (clients/src/main/resources/common/message).
 """
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NODE = {"node_id": INT32, "host": STRING, "port": INT32}
 _DESCRIBE = struct(groups=array(STRING), operations=BOOLEAN)
 
+# Version 4 adds the state of each group (KIP-518).
 LIST_GROUPS = message(
     16,
     "ListGroups",
@@ -54,7 +55,7 @@ LIST_GROUPS = message(
         ),
     ),
 )
-"""Version 5 tells types (KIP-848, Kafka 3.8)."""
+"""Version 5 has types (KIP-848, Kafka 3.8)."""
 
 FIND_COORDINATORS = message(
     10,
@@ -64,7 +65,7 @@ FIND_COORDINATORS = message(
     struct(key_type=INT8, keys=array(STRING)),
     struct(throttle_ms=INT32, coordinators=array(struct(key=STRING, **_NODE, **ERROR))),
 )
-"""Of several groups in one request (KIP-699, Kafka 3.0)."""
+"""For several groups in one request (KIP-699, Kafka 3.0)."""
 
 FIND_COORDINATOR = message(
     10,
@@ -74,8 +75,9 @@ FIND_COORDINATOR = message(
     struct(key=STRING, key_type=INT8),
     struct(throttle_ms=INT32, **ERROR, **_NODE),
 )
-"""Of one group, for brokers that answer for one alone."""
+"""For one group, for brokers without batches."""
 
+# Not version 6: by it, a missing group is an error instead of the state Dead (KIP-1043).
 DESCRIBE_CLASSIC = message(
     15,
     "DescribeGroups",
@@ -110,8 +112,8 @@ DESCRIBE_CLASSIC = message(
 _TOPIC_PARTITIONS = array(struct(id=UUID, name=STRING, partitions=array(INT32)))
 
 
-def _described(member: Mapping[str, FieldType | Versions], **of_group: FieldType) -> FieldType:
-    """The answer about groups whose coordinator assigns: what each member and each group has."""
+def _describe_response(member: Mapping[str, FieldType | Versions], **of_group: FieldType) -> FieldType:
+    """Return the response schema for groups with server-side assignors, by the fields of member and group."""
     return struct(
         throttle_ms=INT32,
         groups=array(
@@ -129,13 +131,14 @@ def _described(member: Mapping[str, FieldType | Versions], **of_group: FieldType
     )
 
 
+# Version 1 adds the type of each member, which differs while a group migrates between protocols (KIP-1099).
 DESCRIBE_CONSUMER = message(
     69,
     "ConsumerGroupDescribe",
     (0, 1),
     0,
     _DESCRIBE,
-    _described(
+    _describe_response(
         {
             "member_id": STRING,
             "instance_id": NULLABLE_STRING,
@@ -152,28 +155,29 @@ DESCRIBE_CONSUMER = message(
         assignor=STRING,
     ),
 )
-"""Of groups of the consumer protocol (KIP-848, Kafka 3.7)."""
+"""For groups of the consumer protocol (KIP-848, Kafka 3.7)."""
 
-_ASSIGNED = struct(version=INT16, topics=array(struct(name=STRING, partitions=array(INT32))))
+_CONSUMER_ASSIGNMENT = struct(version=INT16, topics=array(struct(name=STRING, partitions=array(INT32))))
 
 
 def read_assignment(raw: bytes) -> set[tuple[str, int]]:
-    """Read what a consumer of a classic group is assigned (ConsumerProtocolAssignment, all versions).
+    """Parse the assignment of a consumer in a classic group (ConsumerProtocolAssignment, all versions).
 
     Raises:
-        ValueError: It is something else; or IndexError or struct.error.
+        ValueError: The bytes have another format; or IndexError or struct.error.
     """
-    assigned, _ = _ASSIGNED(0, False).read(raw, 0)
-    return {(topic["name"], partition) for topic in assigned["topics"] for partition in topic["partitions"]}
+    assignment, _ = _CONSUMER_ASSIGNMENT(0, False).read(raw, 0)
+    return {(topic["name"], partition) for topic in assignment["topics"] for partition in topic["partitions"]}
 
 
+# Version 0 was the early access of Kafka 4.0 (KIP-932), which Kafka 4.1 removed.
 DESCRIBE_SHARE = message(
     77,
     "ShareGroupDescribe",
     (1, 1),
     0,
     _DESCRIBE,
-    _described(
+    _describe_response(
         {
             "member_id": STRING,
             "rack_id": NULLABLE_STRING,
@@ -206,7 +210,7 @@ DESCRIBE_STREAMS = message(
     (0, 0),
     0,
     _DESCRIBE,
-    _described(
+    _describe_response(
         {
             "member_id": STRING,
             "epoch": INT32,
@@ -237,10 +241,7 @@ SHARE_OFFSETS = message(
     0,
     struct(
         groups=array(
-            struct(
-                group_id=STRING,
-                topics=array(struct(name=STRING, partitions=array(INT32)), nullable=True),
-            )
+            struct(group_id=STRING, topics=array(struct(name=STRING, partitions=array(INT32)), nullable=True))
         )
     ),
     struct(
@@ -257,6 +258,8 @@ SHARE_OFFSETS = message(
 
 # --- committed offsets -----------------------------------------------------------------------------
 
+# Version 9 is for members of the consumer protocol (KIP-848), and version 10 has topic ids; neither is
+# needed. Versions 2 to 4 carry a retention, which -1 leaves to the brokers.
 OFFSET_COMMIT = message(
     8,
     "OffsetCommit",
@@ -273,10 +276,7 @@ OFFSET_COMMIT = message(
                 name=STRING,
                 partitions=array(
                     struct(
-                        index=INT32,
-                        offset=INT64,
-                        leader_epoch=since(6, INT32, -1),
-                        metadata=NULLABLE_STRING,
+                        index=INT32, offset=INT64, leader_epoch=since(6, INT32, -1), metadata=NULLABLE_STRING
                     )
                 ),
             )
@@ -305,6 +305,7 @@ _OFFSETS = array(
     )
 )
 
+# Version 2 is the first in which null stands for all topics.
 OFFSET_FETCH = message(
     9,
     "OffsetFetch",
@@ -313,20 +314,17 @@ OFFSET_FETCH = message(
     struct(group_id=STRING, topics=_FETCHED_TOPICS, stable=since(7, BOOLEAN, default=False)),
     struct(throttle_ms=since(3, INT32, 0), topics=_OFFSETS, error_code=INT16),
 )
-"""Of one group, for brokers that answer for one alone."""
+"""For one group, for brokers without batches."""
 
 OFFSET_FETCHES = message(
     9,
     "OffsetFetch",
     (8, 8),
     6,
-    struct(
-        groups=array(struct(group_id=STRING, topics=_FETCHED_TOPICS)),
-        stable=BOOLEAN,
-    ),
+    struct(groups=array(struct(group_id=STRING, topics=_FETCHED_TOPICS)), stable=BOOLEAN),
     struct(throttle_ms=INT32, groups=array(struct(group_id=STRING, topics=_OFFSETS, error_code=INT16))),
 )
-"""Of several groups in one request (KIP-709, Kafka 3.0)."""
+"""For several groups in one request (KIP-709, Kafka 3.0)."""
 
 DELETE_GROUPS = message(
     42,
@@ -342,6 +340,7 @@ DELETE_GROUPS = message(
 
 _PROTOCOLS = array(struct(name=STRING, metadata=OCTETS))
 
+# Membership takes one version of each request: every supported broker has them, and one path is tested.
 JOIN_GROUP = message(
     11,
     "JoinGroup",
@@ -366,7 +365,7 @@ JOIN_GROUP = message(
         members=array(struct(member_id=STRING, instance_id=NULLABLE_STRING, metadata=OCTETS)),
     ),
 )
-"""By two requests: the first one is told its member id (KIP-394, version 4)."""
+"""Takes two requests: the answer to the first has the member id (KIP-394, version 4)."""
 
 SYNC_GROUP = message(
     14,
@@ -397,42 +396,10 @@ LEAVE_GROUP = message(
     "LeaveGroup",
     (4, 4),
     4,
-    struct(
-        group_id=STRING,
-        members=array(struct(member_id=STRING, instance_id=since(3, NULLABLE_STRING))),
-    ),
+    struct(group_id=STRING, members=array(struct(member_id=STRING, instance_id=since(3, NULLABLE_STRING)))),
     struct(
         throttle_ms=INT32,
         error_code=INT16,
         members=array(struct(member_id=STRING, instance_id=NULLABLE_STRING, error_code=INT16)),
     ),
 )
-
-_OWNED = struct(topic_id=UUID, partitions=array(INT32))
-
-CONSUMER_HEARTBEAT = message(
-    68,
-    "ConsumerGroupHeartbeat",
-    (0, 0),
-    0,
-    struct(
-        group_id=STRING,
-        member_id=STRING,
-        epoch=INT32,
-        instance_id=since(0, NULLABLE_STRING),
-        rack_id=since(0, NULLABLE_STRING),
-        rebalance_ms=since(0, INT32, -1),
-        topics=since(0, array(STRING, nullable=True)),
-        assignor=since(0, NULLABLE_STRING),
-        partitions=since(0, array(_OWNED, nullable=True)),
-    ),
-    struct(
-        throttle_ms=INT32,
-        **ERROR,
-        member_id=NULLABLE_STRING,
-        epoch=INT32,
-        interval_ms=INT32,
-        assignment=nullable(struct(topics=array(_OWNED))),
-    ),
-)
-"""Since Kafka 3.7 (KIP-848); brokers that offer it may refuse it as not enabled."""

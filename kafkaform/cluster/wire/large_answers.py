@@ -1,16 +1,16 @@
-"""The two large answers of Kafka's protocol, read straight from their bytes.
+"""Fast readers of the three largest answers: Metadata, DescribeConfigs and ListOffsets.
 
 A broker describes the configs of 5,000 topics in 0.3 s; clients then spend seconds on turning each entry
-into an object. Most topics have the same configs, byte for byte, so here each distinct block of configs is
-read once and found again by comparing bytes.
+into an object. Most topics have the same configs, byte for byte, so each distinct block of configs is parsed
+once and recognised by comparing bytes.
 
-The layouts are those of Kafka's message definitions (MetadataRequest.json, DescribeConfigsRequest.json and
-their responses).
+The layouts are those of Kafka's message definitions (MetadataRequest.json, DescribeConfigsRequest.json,
+ListOffsetsRequest.json and their responses).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import field
 from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,30 +27,38 @@ from kafkaform.cluster.wire.message_schema import (
     RequestType,
     Versions,
     array,
-    array_length,
     check_end,
-    compact_string,
+    encode_length,
+    encode_plain_string,
+    encode_string,
     message,
-    nullable_string,
-    plain_array_length,
+    read_array_length,
+    read_compact_string,
+    read_nullable_string,
+    read_plain_array_length,
     since,
     skip_tags,
     struct,
 )
+from kafkaform.core.errors import NotOffered
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.partitions import TimedOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 
-DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG = 1, 2
-"""The source of a config that is a topic's, or a broker's, own (DescribeConfigsResponse.ConfigSource)."""
+DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_GROUP_CONFIG = 1, 2, 8
+"""The sources of a topic's, a broker's and a group's own configs (ConfigSource)."""
 
-_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+_TOPIC, _BROKER, _GROUP = 2, 4, 32  # ConfigResource.Type
+# Bounded, as each topic is compared with all of them: otherwise, a cluster whose topics all differ would be
+# compared topic by topic.
 _KNOWN_BLOCKS = 16
-"""The distinct blocks of configs that are kept at hand to compare with."""
+"""The most distinct blocks of configs to compare with."""
 
 _KNOWN_LENGTHS = 1_000
-"""The lengths of arrays that are kept at hand with what reads them."""
+"""The most array lengths whose readers are cached."""
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
@@ -65,7 +73,7 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition as metadata shows it; a leader of -1 is none."""
+    """A partition as metadata shows it; `leader` is -1 if it has none."""
 
     number: int
     leader: int
@@ -74,7 +82,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic as metadata shows it; the id is all zeros where brokers have none."""
+    """A topic as metadata shows it; the id is all zeros if brokers have no ids."""
 
     name: str
     error_code: int
@@ -89,9 +97,9 @@ class Metadata:
 
     Attributes:
         brokers: The live brokers, by id.
-        cluster_id: The id that the cluster gave itself; empty if it was not given.
-        controller: The broker that answers for the controllers; -1 if there is none.
-        topics: The topics that were asked for.
+        cluster_id: The cluster's id; empty if unknown.
+        controller: The broker that metadata names as controller; -1 if there is none.
+        topics: The requested topics.
     """
 
     brokers: dict[int, BrokerAddress]
@@ -102,7 +110,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class DescribedConfigs:
-    """The answer about a topic or a broker: its configs, or an error code and the broker's words."""
+    """The configs of a topic, broker or group, or an error code and message."""
 
     name: str
     error_code: int
@@ -111,8 +119,9 @@ class DescribedConfigs:
 
 
 _FAST = 9
-"""The first version of Metadata that is read straight from its bytes: the first flexible one."""
+"""The first version of Metadata with a fast reader: the first flexible one."""
 _WITH_IDS = 10
+# Since then, they are part of DescribeCluster (KIP-700).
 _WITHOUT_CLUSTER_OPERATIONS = 11
 _NO_ID = bytes(16)
 
@@ -155,32 +164,33 @@ METADATA_SCHEMA = message(
         operations=Versions(INT32, default=0, first=8, last=_WITHOUT_CLUSTER_OPERATIONS - 1),
     ),
 )
-"""Metadata in all versions; its answers are read so where there is no faster way."""
+"""Metadata in all versions; reads the answers of versions without a fast reader."""
 
 
 def _write_metadata(topics: Collection[str] | None, version: int) -> bytes:
     named = None if topics is None else [{"name": name} for name in topics]
+    # A reading must never create a topic, whatever auto.create.topics.enable is.
     return METADATA_SCHEMA.write({"topics": named, "creation": False}, version)
 
 
 def _read_metadata(body: bytes, version: int) -> Metadata:
     if version < _FAST:
-        return _converted(METADATA_SCHEMA.read(body, version))
-    count, at = array_length(body, 4)  # behind the throttle time
+        return _convert_metadata(METADATA_SCHEMA.read(body, version))
+    count, at = read_array_length(body, 4)  # after the throttle time
     brokers = {}
     for _ in range(count):
         (broker,) = _INT(body, at)
-        host, at = compact_string(body, at + 4)
+        host, at = read_compact_string(body, at + 4)
         (port,) = _INT(body, at)
-        rack, at = compact_string(body, at + 4)
+        rack, at = read_compact_string(body, at + 4)
         at = skip_tags(body, at)
         brokers[broker] = BrokerAddress(host or "", port, rack)
-    cluster_id, at = compact_string(body, at)
+    cluster_id, at = read_compact_string(body, at)
     (controller,) = _INT(body, at)
-    count, at = array_length(body, at + 4)
+    count, at = read_array_length(body, at + 4)
     topics = []
     for _ in range(count):
-        topic, at = _topic(body, at, version >= _WITH_IDS)
+        topic, at = _read_topic(body, at, version >= _WITH_IDS)
         topics.append(topic)
     if version < _WITHOUT_CLUSTER_OPERATIONS:
         at += 4
@@ -191,30 +201,30 @@ def _read_metadata(body: bytes, version: int) -> Metadata:
 _PARTITION = Struct(">hiii").unpack_from  # error code, index, leader, leader epoch
 
 
-def _topic(body: bytes, at: int, has_id: bool) -> tuple[TopicMetadata, int]:
+def _read_topic(body: bytes, at: int, has_id: bool) -> tuple[TopicMetadata, int]:
     (error_code,) = _SHORT(body, at)
-    name, at = compact_string(body, at + 2)
+    name, at = read_compact_string(body, at + 2)
     topic_id = _NO_ID
     if has_id:
         topic_id = body[at : at + 16]
         at += 16
     internal = body[at] != 0
-    count, at = array_length(body, at + 1)
+    count, at = read_array_length(body, at + 1)
     partitions = []
     for _ in range(count):
         _, index, leader, _ = _PARTITION(body, at)
-        number, at = array_length(body, at + 14)
-        replicas = _ints(number)(body, at)
-        number, at = array_length(body, at + 4 * number)
-        isr = _ints(number)(body, at)
-        number, at = array_length(body, at + 4 * number)  # offline
+        number, at = read_array_length(body, at + 14)
+        replicas = _int_reader(number)(body, at)
+        number, at = read_array_length(body, at + 4 * number)
+        isr = _int_reader(number)(body, at)
+        number, at = read_array_length(body, at + 4 * number)  # offline
         at = skip_tags(body, at + 4 * number)
         partitions.append(PartitionMetadata(index, leader, replicas, isr))
     at = skip_tags(body, at + 4)  # authorised operations
     return TopicMetadata(name or "", error_code, topic_id, internal, partitions), at
 
 
-def _converted(answer: Mapping[str, Any]) -> Metadata:
+def _convert_metadata(answer: Mapping[str, Any]) -> Metadata:
     return Metadata(
         {b["id"]: BrokerAddress(b["host"], b["port"], b["rack"]) for b in answer["brokers"]},
         answer["cluster_id"] or "",
@@ -235,16 +245,16 @@ def _converted(answer: Mapping[str, Any]) -> Metadata:
     )
 
 
+# Version 4 is the first that can be told not to create the requested topics.
 METADATA = RequestType(3, "Metadata", (4, 12), _FAST, _write_metadata, _read_metadata, largest=100_000_000)
-"""Asked with the names of topics; None asks for all, and no name for the brokers alone.
+"""Takes the names of topics; None for all, an empty collection for only the brokers.
 
-Kafka's own clients take as large an answer (receive.message.max.bytes): that of two million partitions.
+The limit is that of Kafka's own clients (receive.message.max.bytes), enough for two million partitions.
 """
 
 
 _REQUEST = struct(
-    resources=array(struct(type=INT8, name=STRING, configs=array(STRING, nullable=True))),
-    synonyms=BOOLEAN,
+    resources=array(struct(type=INT8, name=STRING, configs=array(STRING, nullable=True))), synonyms=BOOLEAN
 )(1, False)
 
 
@@ -254,14 +264,15 @@ def _write_configs(kind: int, wanted: Mapping[str, Collection[str] | None]) -> b
 
 
 def _read_configs(body: bytes, own: int) -> list[DescribedConfigs]:
-    """Read the body of a DescribeConfigs response; `own` is the source of what is a resource's own."""
+    """Read the body of a DescribeConfigs response; `own` is the source of a resource's own configs."""
     blocks: dict[bytes, Configs] = {}
     described = []
-    count, at = plain_array_length(body, 4)  # behind the throttle time
+    count, at = read_plain_array_length(body, 4)  # after the throttle time
     for _ in range(count):
         (error_code,) = _SHORT(body, at)
-        message, at = nullable_string(body, at + 2)
-        name, at = nullable_string(body, at + 1)  # resource type
+        message, at = read_nullable_string(body, at + 2)
+        name, at = read_nullable_string(body, at + 1)  # resource type
+        # Most topics have the same configs, byte for byte: to compare them is faster than to parse them.
         for raw, known in blocks.items():
             if body.startswith(raw, at):
                 block = known
@@ -269,7 +280,7 @@ def _read_configs(body: bytes, own: int) -> list[DescribedConfigs]:
                 break
         else:
             start = at
-            block, at = _configs(body, at, own)
+            block, at = _read_config_block(body, at, own)
             if len(blocks) >= _KNOWN_BLOCKS:
                 del blocks[next(iter(blocks))]
             blocks[body[start:at]] = block
@@ -282,7 +293,8 @@ def _describe_configs(kind: int, own: int) -> RequestType[list[DescribedConfigs]
     return RequestType(
         32,
         "DescribeConfigs",
-        (1, 1),  # which every broker offers; later ones say more about each entry, and nothing that is needed
+        # Every broker offers version 1, and later versions add nothing that is needed.
+        (1, 1),
         4,
         lambda wanted, _: _write_configs(kind, wanted),
         lambda body, _: _read_configs(body, own),
@@ -290,23 +302,25 @@ def _describe_configs(kind: int, own: int) -> RequestType[list[DescribedConfigs]
 
 
 TOPIC_CONFIGS = _describe_configs(_TOPIC, DYNAMIC_TOPIC_CONFIG)
-"""Asked with the configs that are wanted of each topic; None asks for all of them."""
+"""Takes the names of configs by topic; None for all configs."""
 BROKER_CONFIGS = _describe_configs(_BROKER, DYNAMIC_BROKER_CONFIG)
-"""Likewise, of brokers: each tells its own alone."""
+"""Likewise by broker id; a broker describes only its own configs."""
+GROUP_CONFIGS = _describe_configs(_GROUP, DYNAMIC_GROUP_CONFIG)
+"""Likewise by group (KIP-848, Kafka 3.8)."""
 
 
-def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
+def _read_config_block(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
     own: dict[str, str | None] = {}
     effective: dict[str, str | None] = {}
-    count, at = plain_array_length(body, at)
+    count, at = read_plain_array_length(body, at)
     for _ in range(count):
-        name, at = nullable_string(body, at)
-        value, at = nullable_string(body, at)
+        name, at = read_nullable_string(body, at)
+        value, at = read_nullable_string(body, at)
         source = body[at + 1]  # read only, source, sensitive
-        synonyms, at = plain_array_length(body, at + 3)
+        synonyms, at = read_plain_array_length(body, at + 3)
         for _ in range(synonyms):
-            _, at = nullable_string(body, at)
-            _, at = nullable_string(body, at)
+            _, at = read_nullable_string(body, at)
+            _, at = read_nullable_string(body, at)
             at += 1
         effective[name or ""] = value
         if source == own_source:
@@ -315,6 +329,118 @@ def _configs(body: bytes, at: int, own_source: int) -> tuple[Configs, int]:
 
 
 @lru_cache(_KNOWN_LENGTHS)
-def _ints(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
-    """Return what reads so many numbers of four bytes from a place on."""
+def _int_reader(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
+    """Return a function that reads this many INT32 from an offset on."""
     return Struct(f">{count}i").unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetQuery:
+    """The body of a ListOffsets request.
+
+    Attributes:
+        topics: The partitions of each topic, each with the time to look for in milliseconds since 1970, or
+            -1 for the log's end, or -2 for its start.
+        committed: End before the first open transaction.
+    """
+
+    topics: Mapping[str, Sequence[tuple[int, int]]]
+    committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffsets:
+    """The answer of a leader to a ListOffsets request.
+
+    Attributes:
+        offsets: By topic and partition; the offset is -1 if there is no such record.
+        error_codes: The codes of the other partitions.
+    """
+
+    offsets: dict[tuple[str, int], TimedOffset] = field(default_factory=dict)
+    error_codes: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+_WITH_ISOLATION = 2
+_WITH_EPOCHS = 4
+_FLEXIBLE_OFFSETS = 6
+_ANY_EPOCH = b"\xff" * 4
+
+
+def _write_offsets(query: OffsetQuery, version: int) -> bytes:
+    # Without the field, the broker would return the end of the log, beyond the open transaction.
+    if version < _WITH_ISOLATION and query.committed:
+        raise NotOffered("ListOffsets", "with isolation level")
+    flexible = version >= _FLEXIBLE_OFFSETS
+    # -1: the leader does not compare the epoch with its own (KIP-320).
+    epoch = _ANY_EPOCH if version >= _WITH_EPOCHS else b""
+    write_partition = Struct(f">i{len(epoch)}sq{'x' if flexible else ''}").pack
+    write_name, write_count = (
+        (encode_string, _encode_compact_count) if flexible else (encode_plain_string, _INT_BYTES)
+    )
+    parts = [b"\xff" * 4]  # replica id -1: a client
+    if version >= _WITH_ISOLATION:
+        parts.append(bytes((query.committed,)))
+    parts.append(write_count(len(query.topics)))
+    end = b"\x00" if flexible else b""
+    for name, partitions in query.topics.items():
+        parts += (write_name(name), write_count(len(partitions)))
+        parts += [write_partition(number, epoch, time_ms) for number, time_ms in partitions]
+        parts.append(end)
+    parts.append(end)
+    return b"".join(parts)
+
+
+_INT_BYTES = Struct(">i").pack
+
+
+def _encode_compact_count(count: int) -> bytes:
+    return encode_length(count + 1)
+
+
+def _read_offsets(body: bytes, version: int) -> ListedOffsets:
+    flexible = version >= _FLEXIBLE_OFFSETS
+    # Index, error code, time, offset; skips the leader epoch and an empty tag section.
+    layout = Struct(f">ihqq{'4x' if version >= _WITH_EPOCHS else ''}{'x' if flexible else ''}")
+    read_name, read_count = (
+        (read_compact_string, read_array_length)
+        if flexible
+        else (read_nullable_string, read_plain_array_length)
+    )
+    answer = ListedOffsets()
+    offsets, error_codes = answer.offsets, answer.error_codes
+    count, at = read_count(body, 4 if version >= _WITH_ISOLATION else 0)  # after the throttle time
+    for _ in range(count):
+        name, at = read_name(body, at)
+        if name is None:
+            raise ValueError("null where a string is expected")
+        partitions, at = read_count(body, at)
+        end = at + partitions * layout.size
+        # No version defines tagged fields of partitions. Where the count, the last byte of each partition, is
+        # 0 for all, they have one size and are unpacked at once.
+        if flexible and any(body[at + layout.size - 1 : end : layout.size]):
+            rows, at = _read_tagged(body, at, partitions, layout)
+        else:
+            rows, at = layout.iter_unpack(body[at:end]), end
+        for number, error_code, time_ms, offset in rows:
+            if error_code:
+                error_codes[name, number] = error_code
+            else:
+                offsets[name, number] = TimedOffset(offset, time_ms)
+        if flexible:
+            at = skip_tags(body, at)
+    check_end(body, skip_tags(body, at) if flexible else at)
+    return answer
+
+
+def _read_tagged(body: bytes, at: int, count: int, layout: Struct) -> tuple[Iterator[tuple[Any, ...]], int]:
+    """Read structures some of which have tagged fields, which start in the last byte of the layout."""
+    rows = []
+    for _ in range(count):
+        rows.append(layout.unpack_from(body, at))
+        at = skip_tags(body, at + layout.size - 1)
+    return iter(rows), at
+
+
+LIST_OFFSETS = RequestType(2, "ListOffsets", (1, 7), _FLEXIBLE_OFFSETS, _write_offsets, _read_offsets)
+"""Answered by leaders; has an isolation level since version 2."""

@@ -1,6 +1,6 @@
-"""Messages of Kafka's protocol: which versions are known, how a request is written and its answer read.
+"""Schemas of Kafka's protocol: supported versions, writing requests and reading answers.
 
-A schema says of each field since which version it is there, as Kafka's message definitions do
+A schema has the versions of each field, as Kafka's message definitions do
 (clients/src/main/resources/common/message in Apache Kafka's source). The encodings are those of the protocol
 guide (kafka.apache.org/protocol, "Protocol Primitive Types"), and of KIP-482 in flexible versions.
 """
@@ -8,13 +8,13 @@ guide (kafka.apache.org/protocol, "Protocol Primitive Types"), and of KIP-482 in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kafkaform.core.errors import MalformedAnswer, NotOffered
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Offered: TypeAlias = "Mapping[int, tuple[int, int]]"
-"""The lowest and the highest version of each request that a broker offers, by the request's key."""
+"""The lowest and highest version of each request that a broker offers, by API key."""
 
 LARGEST = 64 << 20
-"""The bytes that an answer may have: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
+"""The most bytes of an answer: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
 
 _LAST_SHIFT = 28
-"""The bits by which the fifth byte of a length is shifted: there are no more, as lengths have 32 bits."""
+"""The shift of the fifth and last byte of a length: lengths have 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestType(Generic[T]):
-    """A request of Kafka's protocol, in the versions that are written and read here.
+    """A request of Kafka's protocol in the supported versions.
 
     Attributes:
-        key: The number of the request in the protocol.
-        name: Kafka's name of it.
-        versions: The lowest and the highest version known here.
+        key: The API key.
+        name: Kafka's name of the request.
+        versions: The lowest and highest supported version.
         flexible: The first version whose headers and structures have tagged fields (KIP-482).
-        write: Makes the body of a request in a version; raises NotOffered if the version lacks a field.
+        write: Writes the body of a request in a version; raises NotOffered if the version lacks a field.
         read: Reads the body of an answer; raises ValueError, IndexError or struct.error if it is malformed.
-        largest: The bytes that an answer may have; one that claims more is not read.
-        changes: Whether it changes something, so that it is not sent again when its answer was lost.
+        largest: The most bytes of an answer; one that claims more is not read.
+        changes: Whether it changes the cluster: it is not sent again if its answer is lost.
     """
 
     key: int
@@ -57,12 +57,12 @@ class RequestType(Generic[T]):
     changes: bool = False
 
     def is_offered(self, offered: Offered) -> bool:
-        """Return whether a broker offers a version that is known here."""
+        """Return whether a broker offers a supported version."""
         least, most = offered.get(self.key, (0, -1))
         return max(least, self.versions[0]) <= min(most, self.versions[1])
 
     def version(self, offered: Offered) -> int:
-        """The highest version that both sides know; raises NotOffered if there is none."""
+        """Return the highest version that both sides support; raises NotOffered if there is none."""
         if self.is_offered(offered):
             return min(offered[self.key][1], self.versions[1])
         if self.key not in offered:
@@ -74,8 +74,8 @@ class RequestType(Generic[T]):
         raise NotOffered(self.name, f"in version {wanted}, only in {given}")
 
 
-def malformed(broker: str, request: str, why: str) -> MalformedAnswer:
-    """The error for an answer that is not what Kafka's protocol says."""
+def make_malformed_error(broker: str, request: str, why: str) -> MalformedAnswer:
+    """Return the error for an answer that violates Kafka's protocol."""
     return MalformedAnswer(
         f"{broker}: malformed answer to {request}: {why}",
         hint="check that the address is a Kafka broker's, and that no proxy modifies its responses",
@@ -83,18 +83,20 @@ def malformed(broker: str, request: str, why: str) -> MalformedAnswer:
 
 
 def read_answer(request_type: RequestType[T], body: bytes, version: int, broker: str) -> T:
-    """Read the body of an answer; raises MalformedAnswer, which names the broker and the request."""
+    """Read the body of an answer; raises MalformedAnswer with the broker and the request."""
     try:
         return request_type.read(body, version)
     except (ValueError, IndexError, StructError) as error:
-        raise malformed(broker, f"{request_type.name} v{version}", str(error)) from error
+        raise make_malformed_error(broker, f"{request_type.name} v{version}", str(error)) from error
 
 
 # --- primitive types ------------------------------------------------------------------------------
 
 
-def length(value: int) -> bytes:
-    """An unsigned number of as few bytes as it needs."""
+def encode_length(value: int) -> bytes:
+    """Encode an unsigned variable-length integer."""
+    if value < 0x80:  # nearly always
+        return bytes((value,))
     parts = []
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)
@@ -102,8 +104,8 @@ def length(value: int) -> bytes:
     return pack(f">{len(parts) + 1}B", *parts, value)
 
 
-def uvarint(body: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of as few bytes as it needs, and where the next field begins."""
+def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
+    """Read an unsigned variable-length integer; also returns the offset of the next field."""
     byte = body[at]
     if byte < 0x80:  # nearly always
         return byte, at + 1
@@ -114,27 +116,29 @@ def uvarint(body: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at + 1
+        # Else a malformed answer would keep this loop reading to its end.
         if shift == _LAST_SHIFT:
             raise ValueError("a length of more than 32 bits")
         shift += 7
 
 
-def compact_string(body: bytes, at: int) -> tuple[str | None, int]:
-    """A string of a flexible version, and where the next field begins."""
-    size, at = uvarint(body, at)
+def read_compact_string(body: bytes, at: int) -> tuple[str | None, int]:
+    """Read a string of a flexible version; also returns the offset of the next field."""
+    size, at = read_uvarint(body, at)
+    # A compact length is one more than that of the text, so that 0 is null (KIP-482).
     if size == 0:
         return None, at
     return body[at : at + size - 1].decode(), at + size - 1
 
 
-def string(text: str) -> bytes:
-    """A string as flexible versions have it."""
+def encode_string(text: str) -> bytes:
+    """Encode a string for flexible versions."""
     raw = text.encode()
-    return length(len(raw) + 1) + raw
+    return encode_length(len(raw) + 1) + raw
 
 
-def plain_string(text: str) -> bytes:
-    """A string as versions that are not flexible have it."""
+def encode_plain_string(text: str) -> bytes:
+    """Encode a string for versions that are not flexible."""
     raw = text.encode()
     return pack(">h", len(raw)) + raw
 
@@ -143,8 +147,8 @@ _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
 
 
-def nullable_string(body: bytes, at: int) -> tuple[str | None, int]:
-    """A string of a version that is not flexible, and where the next field begins."""
+def read_nullable_string(body: bytes, at: int) -> tuple[str | None, int]:
+    """Read a string of a version that is not flexible; also returns the offset of the next field."""
     (size,) = _SHORT(body, at)
     at += 2
     if size < 0:
@@ -152,49 +156,50 @@ def nullable_string(body: bytes, at: int) -> tuple[str | None, int]:
     return body[at : at + size].decode(), at + size
 
 
-def plain_array_length(body: bytes, at: int) -> tuple[int, int]:
-    """The number of elements of an array that is not null, and where the first one begins."""
+def read_plain_array_length(body: bytes, at: int) -> tuple[int, int]:
+    """Read the length of an array, which must not be null; also returns the offset of its elements."""
     (count,) = _INT(body, at)
     if count < 0:
         raise ValueError(f"an array of {count} elements")
     return count, at + 4
 
 
-def array_length(body: bytes, at: int) -> tuple[int, int]:
-    """The number of elements of a flexible version's array that is not null, and where the first begins."""
-    count, at = uvarint(body, at)
+def read_array_length(body: bytes, at: int) -> tuple[int, int]:
+    """Read an array's length in a flexible version, not null; also returns the offset of its elements."""
+    count, at = read_uvarint(body, at)
     if count == 0:
         raise ValueError("null where an array is expected")
     return count - 1, at
 
 
 def skip_tags(body: bytes, at: int) -> int:
-    """Skip the tagged fields of a structure; returns where the next field begins."""
+    """Skip the tagged fields of a structure; returns the offset of the next field."""
     if not body[at]:  # nearly always
         return at + 1
-    count, at = uvarint(body, at)
+    count, at = read_uvarint(body, at)
     for _ in range(count):
-        _, at = uvarint(body, at)
-        size, at = uvarint(body, at)
+        _, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
         at += size
     return at
 
 
 def check_end(body: bytes, at: int) -> None:
-    """Raise ValueError unless the body of an answer ends where its last field does."""
+    """Raise ValueError unless the body of an answer ends with its last field."""
+    # More bytes, or fewer, are those of another version than the one that was asked for.
     if at != len(body):
-        raise ValueError(f"{len(body):,} bytes came, but the fields in them take {at:,}")
+        raise ValueError(f"{len(body):,} bytes received, but the fields in them take {at:,}")
 
 
 # --- schemas ----------------------------------------------------------------------------------------
 
 
 class Codec(NamedTuple):
-    """One type of field in one version of a message.
+    """The encoding of a field type in one version of a message.
 
     Attributes:
-        read: Reads one from where it begins; returns its value, and where the next field begins.
-        write: The bytes of a value.
+        read: Reads a value at an offset; also returns the offset of the next field.
+        write: Encodes a value.
     """
 
     read: Callable[[bytes, int], tuple[Any, int]]
@@ -205,8 +210,8 @@ FieldType: TypeAlias = Callable[[int, bool], Codec]
 """Makes the codec for a version of a message, given whether that version is flexible."""
 
 
-class _LackingError(Exception):
-    """A version of a request has no field for what is asked."""
+class _MissingFieldError(Exception):
+    """A version of a request lacks a field that is set."""
 
 
 def message(
@@ -219,8 +224,9 @@ def message(
     *,
     changes: bool = False,
 ) -> RequestType[Any]:
-    """A request that is written, and whose answer is read, as schemas say: both structures as dicts."""
+    """Return a request type by the schemas of request and response; values are dicts."""
 
+    # Made on first use: a command sends a few of these requests, each in one version.
     @lru_cache(None)
     def codecs(version: int) -> tuple[Codec, Codec]:
         is_flexible = version >= flexible
@@ -229,7 +235,7 @@ def message(
     def write(value: Any, version: int) -> bytes:
         try:
             return codecs(version)[0].write(value)
-        except _LackingError as error:
+        except _MissingFieldError as error:
             raise NotOffered(name, f"with {error}") from None
 
     def read(body: bytes, version: int) -> Any:
@@ -240,7 +246,7 @@ def message(
     return RequestType(key, name, versions, flexible, write, read, changes=changes)
 
 
-def _number(layout: str) -> FieldType:
+def _number_type(layout: str) -> FieldType:
     form = Struct(layout)
 
     def read(body: bytes, at: int) -> tuple[Any, int]:
@@ -250,24 +256,26 @@ def _number(layout: str) -> FieldType:
     return lambda _version, _flexible: codec
 
 
-INT8, INT16, INT32, INT64, BOOLEAN = (_number(f">{size}") for size in "bhiq?")
+INT8, INT16, INT32, INT64, FLOAT64, BOOLEAN = (_number_type(f">{size}") for size in "bhiqd?")
 
 
-def _nullable_string(_version: int, flexible: bool) -> Codec:
+def _nullable_string_codec(_version: int, flexible: bool) -> Codec:
     if flexible:
-        return Codec(compact_string, lambda text: b"\x00" if text is None else string(text))
-    return Codec(nullable_string, lambda text: b"\xff\xff" if text is None else plain_string(text))
+        return Codec(read_compact_string, lambda text: b"\x00" if text is None else encode_string(text))
+    return Codec(
+        read_nullable_string, lambda text: b"\xff\xff" if text is None else encode_plain_string(text)
+    )
 
 
-NULLABLE_STRING: FieldType = _nullable_string
+NULLABLE_STRING: FieldType = _nullable_string_codec
 
 
 ERROR: Mapping[str, FieldType] = {"error_code": INT16, "error_message": NULLABLE_STRING}
-"""The two fields by which most answers, and the parts of many, say what went wrong."""
+"""The two error fields of most answers, and of the parts of many."""
 
 
-def _string(version: int, flexible: bool) -> Codec:
-    nullable = _nullable_string(version, flexible)
+def _string_codec(version: int, flexible: bool) -> Codec:
+    nullable = _nullable_string_codec(version, flexible)
 
     def read(body: bytes, at: int) -> tuple[str, int]:
         text, at = nullable.read(body, at)
@@ -278,46 +286,47 @@ def _string(version: int, flexible: bool) -> Codec:
     return Codec(read, nullable.write)
 
 
-STRING: FieldType = _string
+STRING: FieldType = _string_codec
 
 
-def _uuid(_version: int, _flexible: bool) -> Codec:
+def _uuid_codec(_version: int, _flexible: bool) -> Codec:
     return Codec(lambda body, at: (body[at : at + 16], at + 16), bytes)
 
 
-UUID: FieldType = _uuid
-"""An id, as its 16 bytes; zeros where there is none."""
+UUID: FieldType = _uuid_codec
+"""An id of 16 bytes; zeros if there is none."""
 
 
-def _octets(_version: int, flexible: bool) -> Codec:
+def _octets_codec(_version: int, flexible: bool) -> Codec:
     def read(body: bytes, at: int) -> tuple[bytes, int]:
         if flexible:
-            size, at = uvarint(body, at)
+            size, at = read_uvarint(body, at)
             end = at + max(0, size - 1)
         else:
             (size,) = _INT(body, at)
             at += 4
             end = at + max(0, size)
+        # A slice beyond the end is shorter, without an error: the length must be compared.
         if end > len(body):
-            raise ValueError(f"a field of {end - at:,} bytes, of which {len(body) - at:,} came")
+            raise ValueError(f"a field of {end - at:,} bytes, of which {len(body) - at:,} were received")
         return body[at:end], end
 
-    return Codec(read, lambda raw: (length(len(raw) + 1) if flexible else pack(">i", len(raw))) + raw)
+    return Codec(read, lambda raw: (encode_length(len(raw) + 1) if flexible else pack(">i", len(raw))) + raw)
 
 
-OCTETS: FieldType = _octets
-"""Bytes; null is none."""
+OCTETS: FieldType = _octets_codec
+"""Bytes; null is read as empty."""
 
 
 def array(of: FieldType, *, nullable: bool = False) -> FieldType:
-    """An array; null is read as an empty one, and written for None where it is `nullable`."""
+    """Return the type of an array; null is read as empty, and written for None if it is `nullable`."""
 
-    def made(version: int, flexible: bool) -> Codec:
+    def make_codec(version: int, flexible: bool) -> Codec:
         read_element, write_element = of(version, flexible)
 
         def read(body: bytes, at: int) -> tuple[list[Any], int]:
             if flexible:
-                count, at = uvarint(body, at)
+                count, at = read_uvarint(body, at)
                 count -= 1
             else:
                 (count,) = _INT(body, at)
@@ -333,12 +342,12 @@ def array(of: FieldType, *, nullable: bool = False) -> FieldType:
                 if not nullable:
                     raise ValueError("null where an array is expected")
                 return b"\x00" if flexible else b"\xff\xff\xff\xff"
-            count = length(len(values) + 1) if flexible else pack(">i", len(values))
+            count = encode_length(len(values) + 1) if flexible else pack(">i", len(values))
             return count + b"".join(map(write_element, values))
 
         return Codec(read, write)
 
-    return made
+    return make_codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +358,7 @@ class Versions:
         of: Its type.
         default: Its value in the other versions, and in a request that does not give one.
         first: The first version that has it.
-        last: The last one; None: it is there to stay.
+        last: The last version that has it; None if there is none.
     """
 
     of: FieldType
@@ -363,25 +372,21 @@ class Versions:
 
 
 def since(first: int, of: FieldType, default: Any = None) -> Versions:
-    """A field that is there from a version on."""
+    """Return a field that exists from a version on."""
     return Versions(of, default, first)
 
 
-def until(last: int, of: FieldType, default: Any = None) -> Versions:
-    """A field that is there up to a version."""
-    return Versions(of, default, 0, last)
-
-
+# None is the default of many fields, and so cannot mean that there is none.
 _REQUIRED = object()
 
 
 def struct(**fields: FieldType | Versions) -> FieldType:
-    """A structure, as a dict by the names of its fields."""
+    """Return the type of a structure, whose values are dicts by field name."""
     versioned = {
         name: of if isinstance(of, Versions) else Versions(of, _REQUIRED) for name, of in fields.items()
     }
 
-    def made(version: int, flexible: bool) -> Codec:
+    def make_codec(version: int, flexible: bool) -> Codec:
         present = {
             name: field.of(version, flexible) for name, field in versioned.items() if field.has(version)
         }
@@ -399,28 +404,32 @@ def struct(**fields: FieldType | Versions) -> FieldType:
 
         def write(values: Mapping[str, Any]) -> bytes:
             for name, default in absent.items():
+                # A broker without the field would do something other than what was asked for: refuse before
+                # it is sent.
                 if values.get(name, default) != default:
-                    raise _LackingError(name.replace("_", " "))
+                    raise _MissingFieldError(name.replace("_", " "))
             given = {**defaults, **values}
             body = b"".join(codec.write(given[name]) for name, codec in present.items())
+            # No tagged field is written: the count of them is 0.
             return body + b"\x00" if flexible else body
 
         return Codec(read, write)
 
-    return made
+    return make_codec
 
 
 def nullable(of: FieldType) -> FieldType:
-    """A structure that may be null."""
+    """Return the type of a structure that may be null."""
 
-    def made(version: int, flexible: bool) -> Codec:
+    def make_codec(version: int, flexible: bool) -> Codec:
         codec = of(version, flexible)
         read_mark = INT8(version, flexible).read
 
         def read(body: bytes, at: int) -> tuple[Any, int]:
+            # A structure that may be null begins with a byte: -1 for null, 1 for one that follows (KIP-893).
             mark, at = read_mark(body, at)
             return (None, at) if mark < 0 else codec.read(body, at)
 
         return Codec(read, lambda value: b"\xff" if value is None else b"\x01" + codec.write(value))
 
-    return made
+    return make_codec

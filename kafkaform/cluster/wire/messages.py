@@ -1,14 +1,17 @@
-"""Requests about the cluster, its brokers and its partitions that no Kafka client of Python sends.
+"""Requests that read and change the cluster, its brokers, topics, partitions and quotas.
 
-The fields are those of Kafka's message definitions of the same names, which are in Apache Kafka's source
+The fields are those of the message definitions in Apache Kafka's source
 (clients/src/main/resources/common/message), in the versions of brokers since Kafka 2.8.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     ERROR,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -26,13 +29,14 @@ from kafkaform.cluster.wire.message_schema import (
 API_VERSIONS = message(
     18,
     "ApiVersions",
-    # Every service has it: MSK Serverless has no earlier version, and Azure Event Hubs hangs up on 4.
+    # All services have it: MSK Serverless has no earlier version, and Azure Event Hubs hangs up on 4.
     (2, 2),
     3,
     struct(),
     struct(error_code=INT16, api_keys=array(struct(key=INT16, least=INT16, most=INT16)), throttle_ms=INT32),
 )
 
+# Version 1 announces that SaslAuthenticate follows; with version 0, tokens would have no frame (KIP-152).
 SASL_HANDSHAKE = message(
     17,
     "SaslHandshake",
@@ -50,10 +54,11 @@ SASL_AUTHENTICATE = message(
     struct(auth_bytes=OCTETS),
     struct(**ERROR, auth_bytes=OCTETS, session_lifetime_ms=since(1, INT64, 0)),
 )
-"""Version 1 tells how long the login holds (KIP-368)."""
+"""Version 1 has the lifetime of the login (KIP-368)."""
 
 _RUNNING = struct(index=INT32, replicas=array(INT32), adding=array(INT32), removing=array(INT32))
 
+# Version 0 has no error for partitions: those that are not being reassigned are left out.
 LIST_REASSIGNMENTS = message(
     46,
     "ListPartitionReassignments",
@@ -73,18 +78,16 @@ ALTER_REASSIGNMENTS = message(
     struct(
         timeout_ms=INT32,
         topics=array(
-            struct(
-                name=STRING,
-                partitions=array(struct(index=INT32, replicas=array(INT32, nullable=True))),
-            )
+            struct(name=STRING, partitions=array(struct(index=INT32, replicas=array(INT32, nullable=True))))
         ),
     ),
     struct(
         throttle_ms=INT32, **ERROR, topics=array(struct(name=STRING, partitions=array(_PARTITION_RESULT)))
     ),
 )
-"""Asked for twice, a reassignment is the same one; replicas of null cancel it."""
+"""Idempotent; null replicas cancel a reassignment."""
 
+# Version 1 adds the type of election (KIP-460): preferred leaders only are elected here.
 ELECT_LEADERS = message(
     43,
     "ElectLeaders",
@@ -97,8 +100,8 @@ ELECT_LEADERS = message(
         topics=array(struct(name=STRING, partitions=array(_PARTITION_RESULT))),
     ),
 )
-"""confluent-kafka has it, but no deadline for it: 2.16 refuses `request_timeout` (SystemError)."""
 
+# Version 5 adds what was created (KIP-525), version 7 the topic id (KIP-516).
 CREATE_TOPICS = message(
     19,
     "CreateTopics",
@@ -144,7 +147,7 @@ CREATE_TOPICS = message(
     ),
     changes=True,
 )
-"""-1 is the broker's default from version 4 on, and what stands beside assignments in every version."""
+"""-1 is the broker's default since version 4, and required with assignments in every version."""
 
 CREATE_PARTITIONS = message(
     37,
@@ -153,11 +156,7 @@ CREATE_PARTITIONS = message(
     2,
     struct(
         topics=array(
-            struct(
-                name=STRING,
-                count=INT32,
-                assignments=array(struct(replicas=array(INT32)), nullable=True),
-            )
+            struct(name=STRING, count=INT32, assignments=array(struct(replicas=array(INT32)), nullable=True))
         ),
         timeout_ms=INT32,
         validate_only=BOOLEAN,
@@ -175,8 +174,33 @@ DELETE_TOPICS = message(
     struct(throttle_ms=INT32, topics=array(struct(name=NULLABLE_STRING, topic_id=UUID, **ERROR))),
     changes=True,
 )
-"""By id, which version 6 has (KIP-516, Kafka 2.8)."""
+"""Deletes by id, since version 6 (KIP-516, Kafka 2.8)."""
 
+DELETE_TOPICS_BY_NAME = message(
+    20,
+    "DeleteTopics",
+    (1, 5),
+    4,
+    struct(topics=array(STRING), timeout_ms=INT32),
+    struct(
+        throttle_ms=INT32,
+        topics=array(struct(name=STRING, error_code=INT16, error_message=since(5, NULLABLE_STRING))),
+    ),
+    changes=True,
+)
+"""Deletes by name, for topics without ids."""
+
+
+class AlterConfigOperation(IntEnum):
+    """An operation on one config (AlterConfigOp.OpType)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# Incremental (KIP-339): its predecessor, AlterConfigs, resets every config that a request omits.
 ALTER_CONFIGS = message(
     44,
     "IncrementalAlterConfigs",
@@ -194,10 +218,10 @@ ALTER_CONFIGS = message(
     ),
     struct(throttle_ms=INT32, resources=array(struct(**ERROR, type=INT8, name=STRING))),
 )
-"""confluent-kafka has it, but waits for the controller it knows, 30 s long if that broker is down."""
 
 _LOG = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 
+# Version 3 adds an error for the whole answer: before it, an account without the right got no directories.
 LOG_DIRS = message(
     35,
     "DescribeLogDirs",
@@ -218,7 +242,7 @@ LOG_DIRS = message(
         ),
     ),
 )
-"""Version 4 tells of volumes (KIP-827, Kafka 3.3)."""
+"""Version 4 has the sizes of volumes (KIP-827, Kafka 3.3)."""
 
 _REPLICA = struct(id=INT32, end=INT64, fetched_ms=since(1, INT64, -1), caught_up_ms=since(1, INT64, -1))
 _QUORUM = struct(
@@ -239,42 +263,7 @@ QUORUM = message(
     struct(topics=array(struct(name=STRING, partitions=array(struct(index=INT32))))),
     struct(error_code=INT16, topics=array(struct(name=STRING, partitions=array(_QUORUM)))),
 )
-"""Up to Kafka 3.2 it has no times (KIP-836)."""
-
-LIST_OFFSETS = message(
-    2,
-    "ListOffsets",
-    (1, 7),
-    6,
-    struct(
-        replica=since(0, INT32, -1),  # nobody's: a client asks
-        isolation_level=since(2, INT8, 0),
-        topics=array(
-            struct(
-                name=STRING,
-                partitions=array(struct(index=INT32, epoch=since(4, INT32, -1), timestamp=INT64)),
-            )
-        ),
-    ),
-    struct(
-        throttle_ms=since(2, INT32, 0),
-        topics=array(
-            struct(
-                name=STRING,
-                partitions=array(
-                    struct(
-                        index=INT32,
-                        error_code=INT16,
-                        timestamp=INT64,
-                        offset=INT64,
-                        epoch=since(4, INT32, -1),
-                    )
-                ),
-            )
-        ),
-    ),
-)
-"""Of leaders only; read committed from version 2 on."""
+"""Version 1 has times (KIP-836, Kafka 3.3)."""
 
 _PRODUCER = struct(
     id=INT64, epoch=INT32, sequence=INT32, written_ms=INT64, coordinator_epoch=INT32, start=INT64
@@ -289,14 +278,11 @@ DESCRIBE_PRODUCERS = message(
     struct(
         throttle_ms=INT32,
         topics=array(
-            struct(
-                name=STRING,
-                partitions=array(struct(index=INT32, **ERROR, producers=array(_PRODUCER))),
-            )
+            struct(name=STRING, partitions=array(struct(index=INT32, **ERROR, producers=array(_PRODUCER))))
         ),
     ),
 )
-"""Of leaders only (KIP-664, Kafka 2.8); `start` is -1 of a producer without an open transaction."""
+"""Answered by leaders (KIP-664, Kafka 2.8); `start` is -1 without an open transaction."""
 
 DESCRIBE_TRANSACTIONS = message(
     65,
@@ -320,7 +306,7 @@ DESCRIBE_TRANSACTIONS = message(
         ),
     ),
 )
-"""Of their coordinators only (KIP-664, Kafka 3.0)."""
+"""Answered by the transactions' coordinators (KIP-664, Kafka 3.0)."""
 
 LIST_TRANSACTIONS = message(
     66,
@@ -345,4 +331,115 @@ CONFIG_RESOURCES = message(
     struct(types=array(INT8)),
     struct(throttle_ms=INT32, error_code=INT16, resources=array(struct(name=STRING, type=INT8))),
 )
-"""The first version that has groups (KIP-1142, Kafka 4.1)."""
+"""Includes groups since version 1 (KIP-1142, Kafka 4.1)."""
+
+_ENTITY = array(struct(type=STRING, name=NULLABLE_STRING))
+
+DESCRIBE_QUOTAS = message(
+    48,
+    "DescribeClientQuotas",
+    (0, 1),
+    1,
+    struct(components=array(struct(type=STRING, match_type=INT8, match=NULLABLE_STRING)), strict=BOOLEAN),
+    struct(
+        throttle_ms=INT32,
+        **ERROR,
+        entries=array(struct(entity=_ENTITY, values=array(struct(key=STRING, value=FLOAT64)))),
+    ),
+)
+"""Without components, describes all entities (KIP-546, Kafka 2.6); a default has a null name."""
+
+ALTER_QUOTAS = message(
+    49,
+    "AlterClientQuotas",
+    (0, 1),
+    1,
+    struct(
+        entries=array(
+            struct(
+                entity=_ENTITY, ops=array(struct(key=STRING, value=since(0, FLOAT64, 0.0), remove=BOOLEAN))
+            )
+        ),
+        validate_only=BOOLEAN,
+    ),
+    struct(throttle_ms=INT32, entries=array(struct(**ERROR, entity=_ENTITY))),
+)
+"""Idempotent."""
+
+_ACL = struct(
+    resource_type=INT8,
+    resource_name=STRING,
+    pattern_type=INT8,
+    principal=STRING,
+    host=STRING,
+    operation=INT8,
+    permission_type=INT8,
+)
+
+CREATE_ACLS = message(
+    30,
+    "CreateAcls",
+    (1, 3),
+    2,
+    struct(creations=array(_ACL)),
+    struct(throttle_ms=INT32, results=array(struct(**ERROR))),
+)
+"""Idempotent."""
+
+DELETE_ACLS = message(
+    31,
+    "DeleteAcls",
+    (1, 3),
+    2,
+    struct(filters=array(_ACL)),
+    struct(
+        throttle_ms=INT32,
+        filters=array(
+            struct(
+                **ERROR,
+                matches=array(
+                    struct(
+                        **ERROR,
+                        resource_type=INT8,
+                        resource_name=STRING,
+                        pattern_type=INT8,
+                        principal=STRING,
+                        host=STRING,
+                        operation=INT8,
+                        permission_type=INT8,
+                    )
+                ),
+            )
+        ),
+    ),
+)
+"""Idempotent. In Kafka, a null in a filter matches everything; there is none here: each filter is one ACL."""
+
+DESCRIBE_ACLS = message(
+    29,
+    "DescribeAcls",
+    (1, 3),
+    2,
+    struct(
+        resource_type=INT8,
+        resource_name=NULLABLE_STRING,
+        pattern_type=INT8,
+        principal=NULLABLE_STRING,
+        host=NULLABLE_STRING,
+        operation=INT8,
+        permission_type=INT8,
+    ),
+    struct(
+        throttle_ms=INT32,
+        **ERROR,
+        resources=array(
+            struct(
+                resource_type=INT8,
+                resource_name=STRING,
+                pattern_type=INT8,
+                acls=array(struct(principal=STRING, host=STRING, operation=INT8, permission_type=INT8)),
+            )
+        ),
+    ),
+)
+"""A filter: null, and the code ANY of the types and of the operation, match everything."""

@@ -1,7 +1,7 @@
-"""Client properties: an allow-list under librdkafka's names, secrets by reference.
+"""Client properties: an allow-list with librdkafka's names; secrets are references.
 
-`parse` checks what was written, `resolve` fills the secrets in at use, and `to_librdkafka` and
-`to_transport` say it in the words of one client. `java_file` reads the file that Kafka's own tools take as
+`parse` checks the properties as written, `resolve` reads the secrets at use, and `to_librdkafka` and
+`to_transport` translate them for one client. `java_file` translates the file that Kafka's own tools take as
 `--command-config`.
 """
 

@@ -1,4 +1,4 @@
-"""The closed list of client properties, under librdkafka's names, and what becomes of each elsewhere.
+"""The allow-list of client properties, by librdkafka's names, with their use in kafkaform's own connections.
 
 The ranges and names are those of librdkafka's CONFIGURATION.md.
 """
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _INT_MAX = 2_147_483_647
 
 CONNECTION = (
+    # Shown even if they are read from the environment: they are no secret, and every connection error names
+    # them.
     Property("bootstrap.servers", Addresses(), Handled(), shown=True),
     Property("client.id", Text(), Handled(), shown=True),
     Property(
@@ -44,6 +46,8 @@ CONNECTION = (
     Property("socket.timeout.ms", Number(10, 300_000), Unused("its own deadlines")),
     Property("socket.connection.setup.timeout.ms", Number(1000, _INT_MAX), Unused()),
     Property("socket.keepalive.enable", Flag(), Handled()),
+    # Ignored, not refused: `Unused` properties tune a client, and affect neither where it connects nor whom
+    # it trusts.
     Property("socket.nagle.disable", Flag(), Unused("always disabled")),
     Property("socket.send.buffer.bytes", Number(0, 100_000_000), Handled()),
     Property("socket.receive.buffer.bytes", Number(0, 100_000_000), Handled()),
@@ -60,33 +64,34 @@ CONNECTION = (
     Property("api.version.request.timeout.ms", Number(1, 300_000), Unused()),
     Property("enable.metrics.push", Flag(), Unused("never pushes")),
 )
+# file:// as in Java's client (KIP-768): the token is in a file that another program renews.
 _URL = Text(r"https?://\S+|file:///\S+", "an http:// or https:// URL, or file:///PATH of a token")
 
 
-# librdkafka puts these into a shell command (kinit), so nothing a shell understands may be in them.
+# librdkafka inserts these into a shell command (kinit), so they must have no special characters of the shell.
 _PRINCIPAL = Text(r"[A-Za-z0-9._/@-]+", "a Kerberos principal such as client/host@REALM")
 _KEYTAB = Text(r"[A-Za-z0-9._/+@:=-]+", "a path without blanks, quotes and other characters of the shell")
 _SERVICE = Text(r"[A-Za-z0-9._-]+", "a service name such as kafka")
 
 
-_CLIENT_CREDENTIALS_ONLY = Refused(
-    "kafkaform's own connections cannot do this",
-    "use the client credentials grant: sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
-)
+_OTHER_TOKENS = "use client credentials, or a file with a token that another program renews"
+_NO_ASSERTION = Refused("kafkaform does not log in by assertion", _OTHER_TOKENS)
 
 
-def _oauth(name: str, kind: Kind | None = None, *, sensitive: bool = False) -> Property:
-    """A property of OAUTHBEARER."""
+def _define_oauth(name: str, kind: Kind | None = None, *, sensitive: bool = False) -> Property:
+    """Define a property of OAUTHBEARER."""
     return Property(f"sasl.oauthbearer.{name}", kind or Text(), Handled(), sensitive=sensitive)
 
 
-def _only(
-    name: str, kind: Kind | None = None, value: str | None = None, *, sensitive: bool = False
-) -> Property:
-    """A property of OAUTHBEARER that librdkafka alone has, or of which it alone takes more than one value."""
-    treatment = replace(_CLIENT_CREDENTIALS_ONLY, unless=value)
-    return Property(f"sasl.oauthbearer.{name}", kind or Text(), treatment, sensitive=sensitive)
+def _define_assertion(name: str, kind: Kind | None = None, *, sensitive: bool = False) -> Property:
+    """Define a property of OAUTHBEARER with a signed assertion (RFC 7523), which only librdkafka supports."""
+    return Property(f"sasl.oauthbearer.{name}", kind or Text(), _NO_ASSERTION, sensitive=sensitive)
 
+
+_NO_KEYTAB = Refused(
+    "kafkaform does not log in by keytab",
+    "use a listener with SCRAM or TLS certificates, or run kinit -kt KEYTAB PRINCIPAL first and leave it out",
+)
 
 SECURITY = (
     Property("security.protocol", Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")), Handled()),
@@ -123,55 +128,48 @@ SECURITY = (
     Property("sasl.username", Text(), Handled()),
     Property("sasl.password", Text(), Handled(), sensitive=True),
     Property("sasl.kerberos.service.name", _SERVICE, Handled()),
-    Property(
-        "sasl.kerberos.principal",
-        _PRINCIPAL,
-        Refused(
-            "kafkaform's own connections take the ticket cache as it is", "run kinit first, and leave it out"
-        ),
-    ),
-    Property(
-        "sasl.kerberos.keytab",
-        _KEYTAB,
-        Refused(
-            "kafkaform's own connections take the ticket cache as it is",
-            "run kinit -kt KEYTAB PRINCIPAL first, and leave it out",
-        ),
-    ),
+    Property("sasl.kerberos.principal", _PRINCIPAL, _NO_KEYTAB),
+    Property("sasl.kerberos.keytab", _KEYTAB, _NO_KEYTAB),
     Property("sasl.kerberos.min.time.before.relogin", Number(0, 86_400_000), Unused()),
 )
 
 ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
-"""Lets a client's secret go in the clear to a token endpoint; see `properties.incoherences`."""
+"""Permits a token endpoint without TLS, which receives the client's secret in plain text."""
 
 OAUTHBEARER = (
-    _oauth("method", Choice(("oidc",))),
-    _oauth("token.endpoint.url", _URL),
-    _oauth("token.endpoint.allow.http", Flag()),
-    _oauth("client.id"),
-    _oauth("client.secret", sensitive=True),
-    _oauth("scope"),
-    _oauth("extensions"),
+    _define_oauth("method", Choice(("oidc",))),
+    _define_oauth("token.endpoint.url", _URL),
+    _define_oauth("token.endpoint.allow.http", Flag()),
+    _define_oauth("client.id"),
+    _define_oauth("client.secret", sensitive=True),
+    _define_oauth("scope"),
+    _define_oauth("extensions"),
     Property("sasl.oauthbearer.sub.claim.name", Text(), Unused("brokers read the name in the token")),
-    _only("config", sensitive=True),
-    _only("metadata.authentication.type", Choice(("none", "azure_imds")), "none"),
-    _only(
-        "grant.type",
-        Choice(("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")),
-        "client_credentials",
+    Property(
+        "sasl.oauthbearer.config", Text(), Refused("kafkaform does not use it", _OTHER_TOKENS), sensitive=True
     ),
-    _only("assertion.algorithm", Choice(("RS256", "ES256"))),
-    _only("assertion.file"),
-    _only("assertion.private.key.file"),
-    _only("assertion.private.key.pem", sensitive=True),
-    _only("assertion.private.key.passphrase", sensitive=True),
-    _only("assertion.jwt.template.file"),
-    _only("assertion.claim.aud"),
-    _only("assertion.claim.iss"),
-    _only("assertion.claim.sub"),
-    _only("assertion.claim.exp.seconds", Number(1, _INT_MAX)),
-    _only("assertion.claim.nbf.seconds", Number(0, _INT_MAX)),
-    _only("assertion.claim.jti.include", Flag()),
+    Property(
+        "sasl.oauthbearer.metadata.authentication.type",
+        Choice(("none", "azure_imds")),
+        Refused("kafkaform does not log in by Azure's metadata service", _OTHER_TOKENS, "none"),
+    ),
+    Property(
+        "sasl.oauthbearer.grant.type",
+        Choice(("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")),
+        replace(_NO_ASSERTION, unless="client_credentials"),
+    ),
+    _define_assertion("assertion.algorithm", Choice(("RS256", "ES256"))),
+    _define_assertion("assertion.file"),
+    _define_assertion("assertion.private.key.file"),
+    _define_assertion("assertion.private.key.pem", sensitive=True),
+    _define_assertion("assertion.private.key.passphrase", sensitive=True),
+    _define_assertion("assertion.jwt.template.file"),
+    _define_assertion("assertion.claim.aud"),
+    _define_assertion("assertion.claim.iss"),
+    _define_assertion("assertion.claim.sub"),
+    _define_assertion("assertion.claim.exp.seconds", Number(1, _INT_MAX)),
+    _define_assertion("assertion.claim.nbf.seconds", Number(0, _INT_MAX)),
+    _define_assertion("assertion.claim.jti.include", Flag()),
     Property("https.ca.location", Text(), Handled()),
     Property("https.ca.pem", Text(), Handled()),
 )
@@ -180,10 +178,11 @@ OAUTHBEARER = (
 PROPERTIES: Mapping[str, Property] = MappingProxyType(
     {p.name: p for p in (*CONNECTION, *SECURITY, *OAUTHBEARER)}
 )
-"""Every property that `client:` may hold."""
+"""Every property that `client:` may have."""
 
+# Removed before librdkafka sees the properties.
 OWN: frozenset[str] = frozenset({ALLOW_HTTP})
-"""The properties that are kafkaform's alone: librdkafka refuses a name that it does not have."""
+"""The properties that only kafkaform has: librdkafka rejects unknown names."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -193,7 +192,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
     }
 )
-"""librdkafka's second names."""
+"""librdkafka's alternative names."""
 
 SENSITIVE: frozenset[str] = frozenset(p.name for p in PROPERTIES.values() if p.sensitive)
-"""The properties whose value is never shown."""
+"""The properties whose value is never printed."""

@@ -1,13 +1,15 @@
-"""Java's login configuration in one line: `sasl.jaas.config`.
+"""The parser of Java's login configuration in one line: `sasl.jaas.config`.
 
-Kafka reads it with Java's StreamTokenizer: values may be quoted, with the escapes of C.
+Kafka parses it with Java's StreamTokenizer: values may be quoted, with the escapes of C.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,18 +20,19 @@ _TOKEN = re.compile(
       | (?P<mark>[=;]) | (?P<word>[\w$.-]+)""",
     re.VERBOSE | re.DOTALL,
 )
+# Octal escapes end at \377, as in StreamTokenizer: a first digit over 3 has one more digit, not two.
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class MalformedJaas(ValueError):  # noqa: N818 - names what is in the text
-    """Not a login configuration; the message holds nothing of it, since passwords are in there."""
+    """The text is not a login configuration; the message does not quote it, as it may contain passwords."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoginModule:
-    """One login module: its class and options; the options hold passwords and are not shown."""
+    """A login module: its class and options, which may be passwords and are not in its repr."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -39,29 +42,30 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Read a configuration of exactly one login module, as Kafka demands.
+    """Parse a configuration of exactly one login module, as Kafka requires.
 
     Raises:
-        MalformedJaas: Anything else.
+        MalformedJaas: It is not one.
     """
-    tokens = list(_tokens(text))
+    tokens = list(_tokenize(text))
     if len(tokens) < 3 or tokens[1].casefold() not in _FLAGS:
-        raise MalformedJaas('it must be: LoginModuleClass required key="value" …;')
+        raise MalformedJaas('it must have the form LoginModuleClass required key="value" …;')
+    # Kafka refuses a value with several modules (JaasContext), although the format of Java allows them.
     if tokens[-1] != ";" or ";" in tokens[:-1]:
-        raise MalformedJaas("it must hold exactly one login module, and end with ;")
+        raise MalformedJaas("it must have exactly one login module, and end with ;")
     options: dict[str, str] = {}
-    rest = tokens[2:-1]
-    if len(rest) % 3:
-        raise MalformedJaas('its options must be key="value"')
-    for key, equals, value in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+    words = tokens[2:-1]
+    if len(words) % 3:
+        raise MalformedJaas('its options must have the form key="value"')
+    for key, equals, value in zip(words[::3], words[1::3], words[2::3], strict=True):
         if equals != "=" or "=" in (key, value):
-            raise MalformedJaas('its options must be key="value"')
+            raise MalformedJaas('its options must have the form key="value"')
         options[str(key)] = str(value)
     return LoginModule(str(tokens[0]), options)
 
 
 class _Quoted(str):
-    """A quoted value: never equal to a mark, even where it reads `=` or `;`."""
+    """A quoted value, never equal to a mark: a quoted `=` or `;` is a value."""
 
     __slots__ = ()
 
@@ -71,12 +75,12 @@ class _Quoted(str):
     __hash__ = str.__hash__
 
 
-def _tokens(text: str) -> Iterator[str]:
+def _tokenize(text: str) -> Iterator[str]:
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise MalformedJaas("a quote in it is never closed, or a value needs quotes")
+            raise MalformedJaas("a quote is not closed, or a value needs quotes")
         position = match.end()
         body = match["double"] if match["double"] is not None else match["single"]
         if body is not None:

@@ -1,24 +1,21 @@
-"""Kafka's own `--command-config` properties file, its TLS stores and its login included.
-
-Everything is translated into librdkafka's names.
-"""
+"""The translation of Kafka's `--command-config` properties file into librdkafka's names and values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties import other_names
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, reason
-from kafkaform.config.client_properties.properties import escape
+from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, explain_refusal
+from kafkaform.config.client_properties.properties import PropertyValues, escape
 from kafkaform.core.errors import Problem
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
 from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 _SECURITY = "org.apache.kafka.common.security"
@@ -44,28 +41,29 @@ class Flaw:
 
 @dataclass(slots=True)
 class JavaTranslation:
-    """The result of a translation: values under our names, each with the Java name it came from."""
+    """The result of a translation: values by librdkafka's name, each with the Java name that it came from."""
 
     values: dict[str, tuple[str, str]] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
 
     def add(self, name: str, value: str | None, source: str) -> None:
-        """Take a value, where there is one."""
+        """Add a value, unless it is None."""
         if value is not None:
             self.values[name] = (value, source)
 
     def refuse(self, name: str, message: str, hint: str) -> None:
-        """Take a flaw."""
+        """Add a flaw of a Java property."""
         self.flaws.append(Flaw(name, message, hint))
 
 
-def tls(written: Mapping[str, str]) -> JavaTranslation:
-    """Translate everything about TLS; without TLS in `security.protocol` Java reads none of it."""
+def translate_tls(written: Mapping[str, str]) -> JavaTranslation:
+    """Translate the properties of TLS, which Java ignores without TLS in `security.protocol`."""
     outcome = JavaTranslation()
+    # Files that are shared between listeners often have the properties of both.
     if "SSL" not in written.get("security.protocol", "").upper():
         return outcome
-    truststore(written, outcome, "ssl.ca")
-    _keystore(written, outcome)
+    translate_truststore(written, outcome, "ssl.ca")
+    _translate_keystore(written, outcome)
     name = "ssl.endpoint.identification.algorithm"
     if name in written:
         outcome.add(name, written[name].strip() or "none", name)
@@ -73,7 +71,7 @@ def tls(written: Mapping[str, str]) -> JavaTranslation:
     if protocols and not protocols & {"TLSv1.2", "TLSv1.1", "TLSv1"}:
         outcome.refuse(
             "ssl.enabled.protocols",
-            "ssl.enabled.protocols: librdkafka cannot be kept from using TLS 1.2",
+            "ssl.enabled.protocols: librdkafka cannot disable TLS 1.2",
             "restrict the protocols on the broker, and leave it out here",
         )
     if written.get("ssl.cipher.suites", "").strip():
@@ -85,11 +83,12 @@ def tls(written: Mapping[str, str]) -> JavaTranslation:
     return outcome
 
 
-def truststore(
+def translate_truststore(
     written: Mapping[str, str], outcome: JavaTranslation, prefix: str, source: str | None = None
 ) -> None:
-    """Translate a trust store into `PREFIX.location` or `PREFIX.pem`; `source` is where it was written."""
+    """Translate a trust store into `PREFIX.location` or `PREFIX.pem`; `source` is its Java property."""
     location, certificates = "ssl.truststore.location", "ssl.truststore.certificates"
+    # JKS is Java's default.
     kind = written.get("ssl.truststore.type", _JKS).strip().upper()
     if certificates in written:
         outcome.add(f"{prefix}.pem", written[certificates], source or certificates)
@@ -109,7 +108,7 @@ def truststore(
     )
 
 
-def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
+def _translate_keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
     location, chain, key = "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"
     kind = written.get("ssl.keystore.type", _JKS).strip().upper()
     if chain in written or key in written:
@@ -119,6 +118,7 @@ def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
     if location not in written:
         return
     store = written[location]
+    # A PEM key store is one file with the key and the certificate chain (KIP-651).
     if kind == _PEM:
         outcome.add("ssl.certificate.location", store, location)
         outcome.add("ssl.key.location", store, location)
@@ -136,6 +136,7 @@ def _keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
         )
 
 
+# The package of this class in the versions of KIP-768.
 _OLD_OAUTH_HANDLER = _OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
 _IAM = "software.amazon.msk.auth.iam"
 _IAM_MODULE = f"{_IAM}.IAMLoginModule"
@@ -148,22 +149,23 @@ _HANDLERS: Mapping[str, tuple[str, ...]] = {
         for kind in ("Default", "ClientCredentials", "File")
     ),
 }
-"""The classes whose work kafkaform does itself."""
+"""The Java classes that kafkaform replaces by its own code."""
 
 
-def login(written: Mapping[str, str]) -> JavaTranslation:
-    """Translate `sasl.jaas.config` and what belongs to it."""
+def translate_login(written: Mapping[str, str]) -> JavaTranslation:
+    """Translate `sasl.jaas.config` and the other properties of the login."""
     outcome = JavaTranslation()
     for name, known in _HANDLERS.items():
         handler = written.get(name, "").strip()
         if handler and handler not in known:
-            said = f"{name} {handler} is Java code that kafkaform cannot run"
-            outcome.refuse(name, said, "use SCRAM, or OAUTHBEARER with client credentials")
+            message = f"{name} {handler} is Java code that kafkaform cannot run"
+            outcome.refuse(name, message, "use SCRAM, or OAUTHBEARER with client credentials")
     if not written.get("security.protocol", "").strip().upper().startswith("SASL_"):
         return outcome
     mechanism = written.get("sasl.mechanism", "").strip().upper()
     if not mechanism:
         outcome.add("sasl.mechanism", "GSSAPI", "security.protocol")  # Java's default
+    # AWS's library has a handler for OAUTHBEARER too, which logs in with IAM.
     elif mechanism == "OAUTHBEARER" and _IAM_OAUTH_HANDLER in map(str.strip, written.values()):
         outcome.add("sasl.mechanism", "AWS_MSK_IAM", "sasl.mechanism")
     elif mechanism == "OAUTHBEARER":
@@ -177,34 +179,35 @@ def login(written: Mapping[str, str]) -> JavaTranslation:
         hint = 'one module: org.apache.kafka.… required username="…" password="…";'
         outcome.refuse("sasl.jaas.config", f"sasl.jaas.config cannot be read: {error}", hint)
         return outcome
-    _login_module(module, outcome)
+    _translate_login_module(module, outcome)
     return outcome
 
 
-def _login_module(module: LoginModule, outcome: JavaTranslation) -> None:
+def _translate_login_module(module: LoginModule, outcome: JavaTranslation) -> None:
     source = "sasl.jaas.config"
     options = module.options
-    taken: dict[str, str]
+    translated: dict[str, str]
     match module.name:
         case _ if module.name in (_PLAIN_MODULE, _SCRAM_MODULE):
-            taken = {"username": "sasl.username", "password": "sasl.password"}
+            translated = {"username": "sasl.username", "password": "sasl.password"}
             if options.get("tokenauth", "false").strip().lower() == "true":
-                said = "sasl.jaas.config: tokenauth (delegation tokens) is not supported by librdkafka"
-                outcome.refuse(source, said, "use a SCRAM account of its own")
+                message = "sasl.jaas.config: tokenauth (delegation tokens) is not supported by librdkafka"
+                outcome.refuse(source, message, "use a separate SCRAM account")
             options = {name: value for name, value in options.items() if name != "tokenauth"}
         case _ if module.name == _OAUTH_MODULE:
-            taken = {
+            translated = {
                 "clientId": "sasl.oauthbearer.client.id",
                 "clientSecret": "sasl.oauthbearer.client.secret",
                 "scope": "sasl.oauthbearer.scope",
             }
-            options = _oauth_options(options, outcome)
+            options = _translate_oauth_options(options, outcome)
         case _ if module.name == _KERBEROS_MODULE:
-            taken = {
+            translated = {
                 "keyTab": "sasl.kerberos.keytab",
                 "principal": "sasl.kerberos.principal",
                 "serviceName": "sasl.kerberos.service.name",
             }
+            # How Java finds a ticket. kafkaform always uses the ticket cache.
             harmless = (
                 "useKeyTab",
                 "storeKey",
@@ -215,26 +218,28 @@ def _login_module(module: LoginModule, outcome: JavaTranslation) -> None:
             )
             options = {name: value for name, value in options.items() if name not in harmless}
         case _ if module.name == _IAM_MODULE:
-            taken = {}
+            translated = {}
         case _:
-            said = f"sasl.jaas.config: the login module {module.name} is Java code that kafkaform cannot run"
-            outcome.refuse(source, said, "use PLAIN, SCRAM, OAUTHBEARER, AWS_MSK_IAM or Kerberos")
+            message = (
+                f"sasl.jaas.config: the login module {module.name} is Java code that kafkaform cannot run"
+            )
+            outcome.refuse(source, message, "use PLAIN, SCRAM, OAUTHBEARER, AWS_MSK_IAM or Kerberos")
             return
     for name, value in options.items():
-        if name in taken:
-            outcome.add(taken[name], value, source)
+        if name in translated:
+            outcome.add(translated[name], value, source)
         else:
-            said = f"sasl.jaas.config: the option {name} has no counterpart here"
-            known_options = f"known options: {', '.join(taken)}"
-            of_aws = name.startswith("aws")
+            message = f"sasl.jaas.config: the option {name} is not supported"
+            known_options = f"supported options: {', '.join(translated)}"
+            is_aws = name.startswith("aws")
             outcome.refuse(
-                source, said, "set AWS_PROFILE, or AWS's other variables" if of_aws else known_options
+                source, message, "set AWS_PROFILE, or AWS's other variables" if is_aws else known_options
             )
 
 
-def _oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict[str, str]:
-    """Take the options that are not one property each; give back the rest."""
-    rest: dict[str, str] = {}
+def _translate_oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict[str, str]:
+    """Translate the options that do not correspond to one property each; return the others."""
+    remaining: dict[str, str] = {}
     extensions: list[str] = []
     tls_options: dict[str, str] = {}
     for name, value in options.items():
@@ -243,68 +248,56 @@ def _oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict
         elif name.startswith("ssl.truststore."):
             tls_options[name] = value
         else:
-            rest[name] = value
+            remaining[name] = value
     if extensions:
         outcome.add("sasl.oauthbearer.extensions", ",".join(extensions), "sasl.jaas.config")
-    truststore(tls_options, outcome, "https.ca", source="sasl.jaas.config")
-    return rest
+    translate_truststore(tls_options, outcome, "https.ca", source="sasl.jaas.config")
+    return remaining
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class JavaProperties(Mapping[str, str]):
-    """The properties of a Java properties file, under librdkafka's names; goes into `parse` as it is.
+class JavaProperties(PropertyValues):
+    """The properties of a Java properties file, by librdkafka's names, as `parse` takes them.
 
-    Dollars are escaped: a Java file holds no references of kafkaform's.
+    Dollar signs are escaped, as a Java file contains no references of kafkaform.
     """
 
-    values_by_name: Mapping[str, str] = field(default_factory=dict)
     locations: Mapping[str, Location] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> str:
-        return self.values_by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
-
-    def __repr__(self) -> str:
-        return f"JavaProperties({', '.join(sorted(self.values_by_name))})"
-
     def locate(self, name: str) -> Location | None:
-        """The place in the file."""
+        """Return the location of a property in the file."""
         return self.locations.get(name)
 
 
-def from_java_properties(text: str, file: str) -> tuple[JavaProperties, list[Problem]]:
+def translate_java_properties(text: str, file: str) -> tuple[JavaProperties, list[Problem]]:
     """Translate a Java client properties file.
 
     Args:
-        text: The file's text. Java itself reads such files as ISO 8859-1.
+        text: The file's text. Java decodes such files as ISO 8859-1.
         file: Its name, for the problems.
     """
-    entries, problems = _read(text, file)
+    entries, problems = _read_properties(text, file)
     written = {name: value for name, (value, _) in entries.items()}
     lines = {name: location for name, (_, location) in entries.items()}
     for name in written:
-        if (problem := _unusable(name, lines[name])) is not None:
+        if (problem := _check_property(name, lines[name])) is not None:
             problems.append(problem)
-    found = [(ours, written[java], java) for java, ours in other_names.RENAMED.items() if java in written]
-    values = {ours: _adapted(ours, value) for ours, value, _ in found}
-    sources = {ours: java for ours, _, java in found}
-    for translate in (login, tls):
+    renamed = [(ours, written[java], java) for java, ours in other_names.RENAMED.items() if java in written]
+    values = {ours: _translate_value(ours, value) for ours, value, _ in renamed}
+    sources = {ours: java for ours, _, java in renamed}
+    for translate in (translate_login, translate_tls):
         outcome = translate(written)
         problems += [Problem(f.message, lines.get(f.name), f.hint) for f in outcome.flaws]
         for ours, (value, java) in outcome.values.items():
             values[ours], sources[ours] = value, java
     places = {ours: lines[java] for ours, java in sources.items() if java in lines}
+    # The translations run by subject; a reader works through the file from the top.
     problems.sort(key=lambda problem: problem.location.line if problem.location else 0)
     return JavaProperties({ours: escape(value) for ours, value in values.items()}, places), problems
 
 
-def _read(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[Problem]]:
-    # Imported here: it costs more than all the rest of the package, and few runs read such a file.
+def _read_properties(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[Problem]]:
+    # Imported here: it takes longer than the rest of the package, and few runs read such a file.
     import javaproperties
 
     entries: dict[str, tuple[str, Location]] = {}
@@ -316,10 +309,11 @@ def _read(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[P
             line += element.source.count("\n")
             if not isinstance(element, javaproperties.KeyValue):
                 continue
+            # Java would take the last one silently.
             if element.key in entries and entries[element.key][0] != element.value:
                 first = entries[element.key][1].line
-                said = f"{element.key} is set twice, differently (first in line {first})"
-                problems.append(Problem(said, location, "keep one of the two"))
+                message = f"{element.key} is set twice to different values (first in line {first})"
+                problems.append(Problem(message, location, "keep one of the two"))
             entries[element.key] = (element.value, location)
     except javaproperties.InvalidUEscapeError:
         hint = "write \\uXXXX with four hexadecimal digits, or \\\\u for a backslash and a u"
@@ -327,15 +321,18 @@ def _read(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[P
     return entries, problems
 
 
-def _unusable(name: str, location: Location) -> Problem | None:
+def _check_property(name: str, location: Location) -> Problem | None:
     known: Iterable[str] = (*other_names.RENAMED, *other_names.JAAS_AND_STORES, *other_names.IGNORED)
     if name in known:
         return None
     if name in LOADS_CODE_OR_RUNS_COMMANDS or name.startswith("config.providers."):
-        return Problem(f"client property {name} is not allowed: {reason(name)}", location, "remove it")
+        return Problem(
+            f"client property {name} is not allowed: {explain_refusal(name)}", location, "remove it"
+        )
+    # Kafka's tools take it instead of bootstrap.servers since 3.7 (KIP-919).
     if name == "bootstrap.controllers":
         return Problem(
-            "bootstrap.controllers: kafkaform speaks with brokers, not with controllers",
+            "bootstrap.controllers: kafkaform connects to brokers, not to controllers",
             location,
             "give bootstrap.servers, or --bootstrap-server",
         )
@@ -344,7 +341,7 @@ def _unusable(name: str, location: Location) -> Problem | None:
     return Problem(f"unknown client property {quoted(name)}", location, hint)
 
 
-def _adapted(name: str, value: str) -> str:
-    """Java's -1, for "as the system has it", is librdkafka's 0."""
+def _translate_value(name: str, value: str) -> str:
+    # The system's default is -1 in Java and 0 in librdkafka.
     defaults_to_zero = ("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "connections.max.idle.ms")
     return "0" if name in defaults_to_zero and value.strip() == "-1" else value

@@ -1,4 +1,4 @@
-"""Names that librdkafka or Java knows: what each is here, or the reason why `client:` does not take it."""
+"""Other names of librdkafka and Java: their counterparts here, or the reasons why `client:` refuses them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RENAMED: Mapping[str, str] = MappingProxyType(
         "send.buffer.bytes": "socket.send.buffer.bytes",
     }
 )
-"""What Java's names are here, where the value stays as it is."""
+"""The counterparts of Java's names, where the value is the same."""
 
 JAAS_AND_STORES: frozenset[str] = frozenset(
     {
@@ -71,6 +71,8 @@ IGNORED: frozenset[str] = frozenset(
     {
         "default.api.timeout.ms",
         "retries",
+        # These name Java classes, which kafkaform never loads: a shared Java file may have them, `client:`
+        # may not.
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
@@ -99,7 +101,7 @@ IGNORED: frozenset[str] = frozenset(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         "sasl.oauthbearer.jwks.endpoint.url",
         "sasl.oauthbearer.scope.claim.name",
-        # What producers and consumers add to a file that is shared with the command-line tools.
+        # Settings of producers and consumers in a file that is shared with the command-line tools.
         "acks",
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
@@ -150,9 +152,9 @@ _COMMAND = "it runs a command"
 _LOG = "kafkaform keeps the client's log to itself, and debug output can show credentials"
 _CALLBACK = "it is set by a program, not by a file"
 _CREATES = "reading must never create a topic"
-_ROLE = "it is a setting of producers and consumers, and kafkaform only administers"
+_ROLE = "it is a setting of producers and consumers, and kafkaform is neither"
 _JAVA = "it is a name of the Java client; `client:` uses librdkafka's names"
-_UNSIGNED = "it makes unsigned tokens, which prove nothing"
+_UNSIGNED = "it creates unsigned tokens, which prove nothing"
 _WINDOWS = "it works on Windows only"
 
 _REASONS: Mapping[str, tuple[str, ...]] = {
@@ -228,14 +230,15 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {name: reason for reason, names in _REASONS.items() for name in names}
 )
-"""The reason why a known name is not taken."""
+"""The reasons why known names are refused."""
 
 LOADS_CODE_OR_RUNS_COMMANDS: frozenset[str] = frozenset((*_REASONS[_CODE], *_REASONS[_COMMAND]))
 """The names that are refused because of what they execute."""
 
 
-def reason(name: str) -> str | None:
-    """Return why this name is not taken; None for a name nobody knows."""
+def explain_refusal(name: str) -> str | None:
+    """Return the reason why a name is refused; None for an unknown name."""
+    # librdkafka's callbacks; its names of them all have this suffix.
     if name.endswith("_cb"):
         return _CALLBACK
     if name.startswith(("config.providers.", "ssl.engine.")):

@@ -1,84 +1,70 @@
-"""Client properties at use: secrets read, never shown, and taken out of whatever is."""
+"""Client properties at use: secrets are read, never printed, and redacted from other output."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.catalogue import OWN, PROPERTIES
-from kafkaform.config.client_properties.properties import HIDDEN, incoherences
+from kafkaform.config.client_properties.properties import HIDDEN, PropertyValues, find_conflicts
 from kafkaform.config.client_properties.treatment import Refused, Text
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafkaform.config.client_properties.properties import ClientProperties, Reference
 
 
 _LARGEST_FILE = 1 << 20
-"""Bytes; no key or password is larger, and a device file would never end."""
+"""In bytes; keys and passwords are smaller, and a device file would never end."""
 _SHORT = 8
 _LINE_WORTH_HIDING = 16
-"""Characters; a shorter line of a PEM text says nothing and would hide other words."""
+"""In characters; a shorter line of a PEM text is not secret, and could occur in other output."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Resolved(Mapping[str, str]):
-    """The values of client properties with their secrets filled in; read like a dict, shown like none.
+class Resolved(PropertyValues):
+    """The values of client properties with their secrets; a mapping whose repr hides all values.
 
     Attributes:
-        values_by_name: The values by librdkafka's name.
-        secrets: Every text that must not be shown.
+        secrets: Every text that must not be printed.
     """
 
-    values_by_name: Mapping[str, str]
     secrets: frozenset[str] = frozenset()
-
-    def __getitem__(self, name: str) -> str:
-        return self.values_by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
-
-    def __repr__(self) -> str:
-        return f"Resolved({', '.join(sorted(self.values_by_name))}: {HIDDEN})"
 
 
 class _MissingError(Exception):
-    """The target of a reference is not there; says why, without any value."""
+    """The target of a reference cannot be read; the message contains no value."""
 
 
 def resolve(
     properties: ClientProperties, environ: Mapping[str, str], read_file: Callable[[str], str]
 ) -> Resolved:
-    """Fill in the secrets.
+    """Resolve the references of properties.
 
     Args:
-        properties: What to fill in.
+        properties: The properties.
         environ: The environment variables.
-        read_file: The text of a file; raises OSError or ValueError. See `read_secret_file`.
+        read_file: Returns the text of a file, as `read_secret_file` does; raises OSError or ValueError.
 
     Raises:
-        InvalidInput: Variables that are not set, files that cannot be read, values that are not
-            allowed; all of them, with the names and no value.
+        InvalidInput: Variables are not set, files cannot be read, or values are invalid; lists all of them
+            by name, without values.
     """
     problems: list[Problem] = []
     values: dict[str, str] = {}
     secrets: set[str] = set()
     for name, template in properties.templates.items():
         property_ = PROPERTIES[name]
-        found: list[str] = []
+        texts: list[str] = []
 
-        def read(reference: Reference, found: list[str] = found) -> str:
-            text = _read(reference, environ, read_file)
-            found.append(text)
+        # `texts` is a default argument, as the loop replaces the variable.
+        def read(reference: Reference, texts: list[str] = texts) -> str:
+            text = _read_reference(reference, environ, read_file)
+            texts.append(text)
             return text
 
         at = properties.locations.get(name)
@@ -87,23 +73,27 @@ def resolve(
         except _MissingError as error:
             problems.append(Problem(f"{name}: {error}", at, "set it where kafkaform runs"))
             continue
-        if (flaw := property_.kind.flaw(value)) is not None:
+        if (flaw := property_.kind.find_flaw(value)) is not None:
             problems.append(Problem(f"{name}: the value that was read {flaw}", at))
             continue
-        values[name] = property_.kind.canonical(value)
+        values[name] = property_.kind.normalise(value)
         if property_.sensitive:
-            secrets |= {value, *found}
+            # The parts too: an error may quote the text of one reference only.
+            secrets |= {value, *texts}
+        # A text that was kept out of the file is taken for a secret. Numbers and choices are not: hiding
+        # every 9093 or `none` would garble errors.
         elif isinstance(property_.kind, Text) and not property_.shown:
-            secrets |= set(found)
+            secrets |= set(texts)
     if not problems:
-        problems += incoherences(values, properties.locations.get)
+        # Once more: while the file was checked, the values of references were unknown.
+        problems += find_conflicts(values, properties.locations.get)
     if problems:
         raise InvalidInput(problems)
     return Resolved(values, frozenset(secrets - {""}))
 
 
 def read_secret_file(path: str) -> str:
-    """The text of a file of at most 1 MiB, UTF-8.
+    """Read a UTF-8 file of at most 1 MiB.
 
     Raises:
         OSError: It cannot be read.
@@ -117,23 +107,25 @@ def read_secret_file(path: str) -> str:
 
 
 def redact(text: str, resolved: Resolved) -> str:
-    """The text without any secret of these properties, for errors that come from a client."""
+    """Replace the secrets of these properties in a text, such as an error of a client."""
     shapes: set[str] = set()
     for secret in resolved.secrets:
+        # Errors of libraries quote values by repr, which escapes quotes and backslashes.
         shapes |= {secret, repr(secret)[1:-1]}
         if "\n" in secret:
             lines = (line.strip() for line in secret.splitlines())
             shapes |= {
                 line for line in lines if len(line) >= _LINE_WORTH_HIDING and not line.startswith("-----")
             }
+    # The longest first: a secret may contain another one, which would break it in two.
     for shape in sorted(filter(None, shapes), key=len, reverse=True):
-        # A short one, such as a user's name, may be a part of harmless words: only whole words are hidden.
+        # A short secret may be a part of harmless words, so only whole words are hidden.
         alone = (r"(?<![\w.-])", r"(?![\w.-])") if len(shape) < _SHORT else ("", "")
         text = re.sub(re.escape(shape).join(alone), lambda _: HIDDEN, text)
     return text
 
 
-def _read(reference: Reference, environ: Mapping[str, str], read_file: Callable[[str], str]) -> str:
+def _read_reference(reference: Reference, environ: Mapping[str, str], read_file: Callable[[str], str]) -> str:
     if reference.source == "env":
         if reference.name not in environ:
             raise _MissingError(f"the environment variable {reference.name} is not set")
@@ -144,39 +136,41 @@ def _read(reference: Reference, environ: Mapping[str, str], read_file: Callable[
         why = error.strerror or "it cannot be opened"
         raise _MissingError(f"cannot read {reference.name}: {why}") from None
     except ValueError:
-        # A decoding error quotes the bytes it met: they may be the secret.
+        # A decoding error quotes bytes that may be the secret.
         raise _MissingError(f"cannot read {reference.name}: it is too large, or not UTF-8 text") from None
+    # Editors end files with a line break, which is not a part of the secret.
     return text.removesuffix("\n").removesuffix("\r")
 
 
 def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | bool]:
-    """The configuration of a confluent-kafka client, secrets included: never log it.
+    """Return the configuration of a confluent-kafka client, with secrets: never log it.
 
-    Tokens that librdkafka cannot get by itself are for its callback (`oauth_cb`) to bring.
+    For tokens that librdkafka cannot fetch itself, the client needs a callback (`oauth_cb`).
     """
-    if resolved.get("sasl.mechanism") != "AWS_MSK_IAM" and token_file(resolved) is None:
+    if resolved.get("sasl.mechanism") != "AWS_MSK_IAM" and get_token_file(resolved) is None:
         return {name: value for name, value in resolved.items() if name not in OWN}
+    # Tokens come by callback, from the source that all clients share.
     kept = {name: value for name, value in resolved.items() if not name.startswith("sasl.oauthbearer.")}
     return {**kept, "sasl.mechanism": "OAUTHBEARER"}
 
 
-def token_file(resolved: Mapping[str, str]) -> Path | None:
-    """The file that is the token endpoint: `file:///…`; like Java, without decoding `%20` in it."""
+def get_token_file(resolved: Mapping[str, str]) -> Path | None:
+    """Return the path of a token endpoint `file:///…`, if it is one; like Java, `%20` is not decoded."""
     endpoint = resolved.get("sasl.oauthbearer.token.endpoint.url", "")
     return Path(endpoint.removeprefix("file://")) if endpoint.startswith("file://") else None
 
 
-def extensions(resolved: Mapping[str, str]) -> dict[str, str]:
-    """The SASL extensions (KIP-342) by name."""
+def parse_extensions(resolved: Mapping[str, str]) -> dict[str, str]:
+    """Parse the SASL extensions (KIP-342) by name."""
     pairs = (pair.partition("=") for pair in resolved.get("sasl.oauthbearer.extensions", "").split(","))
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
 
 def refuse_unsupported(resolved: Mapping[str, str]) -> None:
-    """Check that kafkaform's own connections can do what every property asks for.
+    """Check that kafkaform's own connections support every property.
 
     Raises:
-        KafkaformError: They cannot; names the first property.
+        KafkaformError: They do not support a property; names the first.
     """
     for name, value in resolved.items():
         treatment = PROPERTIES[name].transport

@@ -1,31 +1,32 @@
-"""One client property: what its value may look like, and what becomes of it beside librdkafka."""
+"""The definition of a client property: its valid values, and its use in kafkaform's own connections."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from kafkaform.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """Translated by code of its own; `how` is for the reader of the matrix."""
+    """The property is supported; `how` is its entry in the documentation."""
 
     how: str = "used"
 
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Left out: it makes no difference to what the client may do or whom it trusts."""
+    """The property is ignored, as it affects neither access nor trust."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The client cannot do it, and going without would be something else than what was asked.
+    """The property is not supported, and to ignore it would do something else than the user asked for.
 
-    `unless` is the one value that asks for nothing more than what the client does anyway.
+    `unless` is the one value that is accepted: the behaviour without the property.
     """
 
     why: str
@@ -38,14 +39,14 @@ Treatment: TypeAlias = Handled | Unused | Refused
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its values, and its fate in kafkaform's own connections.
+    """A client property.
 
     Attributes:
         name: librdkafka's name.
-        kind: What its value may look like.
-        transport: What becomes of it in kafkaform's own connections.
-        sensitive: Its value is never shown.
-        shown: Its value may be shown even when it was read from the environment or a file.
+        kind: The type of its value.
+        transport: Its use in kafkaform's own connections.
+        sensitive: Whether its value is never printed.
+        shown: Whether its value may be printed even if it was read from the environment or a file.
     """
 
     name: str
@@ -57,17 +58,17 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text without NUL, or only what `pattern` matches whole; `describes` says that in words."""
+    """Text without NUL that `pattern`, if any, matches; `describes` is the pattern in words."""
 
     pattern: str | None = None
     describes: str = ""
 
-    def canonical(self, value: str) -> str:
-        """The value as it is."""
+    def normalise(self, value: str) -> str:
+        """Return the value unchanged."""
         return value
 
-    def flaw(self, value: str) -> str | None:
-        """Return why the value cannot be used, in words that do not repeat it."""
+    def find_flaw(self, value: str) -> str | None:
+        """Return the reason why a value is invalid, without quoting it; None if it is valid."""
         if "\0" in value:
             return "must not contain a NUL character"
         if not value.strip():
@@ -83,14 +84,14 @@ _LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """`HOST:PORT`, or several with commas between; the name of a listener may stand before each."""
+    """A comma-separated list of `HOST:PORT`, each optionally prefixed with the name of a listener."""
 
-    def canonical(self, value: str) -> str:
-        """The value as it is."""
+    def normalise(self, value: str) -> str:
+        """Return the value unchanged."""
         return value
 
-    def flaw(self, value: str) -> str | None:
-        """Return why the value cannot be used."""
+    def find_flaw(self, value: str) -> str | None:
+        """Return the reason why a value is invalid; None if it is valid."""
         if not value.strip():
             return "must not be empty"
         for address in map(str.strip, value.removesuffix(",").split(",")):
@@ -98,7 +99,7 @@ class Addresses:
             if address.lower().startswith(("http://", "https://")):
                 return "must be HOST:PORT without http://: brokers speak Kafka's own protocol"
             if parts is None:
-                return "must be HOST:PORT, or several of them with commas between"
+                return "must be HOST:PORT, or several of them separated by commas"
             if parts["port"] is not None and not 0 < int(parts["port"]) <= _LAST_PORT:
                 return f"has a port that is not between 1 and {_LAST_PORT}"
         return None
@@ -108,28 +109,29 @@ class Addresses:
 class Flag:
     """`true` or `false`."""
 
-    def canonical(self, value: str) -> str:
-        """In lower case."""
+    def normalise(self, value: str) -> str:
+        """Return the value in lower case."""
         return value.strip().lower()
 
-    def flaw(self, value: str) -> str | None:
-        """Return why the value cannot be used."""
-        return None if self.canonical(value) in ("true", "false") else "must be true or false"
+    def find_flaw(self, value: str) -> str | None:
+        """Return the reason why a value is invalid; None if it is valid."""
+        return None if self.normalise(value) in ("true", "false") else "must be true or false"
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A whole number between two bounds, both allowed."""
+    """A whole number in an inclusive range."""
 
     low: int
     high: int
 
-    def canonical(self, value: str) -> str:
-        """Without surrounding blanks."""
+    def normalise(self, value: str) -> str:
+        """Return the value without surrounding blanks."""
         return value.strip()
 
-    def flaw(self, value: str) -> str | None:
-        """Return why the value cannot be used."""
+    def find_flaw(self, value: str) -> str | None:
+        """Return the reason why a value is invalid; None if it is valid."""
+        # Twelve digits suffice for every range, and keep `int` from parsing a text of any length.
         if re.fullmatch(r"-?[0-9]{1,12}", value.strip()) and self.low <= int(value) <= self.high:
             return None
         return f"must be a whole number from {self.low} to {self.high}"
@@ -137,18 +139,18 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words, in whatever case; the canonical case is the one listed."""
+    """One of a few words, in any case; normalised to the listed case."""
 
     values: tuple[str, ...]
 
-    def canonical(self, value: str) -> str:
-        """In the case that every client accepts."""
+    def normalise(self, value: str) -> str:
+        """Return the value in the case that every client accepts."""
         folded = {choice.casefold(): choice for choice in self.values}
         return folded.get(value.strip().casefold(), value)
 
-    def flaw(self, value: str) -> str | None:
-        """Return why the value cannot be used."""
-        if self.canonical(value) in self.values:
+    def find_flaw(self, value: str) -> str | None:
+        """Return the reason why a value is invalid; None if it is valid."""
+        if self.normalise(value) in self.values:
             return None
         listed = ", ".join(self.values)
         return f"must be one of {listed}" if len(self.values) > 1 else f"must be {listed}"

@@ -1,1 +1,1 @@
-"""From files to desired resources, with the place of every problem."""
+"""Manifests: loading, with the location of every problem, and editing in place."""

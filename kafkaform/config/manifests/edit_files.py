@@ -1,13 +1,13 @@
-"""Replacing the texts of files: all of them or none."""
+"""The replacement of the texts of several files: all of them or none."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.files import beside, replace
+from kafkaform.core.files import replace, write_beside
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,12 +17,12 @@ _UNCHANGED = "no manifest was changed"
 
 @dataclass(frozen=True, slots=True)
 class EditedFile:
-    """A file with other values in it, not written yet.
+    """A file with edited values, not written yet.
 
     Attributes:
-        path: Where it is.
-        before: Its text as it was read, with its byte order mark and its line breaks.
-        after: The text that it is to have.
+        path: The path of the file.
+        before: The text as it was read, with its byte order mark and its line breaks.
+        after: The new text.
     """
 
     path: Path
@@ -31,53 +31,55 @@ class EditedFile:
 
 
 def replace_files(files: Sequence[EditedFile]) -> None:
-    """Give files their new texts, each in one step; their modes and owners stay.
+    """Replace the texts of files, each atomically; their modes and owners are kept.
 
     Raises:
-        KafkaformError: One has changed since it was read, is a link to elsewhere, or cannot be written: all
-            files are as they were then.
+        KafkaformError: A file has changed since it was read, is a link to another folder, or cannot be
+            written; the files that were written before are restored.
     """
-    targets = [_target(file) for file in files]
+    targets = [_find_target(file) for file in files]
     new: list[Path] = []
     done: list[tuple[Path, str]] = []
     try:
+        # First write all new texts beside the files: a full disk then changes none of them.
         for file, target in zip(files, targets, strict=True):
-            new.append(beside(target, file.after.encode()))
+            new.append(write_beside(target, file.after.encode()))
         for file, target, path in zip(files, targets, new, strict=True):
             path.replace(target)
             done.append((target, file.before))
     except OSError as error:
-        hint = _put_back(done)
+        hint = _restore(done)
         raise KafkaformError(f"cannot write {file.path}: {error.strerror}", hint=hint) from error
     finally:
         for path in new:
             path.unlink(missing_ok=True)
 
 
-def _target(file: EditedFile) -> Path:
-    """The file to write, links followed; it must hold what was read."""
+def _find_target(file: EditedFile) -> Path:
+    """Return the file to write, with links followed, after checking that its text has not changed."""
     try:
         target = file.path.resolve(strict=True)
         now = target.read_bytes()
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise KafkaformError(f"cannot read {file.path}: {reason}", hint=_UNCHANGED) from error
+    # A link may lead to a file of another project, which the user did not ask to edit.
     near = (Path.cwd().resolve(), file.path.parent.resolve())
     if not any(target.is_relative_to(folder) for folder in near):
-        message = f"{file.path} is a link to {target}, outside of this folder: it is not written"
+        message = f"{file.path} is a link to {target}, which is outside this folder: not written"
         raise KafkaformError(message, hint=f"edit {target} itself; no manifest was changed")
     if now != file.before.encode():
-        message = f"{file.path} has changed since it was read: it is not written"
+        message = f"{file.path} has changed since it was read: not written"
         raise KafkaformError(message, hint="run the command again; no manifest was changed")
     return target
 
 
-def _put_back(done: Sequence[tuple[Path, str]]) -> str:
-    """Give files their old texts again; returns what the user is to know."""
+def _restore(done: Sequence[tuple[Path, str]]) -> str:
+    """Restore the old texts of files; return a hint for the user."""
     lost = []
     for target, before in done:
         try:
             replace(target, before.encode())
-        except OSError:  # told below: the error that led here is the one to show
+        except OSError:  # in the hint: the first error is the one to raise
             lost.append(str(target))
     return f"these files were changed and cannot be restored: {', '.join(lost)}" if lost else _UNCHANGED

@@ -1,13 +1,13 @@
-"""Where in a manifest a new value of a field belongs, for one environment and no other."""
+"""The place in a manifest for a new value of a field, for one environment only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.config.manifests.edit_layout import Collection, Scalar, find
-from kafkaform.config.manifests.edit_text import drop, nest, put
-from kafkaform.config.manifests.scalars import respelled
+from kafkaform.config.manifests.edit_layout import Collection, Scalar, find_node
+from kafkaform.config.manifests.edit_text import drop_value, nest_value, put_value
+from kafkaform.config.manifests.scalars import format_like
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue
     from kafkaform.resources.base import Shorthand
 
-Way: TypeAlias = "Callable[[str], str]"
-"""One way to write a value into the text of a document; raises Uneditable where it does not fit."""
+TextEdit: TypeAlias = "Callable[[str], str]"
+"""An edit of the text of a document; raises Uneditable if it is not possible there."""
 
 _BASE: Steps = ("spec",)
 
@@ -30,113 +30,119 @@ class Manifest:
     """A manifest to edit.
 
     Attributes:
-        root: Its layout.
-        kind: The name of its kind.
-        environment: The environment whose values are to change; None if no manifest has overrides.
-        others: The other environments that there are.
+        root: The layout of the manifest.
+        kind: The kind of the resource.
+        environment: The environment to edit; None if no manifest has overrides.
+        other_environments: The other environments.
     """
 
     root: Node | None
     kind: str
     environment: str | None
-    others: frozenset[str]
+    other_environments: frozenset[str]
 
-    def ways(self, path: str, value: FieldValue) -> Iterator[Way]:
-        """The ways to write a value, the best one first: each is to be proven.
+    def propose_edits(self, path: str, value: FieldValue) -> Iterator[TextEdit]:
+        """Propose edits that may set a value, the best one first; the caller verifies each.
 
         Args:
             path: The field, as in `model.State`, or `state`.
-            value: The value; None for no own one.
+            value: The value; None to remove it.
         """
-        own = None if self.environment is None else _override(self.environment)
-        if own is not None and self._place(own, path) is not None:
-            yield from self._changes(own, path, value)
+        own = None if self.environment is None else _get_override_steps(self.environment)
+        # The override is in force: a new value in the spec would have no effect.
+        if own is not None and self._find_place(own, path) is not None:
+            yield from self._propose_layer_edits(own, path, value)
             return
+        # First in the spec, where readers look; an override is the way out if other environments would
+        # change.
         if own is None or self._is_unshared(path):
-            yield from self._changes(_BASE, path, value)
+            yield from self._propose_layer_edits(_BASE, path, value)
         if own is not None:
-            yield from self._changes(own, path, value)
+            yield from self._propose_layer_edits(own, path, value)
 
     def _is_unshared(self, path: str) -> bool:
-        """Whether what the spec says of a field reaches no other environment."""
-        overridden = all(self._place(_override(name), path) is not None for name in self.others)
-        return overridden and (self._place(_BASE, path) is not None or not self.others)
+        """Return whether the value of a field in the spec affects no other environment."""
+        overridden = all(
+            self._find_place(_get_override_steps(name), path) is not None for name in self.other_environments
+        )
+        return overridden and (self._find_place(_BASE, path) is not None or not self.other_environments)
 
-    def _changes(self, layer: Steps, path: str, value: FieldValue) -> Iterator[Way]:
-        place = self._place(layer, path)
+    def _propose_layer_edits(self, layer: Steps, path: str, value: FieldValue) -> Iterator[TextEdit]:
+        place = self._find_place(layer, path)
+        # Removing the line is tried first. It fails where a default lies under it; then null is written.
         if value is None and place is not None:
-            yield lambda text: drop(text, place)
-        yield self._setting(layer, path, value)
+            yield lambda text: drop_value(text, place)
+        yield self._build_edit(layer, path, value)
 
-    def _setting(self, layer: Steps, path: str, value: FieldValue) -> Way:
-        spell = self._spelling(path, value)
-        place = self._place(layer, path)
-        shorthand = self._shorthand(path)
+    def _build_edit(self, layer: Steps, path: str, value: FieldValue) -> TextEdit:
+        format_scalar = self._build_formatter(path, value)
+        place = self._find_place(layer, path)
+        shorthand = self._find_shorthand(path)
         if shorthand is None:
-            target = place or (*layer, *_steps(path))
-            return lambda text: put(text, target, spell)
+            target = place or (*layer, *_split_path(path))
+            return lambda text: put_value(text, target, format_scalar)
         section, field = (*layer, shorthand.section), shorthand.field
         if place == section and value is None:
-            return lambda text: nest(text, section, None, field, spell)
-        if place is None and isinstance(find(self.root, section), Scalar):
-            main = self._main_field(shorthand.section)
-            return lambda text: nest(text, section, main, field, spell)
-        target = place or self._new_place(layer, path, shorthand, value)
-        return lambda text: put(text, target, spell)
+            return lambda text: nest_value(text, section, None, field, format_scalar)
+        if place is None and isinstance(find_node(self.root, section), Scalar):
+            main = self._find_main_field(shorthand.section)
+            return lambda text: nest_value(text, section, main, field, format_scalar)
+        target = place or self._choose_place(layer, path, shorthand, value)
+        return lambda text: put_value(text, target, format_scalar)
 
-    def _new_place(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
-        """Where a config goes that a layer does not have: into its shorthand, if the manifest uses that."""
+    def _choose_place(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
+        """Choose the place of a new config in a layer: its shorthand, if the manifest uses it."""
         section = (*layer, shorthand.section)
-        short, below = find(self.root, section), find(self.root, (*_BASE, shorthand.section))
+        short, below = find_node(self.root, section), find_node(self.root, (*_BASE, shorthand.section))
         if short is None and below is None:
-            return (*layer, *_steps(path))
+            return (*layer, *_split_path(path))
         if short is None and isinstance(below, Scalar) and shorthand.is_main and value is not None:
             return section
         return (*section, shorthand.field)
 
-    def _place(self, layer: Steps, path: str) -> Steps | None:
-        """Where a layer sets a field; None where it does not."""
-        shorthand = self._shorthand(path)
-        candidates = [(*layer, *_steps(path))]
+    def _find_place(self, layer: Steps, path: str) -> Steps | None:
+        """Return the place where a layer sets a field; None if it does not."""
+        shorthand = self._find_shorthand(path)
+        candidates = [(*layer, *_split_path(path))]
         if shorthand is not None:
             section = (*layer, shorthand.section)
             candidates.append((*section, shorthand.field))
-            if shorthand.is_main and not isinstance(find(self.root, section), Collection):
+            if shorthand.is_main and not isinstance(find_node(self.root, section), Collection):
                 candidates.append(section)
-        return next((steps for steps in candidates if find(self.root, steps) is not None), None)
+        return next((steps for steps in candidates if find_node(self.root, steps) is not None), None)
 
-    def _shorthand(self, path: str) -> Shorthand | None:
-        return KINDS[self.kind].shorthands.get(path)
+    def _find_shorthand(self, path: str) -> Shorthand | None:
+        return KINDS[self.kind].format.shorthands.get(path)
 
-    def _main_field(self, section: str) -> str:
-        """The field that the section of a shorthand means by itself."""
-        shorthands = KINDS[self.kind].shorthands.values()
-        return next(one.field for one in shorthands if one.section == section and one.is_main)
+    def _find_main_field(self, section: str) -> str:
+        """Return the field that a scalar in the section of a shorthand sets."""
+        shorthands = KINDS[self.kind].format.shorthands.values()
+        return next(short.field for short in shorthands if short.section == section and short.is_main)
 
-    def _spelling(self, path: str, value: FieldValue) -> Callable[[str | None], Plain]:
-        """Writes a value in the unit of the one that it replaces, or of that in the spec."""
+    def _build_formatter(self, path: str, value: FieldValue) -> Callable[[str | None], Plain]:
+        """Return a function that formats a value in the unit of the old one, or of the one in the spec."""
         if path == "state":
             return lambda _: "present" if value is None else str(value)
         if value is None or isinstance(value, int) or not path.startswith(CONFIG_PREFIX):
             return lambda _: value
-        key = KINDS[self.kind].configs().get(path.removeprefix(CONFIG_PREFIX))
-        below = find(self.root, self._place(_BASE, path) or ("",))
+        key = KINDS[self.kind].configs.keys().get(path.removeprefix(CONFIG_PREFIX))
+        below = find_node(self.root, self._find_place(_BASE, path) or ("",))
         inherited = below.value if isinstance(below, Scalar) else None
-        return lambda old: respelled(key, value, inherited if old is None else old)
+        return lambda old: format_like(key, value, inherited if old is None else old)
 
 
-def overridden(root: Node | None) -> Iterable[str]:
-    """The environments that a manifest has overrides for."""
-    overrides = find(root, ("spec", "overrides"))
+def list_overrides(root: Node | None) -> Iterable[str]:
+    """List the environments for which a manifest has overrides."""
+    overrides = find_node(root, ("spec", "overrides"))
     if not isinstance(overrides, Collection):
         return ()
     return [entry.name for entry in overrides.entries if entry.name is not None]
 
 
-def _override(environment: str) -> Steps:
+def _get_override_steps(environment: str) -> Steps:
     return ("spec", "overrides", environment)
 
 
-def _steps(path: str) -> Steps:
+def _split_path(path: str) -> Steps:
     config = path.removeprefix(CONFIG_PREFIX)
     return (path,) if config == path else ("config", config)

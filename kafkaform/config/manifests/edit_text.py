@@ -1,15 +1,12 @@
-"""Changing a value in the text of a YAML document, adding an entry, or cutting one out.
+"""Edits of the text of a YAML document: change a value, add an entry, or remove one.
 
-Not a character besides is changed.
-
-The values that stay are never written anew: what is new is spliced into the text at the positions that the
-parser tells. Comments, order, quotes and indentation are kept because nobody touches them.
+New text is spliced in at the positions of the parser, and nothing else is rewritten. So comments, order,
+quotes and indentation are kept.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,15 +14,16 @@ from kafkaform.config.manifests.edit_layout import (
     Alias,
     Collection,
     Scalar,
-    comments,
-    find,
-    layout,
-    line_break,
-    line_end,
-    line_start,
-    within,
+    find_comments,
+    find_line_break,
+    find_line_end,
+    find_line_start,
+    find_node,
+    parse_layout,
+    walk_nodes,
 )
 from kafkaform.config.manifests.scalars import Style
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
 
@@ -35,83 +33,85 @@ if TYPE_CHECKING:
     from kafkaform.config.manifests.edit_layout import CollectionEntry, Steps
     from kafkaform.config.manifests.scalars import Plain
 
-    Spell = Callable[[str | None], Plain]
-    """Writes the new value, by how the old one was written; None where there is none."""
+    ScalarFormatter = Callable[[str | None], Plain]
+    """Formats the new value like the old one, whose text it gets; None if there is none."""
 
 
-_REST = re.compile(r"[ \t]*(?:#.*)?")
-_FLOW_REST = re.compile(r"[ \t]*(,?)[ \t]*(?:#.*)?")
+_LINE_REMAINDER = re.compile(r"[ \t]*(?:#.*)?")
+_FLOW_LINE_REMAINDER = re.compile(r"[ \t]*(,?)[ \t]*(?:#.*)?")
 _LEAD = re.compile(r" *(?:[-?][ \t]+)?")
 _AFTER_KEY = re.compile(r"\s*:")
 
 
 class Uneditable(Exception):  # noqa: N818 - becomes the reason of a refused edit
-    """The text is such that a change in place would not be safe; the message says why, for people."""
+    """The text cannot be edited safely in place; the message is the reason, for users."""
 
 
 def splice(text: str, start: int, end: int, new: str) -> str:
-    """The text with something else between two positions."""
+    """Replace the text between two positions."""
     return text[:start] + new + text[end:]
 
 
-def indentation(text: str, entry: CollectionEntry) -> int:
-    """The column, from 0, in which an entry of a block mapping begins."""
-    before = text[line_start(text, entry.start) : entry.start].rstrip(" \t")
-    return len(before) - 1 if before.endswith("?") else entry.start - line_start(text, entry.start)
+def measure_indentation(text: str, entry: CollectionEntry) -> int:
+    """Return the column, from 0, of an entry of a block mapping."""
+    before = text[find_line_start(text, entry.start) : entry.start].rstrip(" \t")
+    return len(before) - 1 if before.endswith("?") else entry.start - find_line_start(text, entry.start)
 
 
 def add_lines(
     text: str, mapping: Collection, parent: CollectionEntry, index: int, lines: Sequence[str]
 ) -> str:
-    """Add lines to a block collection, before the entry of an index.
+    """Add lines to a block collection, before the entry at an index.
 
-    Before the first entry they stand right below the key of the collection: comments above an entry stay
-    with it.
+    Lines before the first entry are added right below the key of the collection, so that comments above the
+    entry stay with it.
     """
     if index:
         at = mapping.entries[index - 1].end
-        end = line_end(text, at)
-        _check_rest(text, at, end)
+        end = find_line_end(text, at)
+        _check_line_remainder(text, at, end)
     else:
         at = parent.start
-        end = line_end(text, parent.start if parent.key is None else parent.key.end)
+        end = find_line_end(text, parent.start if parent.key is None else parent.key.end)
         if end >= mapping.entries[0].start:
             raise Uneditable("its fields begin on the line of their key")
-    newline = line_break(text, at)
+    newline = find_line_break(text, at)
     return splice(text, end, end, "".join(newline + line for line in lines))
 
 
-def add_piece(text: str, collection: Collection, index: int, piece: str) -> str:
-    """Add an entry to a flow collection, before the entry of an index, in a line of its own if others are."""
+def add_flow_entry(text: str, collection: Collection, index: int, piece: str) -> str:
+    """Add an entry to a flow collection, before the one at an index, on its own line if the others are."""
     entries = collection.entries
     if not entries:
         return splice(text, collection.start + 1, collection.start + 1, piece)
-    beside = entries[max(index - 1, 0)]
-    indent = text[line_start(text, beside.start) : beside.start]
-    own_line = not indent.strip() and collection.start < line_start(text, beside.start)
+    neighbour = entries[max(index - 1, 0)]
+    indent = text[find_line_start(text, neighbour.start) : neighbour.start]
+    own_line = not indent.strip() and collection.start < find_line_start(text, neighbour.start)
     if index == 0:
-        gap = f",{line_break(text, beside.start)}{indent}" if own_line else ", "
-        return splice(text, beside.start, beside.start, piece + gap)
-    end = line_end(text, beside.end)
-    rest = _FLOW_REST.fullmatch(text, beside.end, end) if own_line else None
-    if rest is None or (not rest[1] and index < len(entries)):
-        return splice(text, beside.end, beside.end, f", {piece}")
-    line = line_break(text, beside.end) + indent + piece
-    if rest[1]:
+        gap = f",{find_line_break(text, neighbour.start)}{indent}" if own_line else ", "
+        return splice(text, neighbour.start, neighbour.start, piece + gap)
+    end = find_line_end(text, neighbour.end)
+    # A comma and a comment at the end of the line stay with the neighbour.
+    comma = _FLOW_LINE_REMAINDER.fullmatch(text, neighbour.end, end) if own_line else None
+    if comma is None or (not comma[1] and index < len(entries)):
+        return splice(text, neighbour.end, neighbour.end, f", {piece}")
+    line = find_line_break(text, neighbour.end) + indent + piece
+    if comma[1]:
         return splice(text, end, end, line + ",")
-    return splice(splice(text, end, end, line), beside.end, beside.end, ",")
+    return splice(splice(text, end, end, line), neighbour.end, neighbour.end, ",")
 
 
-def cut(text: str, collection: Collection, index: int) -> str:
-    """Take one of several entries out of a collection; its comments stay, in lines of their own."""
-    return (_cut_piece if collection.flow else _cut_lines)(text, collection, index)
+def cut_entry(text: str, collection: Collection, index: int) -> str:
+    """Remove one of several entries of a collection; its comments stay on their own lines."""
+    return (_cut_flow_entry if collection.flow else _cut_lines)(text, collection, index)
 
 
-def supplant(text: str, parent: CollectionEntry, collection: Collection, new: str) -> str:
-    """Put something short in the place of a whole collection; its comments stay."""
+def replace_collection(text: str, parent: CollectionEntry, collection: Collection, new: str) -> str:
+    """Replace a whole collection by a short text; its comments stay."""
     if collection.flow:
         _check_comments(text, parent, collection.start, collection.end)
         return splice(text, collection.start, collection.end, new)
+    # From the end, so that the positions of the earlier entries stay valid.
     for index in reversed(range(len(collection.entries))):
         text = _cut_lines(text, collection, index)
     colon = _AFTER_KEY.match(text, parent.start if parent.key is None else parent.key.end)
@@ -120,7 +120,7 @@ def supplant(text: str, parent: CollectionEntry, collection: Collection, new: st
     return splice(text, colon.end(), colon.end(), f" {new}")
 
 
-def _cut_piece(text: str, collection: Collection, index: int) -> str:
+def _cut_flow_entry(text: str, collection: Collection, index: int) -> str:
     entries = collection.entries
     entry = entries[index]
     if index + 1 < len(entries):
@@ -133,42 +133,42 @@ def _cut_piece(text: str, collection: Collection, index: int) -> str:
 
 def _cut_lines(text: str, collection: Collection, index: int) -> str:
     entry = collection.entries[index]
-    start, end = line_start(text, entry.start), line_end(text, entry.end)
+    start, end = find_line_start(text, entry.start), find_line_end(text, entry.end)
     lead = text[start : entry.start]
     if not _LEAD.fullmatch(lead):
         raise Uneditable("its line contains something else")
-    _check_rest(text, entry.end, end)
-    newline = line_break(text, entry.end)
+    _check_line_remainder(text, entry.end, end)
+    newline = find_line_break(text, entry.end)
     indent = lead[: len(lead) - len(lead.lstrip(" "))]
-    left = newline.join(indent + comment for comment in comments(text, entry, start, end))
-    if left:
-        return splice(text, start, end, left)
+    comments = newline.join(indent + comment for comment in find_comments(text, entry, start, end))
+    if comments:
+        return splice(text, start, end, comments)
     if end < len(text):
         return splice(text, start, end + len(newline), "")
-    return text[:start].rstrip("\r\n")  # it ended without a line break, and still does
+    return text[:start].rstrip("\r\n")  # the text had no line break at its end, and still has none
 
 
-def _check_rest(text: str, start: int, end: int) -> None:
-    if not _REST.fullmatch(text, start, end):
+def _check_line_remainder(text: str, start: int, end: int) -> None:
+    if not _LINE_REMAINDER.fullmatch(text, start, end):
         raise Uneditable("its line contains something else")
 
 
 def _check_comments(text: str, entry: CollectionEntry, start: int, end: int) -> None:
-    if comments(text, entry, start, end):
-        raise Uneditable("there is a comment beside it, inside brackets")
+    if find_comments(text, entry, start, end):
+        raise Uneditable("there is a comment next to it inside brackets")
 
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _DEPTH = len(("spec", "field"))
-"""Above this many keys a mapping that becomes empty stays: a manifest without a spec is none."""
+"""Mappings at this depth or above are kept when they become empty: a manifest needs its spec."""
 
-_INLINE = frozenset(short.section for kind in KINDS.values() for short in kind.shorthands.values())
-"""Mappings that are written in one line where they are new."""
+_INLINE = frozenset(short.section for kind in KINDS.values() for short in kind.format.shorthands.values())
+"""New mappings that are written on one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A mapping on the way to a value: where it stands, and which of its entries leads on."""
+    """A mapping on the path to a value, with its parent and the index of the next entry of the path."""
 
     mapping: Collection
     parent: CollectionEntry | None
@@ -180,8 +180,8 @@ class _Level:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """The mappings that lead to a value, as far as there are any."""
+class _ValuePath:
+    """The existing mappings on the path to a value."""
 
     text: str
     steps: Steps
@@ -199,107 +199,114 @@ class _Way:
         return Style(any(level.mapping.flow for level in self.levels), self.json)
 
     def check_own(self, node: Scalar | Alias | Collection) -> None:
-        """Refuse what other places share: a change would be one of theirs too."""
+        """Refuse a node that aliases share: a change would affect them too."""
         if not isinstance(node, Alias) and node.anchor in self.shared:
             raise Uneditable(f"its value is shared by the anchor &{node.anchor}: write out the values first")
 
 
-def put(text: str, steps: Steps, spell: Spell) -> str:
-    """Set a value, making the mappings around it where they are missing.
+def put_value(text: str, steps: Steps, format_scalar: ScalarFormatter) -> str:
+    """Set a value, and create the mappings around it if they are missing.
 
     Raises:
-        Uneditable: That cannot be done without touching what is not meant.
+        Uneditable: Other values would be affected.
     """
-    way = _way(text, steps)
-    if way.last.index is None:
-        return _added(way, spell)
-    entry = way.last.entry
-    way.check_own(entry.value)
+    path = _find_value(text, steps)
+    if path.last.index is None:
+        return _add_entry(path, format_scalar)
+    entry = path.last.entry
+    path.check_own(entry.value)
     match entry.value:
         case Scalar() as old:
-            said = None if not old.style and old.value in _NULL else old.value
-            new = way.style.scalar(spell(said), old)
+            # Quoted, `null` is a text.
+            current = None if not old.style and old.value in _NULL else old.value
+            new = path.style.render_scalar(format_scalar(current), old)
             return (
-                _filled(text, entry, new) if old.start == old.end else splice(text, old.start, old.end, new)
+                _fill_empty_value(text, entry, new)
+                if old.start == old.end
+                else splice(text, old.start, old.end, new)
             )
         case Alias() as old:
-            return splice(text, old.start, old.end, way.style.scalar(spell(None)))
+            return splice(text, old.start, old.end, path.style.render_scalar(format_scalar(None)))
         case Collection() as old:
-            return _listed(way, old, spell)
+            return _edit_list(path, old, format_scalar)
 
 
-def nest(text: str, steps: Steps, kept: str | None, name: str, spell: Spell) -> str:
-    """Turn a scalar into a mapping, in which it has the key `kept` (None: it goes) beside the new value.
+def nest_value(text: str, steps: Steps, kept: str | None, name: str, format_scalar: ScalarFormatter) -> str:
+    """Replace a scalar by a mapping of the new value and, under the key `kept`, the scalar (None drops it).
 
     Raises:
-        Uneditable: It has a form that does not fit into one line.
+        Uneditable: The scalar spans several lines.
     """
-    way = _way(text, steps)
-    old = way.last.entry.value
+    path = _find_value(text, steps)
+    old = path.last.entry.value
     if isinstance(old, Collection) or (isinstance(old, Scalar) and old.style in {"|", ">"}):
         raise Uneditable("it spans several lines")
-    way.check_own(old)
-    style = Style(flow=True, json=way.json)
-    parts = [] if kept is None else [f"{style.scalar(kept)}: {text[old.start : old.end]}"]
-    parts.append(f"{style.scalar(name)}: {style.scalar(spell(None))}")
+    path.check_own(old)
+    style = Style(flow=True, json=path.json)
+    parts = [] if kept is None else [f"{style.render_scalar(kept)}: {text[old.start : old.end]}"]
+    parts.append(f"{style.render_scalar(name)}: {style.render_scalar(format_scalar(None))}")
     return splice(text, old.start, old.end, "{" + ", ".join(parts) + "}")
 
 
-def drop(text: str, steps: Steps) -> str:
-    """Take a value out, and the mappings below `spec` that would be left empty; comments stay.
+def drop_value(text: str, steps: Steps) -> str:
+    """Remove a value, and the mappings below `spec` that become empty; comments stay.
 
     Raises:
-        Uneditable: That cannot be done without touching what is not meant.
+        Uneditable: Other values would be affected.
     """
-    way = _way(text, steps)
+    path = _find_value(text, steps)
     depth = len(steps)
-    while depth > _DEPTH and len(way.levels[depth - 1].mapping.entries) == 1:
+    while depth > _DEPTH and len(path.levels[depth - 1].mapping.entries) == 1:
         depth -= 1
-    level = way.levels[depth - 1]
-    for node in within(level.entry.value):
-        way.check_own(node)
+    level = path.levels[depth - 1]
+    for node in walk_nodes(level.entry.value):
+        path.check_own(node)
     if len(level.mapping.entries) == 1 and level.parent is not None:
-        return supplant(text, level.parent, level.mapping, "{}")
-    return cut(text, level.mapping, level.index or 0)
+        return replace_collection(text, level.parent, level.mapping, "{}")
+    return cut_entry(text, level.mapping, level.index or 0)
 
 
-def _way(text: str, steps: Steps) -> _Way:
-    root = layout(text)
-    nodes = list(within(root)) if root is not None else []
+def _find_value(text: str, steps: Steps) -> _ValuePath:
+    root = parse_layout(text)
+    nodes = list(walk_nodes(root)) if root is not None else []
+    # Only anchors that an alias refers to: an unused anchor shares nothing.
     shared = frozenset(node.anchor for node in nodes if isinstance(node, Alias))
     levels: list[_Level] = []
     node, parent = root, None
     for step in steps:
         if isinstance(node, Alias):
-            raise Uneditable(f"{_name(parent)} is the alias *{node.anchor}: write out its values first")
-        if not isinstance(node, Collection):
-            raise Uneditable(f"{_name(parent)} is not a mapping")
-        if node.anchor in shared:
             raise Uneditable(
-                f"{_name(parent)} is shared by the anchor &{node.anchor}: write out its values first"
+                f"{_describe_entry(parent)} is the alias *{node.anchor}: write out its values first"
             )
+        if not isinstance(node, Collection):
+            raise Uneditable(f"{_describe_entry(parent)} is not a mapping")
+        # A change below a shared anchor would also change every place that refers to it.
+        if node.anchor in shared:
+            name = _describe_entry(parent)
+            raise Uneditable(f"{name} is shared by the anchor &{node.anchor}: write out its values first")
         index = next((i for i, entry in enumerate(node.entries) if entry.name == step), None)
         levels.append(_Level(node, parent, index))
         if index is None:
             break
         parent = node.entries[index]
         node = parent.value
+    # JSON is YAML, too: what is added to a JSON file must keep it JSON.
     json = (
         isinstance(root, Collection)
         and root.flow
         and any(isinstance(entry.key, Scalar) and entry.key.style == '"' for entry in root.entries)
     )
-    kind = find(root, ("kind",))
-    ranks = _ranks(kind.value) if isinstance(kind, Scalar) and kind.value in KINDS else {}
-    return _Way(text, steps, tuple(levels), shared, json, ranks)
+    kind = find_node(root, ("kind",))
+    ranks = _rank_keys(kind.value) if isinstance(kind, Scalar) and kind.value in KINDS else {}
+    return _ValuePath(text, steps, tuple(levels), shared, json, ranks)
 
 
-def _name(entry: CollectionEntry | None) -> str:
+def _describe_entry(entry: CollectionEntry | None) -> str:
     return (entry.name if entry is not None else None) or "the document"
 
 
-def _filled(text: str, entry: CollectionEntry, new: str) -> str:
-    """Put a value where a key has none."""
+def _fill_empty_value(text: str, entry: CollectionEntry, new: str) -> str:
+    """Set the value of a key without one."""
     at = entry.value.start
     key_end = entry.start if entry.key is None else entry.key.end
     if ":" not in text[key_end:at]:
@@ -307,11 +314,11 @@ def _filled(text: str, entry: CollectionEntry, new: str) -> str:
     return splice(text, at, at, new if text[at - 1].isspace() else f" {new}")
 
 
-def _listed(way: _Way, old: Collection, spell: Spell) -> str:
-    """A list, changed element by element: those that stay are not touched."""
-    new = spell(None)
+def _edit_list(path: _ValuePath, old: Collection, format_scalar: ScalarFormatter) -> str:
+    """Edit a list element by element, so that the remaining ones are not rewritten."""
+    new = format_scalar(None)
     if not isinstance(new, str):
-        return supplant(way.text, way.last.entry, old, way.style.scalar(new))
+        return replace_collection(path.text, path.last.entry, old, path.style.render_scalar(new))
     wanted = new.split(",")
     spare, missing = [], list(wanted)
     for index, item in enumerate(old.entries):
@@ -321,50 +328,52 @@ def _listed(way: _Way, old: Collection, spell: Spell) -> str:
             missing.remove(item.value.value)
         else:
             spare.append(index)
-    style = Style(old.flow or way.style.flow, way.json)
+    style = Style(old.flow or path.style.flow, path.json)
     if not spare and not missing:
-        return way.text
+        return path.text
     if spare and missing:
         replaced = old.entries[spare[0]].value
         like = replaced if isinstance(replaced, Scalar) else None
-        text = splice(way.text, replaced.start, replaced.end, style.scalar(missing[0], like))
+        text = splice(path.text, replaced.start, replaced.end, style.render_scalar(missing[0], like))
     elif spare:
-        text = cut(way.text, old, spare[0])
+        text = cut_entry(path.text, old, spare[0])
     else:
-        text = _lengthened(way, old, style.scalar(missing[0]))
-    return put(text, way.steps, spell)
+        text = _append_item(path, old, style.render_scalar(missing[0]))
+    # One element at a time: positions are those of the text before the edit, so it is parsed again.
+    return put_value(text, path.steps, format_scalar)
 
 
-def _lengthened(way: _Way, old: Collection, element: str) -> str:
+def _append_item(path: _ValuePath, old: Collection, element: str) -> str:
     if old.flow:
-        return add_piece(way.text, old, len(old.entries), element)
+        return add_flow_entry(path.text, old, len(old.entries), element)
     last = old.entries[-1]
-    lead = way.text[line_start(way.text, last.start) : last.start]
+    lead = path.text[find_line_start(path.text, last.start) : last.start]
     if lead.strip(" ") != "-":
         raise Uneditable("its list does not have one item per line")
-    return add_lines(way.text, old, way.last.entry, len(old.entries), [lead + element])
+    return add_lines(path.text, old, path.last.entry, len(old.entries), [lead + element])
 
 
-def _added(way: _Way, spell: Spell) -> str:
-    """The text with an entry more, and in it the mappings that lead to the value."""
-    level = way.last
-    rest = way.steps[len(way.levels) - 1 :]
-    index = _index(level.mapping, rest[0], way.ranks)
+def _add_entry(path: _ValuePath, format_scalar: ScalarFormatter) -> str:
+    """Add an entry, with the missing mappings on the path to the value."""
+    level = path.last
+    missing = path.steps[len(path.levels) - 1 :]
+    index = _choose_index(level.mapping, missing[0], path.ranks)
     if level.mapping.flow:
-        style = Style(flow=True, json=way.json)
-        return add_piece(way.text, level.mapping, index, _inline(rest, spell, style))
+        style = Style(flow=True, json=path.json)
+        return add_flow_entry(path.text, level.mapping, index, _render_inline(missing, format_scalar, style))
     if level.parent is None:
         raise Uneditable("the manifest has no spec")
-    indent = indentation(way.text, level.mapping.entries[0])
-    step = indent - indentation(way.text, level.parent)
+    indent = measure_indentation(path.text, level.mapping.entries[0])
+    # New mappings are indented by as much as the ones around them.
+    step = indent - measure_indentation(path.text, level.parent)
     beside = [entry.value for entry in level.mapping.entries if isinstance(entry.value, Collection)]
-    inline = len(way.levels) > _DEPTH and bool(beside) and all(node.flow for node in beside)
-    lines = _block(rest, spell, indent, step, inline=inline)
-    return add_lines(way.text, level.mapping, level.parent, index, lines)
+    inline = len(path.levels) > _DEPTH and bool(beside) and all(node.flow for node in beside)
+    lines = _render_block(missing, format_scalar, indent, step, inline=inline)
+    return add_lines(path.text, level.mapping, level.parent, index, lines)
 
 
-def _index(mapping: Collection, name: str, ranks: Mapping[str, int]) -> int:
-    """Where a new key belongs: by the order of the documentation or of names, if the others follow it."""
+def _choose_index(mapping: Collection, name: str, ranks: Mapping[str, int]) -> int:
+    """Choose the index of a new key in the order of the documentation, or of names if the others have it."""
 
     def rank(key: str) -> tuple[int, str]:
         return ranks.get(key, len(ranks)), key
@@ -372,28 +381,30 @@ def _index(mapping: Collection, name: str, ranks: Mapping[str, int]) -> int:
     present = [rank(entry.name or "") for entry in mapping.entries]
     if name not in ranks and present != sorted(present):
         return len(present)
-    return max((index + 1 for index, other in enumerate(present) if other < rank(name)), default=0)
+    return max((index + 1 for index, key in enumerate(present) if key < rank(name)), default=0)
 
 
 @cache
-def _ranks(kind: str) -> Mapping[str, int]:
-    """The order of the keys of a kind's spec, as its schema documents them; then those of its shorthands."""
-    fields = load_schema(KINDS[kind].schema)["$defs"]["spec"]["properties"]
-    keys = (*fields, *(shorthand.field for shorthand in KINDS[kind].shorthands.values()))
+def _rank_keys(kind: str) -> Mapping[str, int]:
+    """Return the order of the keys of a kind's spec in its schema, followed by those of its shorthands."""
+    fields = load_schema(KINDS[kind].format.schema)["$defs"]["spec"]["properties"]
+    keys = (*fields, *(shorthand.field for shorthand in KINDS[kind].format.shorthands.values()))
     return {key: rank for rank, key in enumerate(keys)}
 
 
-def _block(rest: Sequence[str], spell: Spell, indent: int, step: int, *, inline: bool) -> list[str]:
+def _render_block(
+    steps: Sequence[str], format_scalar: ScalarFormatter, indent: int, step: int, *, inline: bool
+) -> list[str]:
     style = Style()
-    lead = " " * indent + style.scalar(rest[0]) + ":"
-    if len(rest) == 1:
-        return [f"{lead} {style.scalar(spell(None))}"]
-    if inline or rest[0] in _INLINE:
-        return [f"{lead} {{{_inline(rest[1:], spell, Style(flow=True))}}}"]
-    return [lead, *_block(rest[1:], spell, indent + step, step, inline=False)]
+    lead = " " * indent + style.render_scalar(steps[0]) + ":"
+    if len(steps) == 1:
+        return [f"{lead} {style.render_scalar(format_scalar(None))}"]
+    if inline or steps[0] in _INLINE:
+        return [f"{lead} {{{_render_inline(steps[1:], format_scalar, Style(flow=True))}}}"]
+    return [lead, *_render_block(steps[1:], format_scalar, indent + step, step, inline=False)]
 
 
-def _inline(rest: Sequence[str], spell: Spell, style: Style) -> str:
-    if len(rest) == 1:
-        return f"{style.scalar(rest[0])}: {style.scalar(spell(None))}"
-    return f"{style.scalar(rest[0])}: {{{_inline(rest[1:], spell, style)}}}"
+def _render_inline(steps: Sequence[str], format_scalar: ScalarFormatter, style: Style) -> str:
+    if len(steps) == 1:
+        return f"{style.render_scalar(steps[0])}: {style.render_scalar(format_scalar(None))}"
+    return f"{style.render_scalar(steps[0])}: {{{_render_inline(steps[1:], format_scalar, style)}}}"

@@ -1,36 +1,25 @@
-"""Changing manifests in place, with every comment, quote and blank where it was.
+"""Edits of manifests in place, which keep every comment, quote and blank.
 
-The loader proves that the edited text means what was asked for, and that nothing else has changed.
-
-Each edited text is proven before anybody sees it: the loader reads it again, and finds the wanted values,
-and every other resource and every other environment as they were. What cannot be proven is refused.
+Each edited text is verified before it is returned: the loader must read the wanted values, and every other
+resource and environment unchanged. Edits that cannot be verified are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    TypeAlias,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.config.manifests.edit_files import EditedFile, replace_files
-from kafkaform.config.manifests.edit_layout import (
-    Scalar,
-    documents,
-    find,
-    layout,
-)
-from kafkaform.config.manifests.edit_places import Manifest, overridden
+from kafkaform.config.manifests.edit_layout import Scalar, find_node, parse_layout, split_documents
+from kafkaform.config.manifests.edit_places import Manifest, list_overrides
 from kafkaform.config.manifests.edit_text import Uneditable
 from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.errors import InvalidInput
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
 from kafkaform.resources import KINDS
 
@@ -38,75 +27,80 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafkaform.config.manifests.edit_layout import Node
-    from kafkaform.config.manifests.edit_places import Way
+    from kafkaform.config.manifests.edit_places import TextEdit
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import Desired
 
 
 Wanted: TypeAlias = Mapping[str, "FieldValue"]
-"""New values by path; None for no own one."""
+"""New values by path; None to remove a value."""
 
 
-class Unproven(Exception):  # noqa: N818 - becomes the reason of a refused edit
-    """The text does not say what it should; the message says what it says instead."""
+class Unverified(Exception):  # noqa: N818 - becomes the reason of a refused edit
+    """The text does not have the wanted meaning; the message is its actual meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the loader reads in a text.
+    """The resources that the loader reads in a text.
 
     Attributes:
-        environment: The environment that is edited; None if there is none.
-        chosen: Its resources in that environment.
-        others: Those in every other one.
+        environment: The environment to edit; None if there is none.
+        chosen: The resources in that environment.
+        by_environment: The resources in every other environment.
     """
 
     environment: str | None
     chosen: Mapping[ResourceRef, Desired]
-    others: Mapping[str, Mapping[ResourceRef, Desired]]
+    by_environment: Mapping[str, Mapping[ResourceRef, Desired]]
 
 
 @dataclass(frozen=True, slots=True)
 class TextLoader:
-    """Has the loader read texts.
+    """The loader, for texts instead of files.
 
     Attributes:
-        folder: Where the loader finds them.
-        context: What the edited environment is read with.
-        others: The other environments.
+        folder: A temporary folder for the texts.
+        context: The context of the environment to edit.
+        other_environments: The other environments.
     """
 
     folder: Path
     context: Context
-    others: tuple[str, ...]
+    other_environments: tuple[str, ...]
 
     def read(self, text: str) -> Reading:
-        """Read a text.
+        """Load the resources of a text.
 
         Raises:
-            Unproven: The loader refuses it.
+            Unverified: The loader rejects the text.
         """
+        # Through a file: the loader that reads it here is the one of every plan.
         path = self.folder / "manifest.yaml"
         path.write_bytes(text.encode())
-        # What lies under the manifests of environments whose defaults nobody knows here: a difference must
-        # never be hidden by a default that says the same.
-        nowhere = {kind.name: (kind.nowhere,) for kind in KINDS.values()}
+        # The defaults of other environments are unknown here. These placeholders differ from every value, so
+        # that no default hides a difference.
+        nowhere = {kind.name: (kind.format.nowhere,) for kind in KINDS.values()}
         contexts = [replace(self.context, root=None)]
         contexts += [
-            replace(self.context, root=None, environment=name, defaults=nowhere) for name in self.others
+            replace(self.context, root=None, environment=name, defaults=nowhere)
+            for name in self.other_environments
         ]
         try:
-            chosen, *others = load_all([path], contexts)
+            chosen, *loaded = load_all([path], contexts)
         except InvalidInput as error:
-            raise Unproven(error.problems[0].message) from error
-        by_name = {name: _by_ref(found) for name, found in zip(self.others, others, strict=True)}
-        return Reading(self.context.environment, _by_ref(chosen), by_name)
+            raise Unverified(error.problems[0].message) from error
+        by_name = {
+            name: _index_by_ref(resources)
+            for name, resources in zip(self.other_environments, loaded, strict=True)
+        }
+        return Reading(self.context.environment, _index_by_ref(chosen), by_name)
 
 
-def said(desired: Desired, path: str) -> FieldValue:
-    """What a manifest, with everything under it, says of a field; None for no own value.
+def get_declared(desired: Desired, path: str) -> FieldValue:
+    """Return the value that a manifest and the defaults under it declare for a field; None if they have none.
 
-    Of a tombstone too: what it would say if it were none.
+    For a tombstone, the value that it would declare without `state: absent`.
     """
     spec = desired.intent.spec
     if path == "state":
@@ -116,34 +110,34 @@ def said(desired: Desired, path: str) -> FieldValue:
     return cast("FieldValue", holder.get(name))
 
 
-def says(desired: Desired, path: str, value: FieldValue) -> bool:
-    """Whether a manifest gives a field this value."""
-    return KINDS[desired.ref.kind].equal(path, said(desired, path), value)
+def declares(desired: Desired, path: str, value: FieldValue) -> bool:
+    """Return whether a manifest declares this value for a field."""
+    return KINDS[desired.ref.kind].field(path).equal(get_declared(desired, path), value)
 
 
-def check(before: Reading, after: Reading, wanted: Mapping[ResourceRef, Wanted]) -> None:
-    """Raise Unproven unless exactly the wanted values are what is new, in the chosen environment alone."""
+def check_edits(before: Reading, after: Reading, wanted: Mapping[ResourceRef, Wanted]) -> None:
+    """Raise Unverified unless exactly the wanted values have changed, and only in the chosen environment."""
     if list(before.chosen) != list(after.chosen):
-        raise Unproven("the file would declare other resources than before")
+        raise Unverified("the file would declare other resources than before")
     for ref, old in before.chosen.items():
         _check_resource(old, after.chosen[ref], wanted.get(ref, {}))
-    for name, resources in before.others.items():
+    for name, resources in before.by_environment.items():
         for ref, old in resources.items():
-            if old != after.others[name][ref]:
-                choose = "" if before.environment else ": choose the one that is meant with --environment"
-                raise Unproven(f"{ref} would change in environment {name} too{choose}")
+            if old != after.by_environment[name][ref]:
+                choose = "" if before.environment else ": choose one with --environment"
+                raise Unverified(f"{ref} would change in environment {name} too{choose}")
 
 
 def _check_resource(before: Desired, after: Desired, wanted: Wanted) -> None:
     for path, value in wanted.items():
-        if not says(after, path, value):
-            raise Unproven(f"{path} would be {_shown(said(after, path))}")
-    if _rest(before, wanted) != _rest(after, wanted):
-        raise Unproven(f"more of {before.ref} would change than {', '.join(wanted) or 'nothing'}")
+        if not declares(after, path, value):
+            raise Unverified(f"{path} would be {_display(get_declared(after, path))}")
+    if _exclude_fields(before, wanted) != _exclude_fields(after, wanted):
+        raise Unverified(f"other fields of {before.ref} would change too")
 
 
-def _rest(desired: Desired, wanted: Wanted) -> object:
-    """All that a manifest says besides some fields."""
+def _exclude_fields(desired: Desired, wanted: Wanted) -> object:
+    """Return the intent and the state of a manifest without some fields."""
     spec: dict[str, Any] = {**desired.intent.spec}
     config = {k: v for k, v in spec.pop("config", {}).items() if CONFIG_PREFIX + k not in wanted}
     spec = {name: value for name, value in spec.items() if name not in wanted}
@@ -153,12 +147,12 @@ def _rest(desired: Desired, wanted: Wanted) -> object:
     return replace(desired.intent, spec={**spec, "config": config}), state
 
 
-def _shown(value: FieldValue) -> str:
+def _display(value: FieldValue) -> str:
     return "unset" if value is None else str(value)
 
 
-def _by_ref(found: Iterable[Desired]) -> dict[ResourceRef, Desired]:
-    return {desired.ref: replace(desired, location=None) for desired in found}
+def _index_by_ref(resources: Iterable[Desired]) -> dict[ResourceRef, Desired]:
+    return {desired.ref: replace(desired, location=None) for desired in resources}
 
 
 _BOM = "\ufeff"
@@ -167,13 +161,13 @@ _CHANGED = "its file has changed since it was read"
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A value that a manifest shall give a resource.
+    """A new value of a field in a manifest.
 
     Attributes:
         ref: The resource.
         path: A field as in `model.State` (`partitions`, `config.retention.ms`), or `state`.
-        value: The value; None for no own one (a config back to the default). Of `state`: "absent", or None
-            for a resource that shall exist.
+        value: The value; None to remove it (a config returns to its default). For `state`: "absent", or None
+            for a resource that should exist.
     """
 
     ref: ResourceRef
@@ -182,86 +176,88 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Editing:
-    """What came of some edits; one to what a manifest says already is in neither part.
+class EditResult:
+    """The result of some edits; edits that change nothing are in neither part.
 
     Attributes:
-        files: The files that they change.
-        refused: The edits that are not in them, and why.
+        files: The edited files.
+        refused: The edits that were not made, with the reasons.
     """
 
     files: tuple[EditedFile, ...]
     refused: tuple[tuple[Edit, str], ...]
 
 
-def edit(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) -> Editing:
-    """Work out what edits make of the manifests; nothing is written.
+def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) -> EditResult:
+    """Edit the texts of manifests; nothing is written.
 
-    Where environments share what a manifest says, the new value goes into the overrides of the context's one.
+    If environments share a value, the new one is added to the overrides of the context's environment.
 
     Args:
         edits: The new values.
-        desired: What the manifests say now, as loaded with the context.
-        context: The environment whose values they are, and what there is besides.
+        desired: The current declarations, loaded with the context.
+        context: The context with the environment to edit.
     """
     declared = {resource.ref: resource for resource in desired}
     refused: dict[Edit, str] = {}
     by_file: dict[Path, list[Edit]] = {}
     values: dict[tuple[ResourceRef, str], FieldValue] = {}
-    for one in dict.fromkeys(edits):
-        resource = declared.get(one.ref)
+    for edit in dict.fromkeys(edits):
+        resource = declared.get(edit.ref)
         if resource is None or resource.location is None:
-            refused[one] = "no manifest declares it"
-        elif (reason := _objection(one)) is not None:
-            refused[one] = reason
-        elif values.setdefault((one.ref, one.path), one.value) != one.value:
-            refused[one] = f"another value for {one.path} is also requested: {values[one.ref, one.path]}"
+            refused[edit] = "no manifest declares it"
+        elif (reason := _find_objection(edit)) is not None:
+            refused[edit] = reason
+        elif values.setdefault((edit.ref, edit.path), edit.value) != edit.value:
+            refused[edit] = f"another value for {edit.path} is also requested: {values[edit.ref, edit.path]}"
         else:
             path = (context.root or Path()) / resource.location.file
-            by_file.setdefault(path, []).append(one)
+            by_file.setdefault(path, []).append(edit)
     files = []
     with TemporaryDirectory(prefix="kafkaform-") as folder:
-        for path, those in by_file.items():
+        for path, file_edits in by_file.items():
             try:
-                file = _File.read(path, [declared[one.ref] for one in those], context, Path(folder))
-                after, reasons = file.edited(those)
-            except Unproven as error:
-                refused |= dict.fromkeys(those, str(error))
+                file = _File.read(path, [declared[edit.ref] for edit in file_edits], context, Path(folder))
+                after, reasons = file.apply_edits(file_edits)
+            except Unverified as error:
+                refused |= dict.fromkeys(file_edits, str(error))
                 continue
             refused |= reasons
             if after != file.text:
                 files.append(EditedFile(path, file.text, after))
-    return Editing(tuple(files), tuple((one, refused[one]) for one in dict.fromkeys(edits) if one in refused))
+    return EditResult(
+        tuple(files), tuple((edit, refused[edit]) for edit in dict.fromkeys(edits) if edit in refused)
+    )
 
 
-def write(editing: Editing) -> None:
+def write_edits(editing: EditResult) -> None:
     """Write the edited files: all of them or none.
 
     Raises:
-        KafkaformError: One has changed since it was read, is a link to elsewhere, or cannot be written.
+        KafkaformError: A file has changed since it was read, links to another folder, or cannot be written.
     """
     replace_files(editing.files)
 
 
-def _objection(one: Edit) -> str | None:
-    """What is wrong with an edit whatever the manifest says."""
-    if one.path.startswith(CONFIG_PREFIX):
+def _find_objection(edit: Edit) -> str | None:
+    """Return the reason why an edit is impossible in any manifest; None if it is possible."""
+    if edit.path.startswith(CONFIG_PREFIX):
         return None
-    if one.path == "state":
-        return None if one.value in {None, "absent"} else f"there is no state {one.value}"
-    kind = KINDS[one.ref.kind]
-    if one.path not in kind.counts:
-        return f"{one.path} is not a value that a manifest holds"
-    if one.value is None:
-        return f"a {kind.noun} always has {one.path}"
-    if isinstance(one.value, str):
-        return f"{one.path} is {one.value}, which is not a single number"
+    if edit.path == "state":
+        return None if edit.value in {None, "absent"} else f"state cannot be {edit.value} (only absent)"
+    kind = KINDS[edit.ref.kind]
+    if edit.path not in kind.format.counts:
+        return f"{edit.path} cannot be set in a manifest"
+    if edit.value is None:
+        return f"a {kind.words.noun} always has {edit.path}"
+    if isinstance(edit.value, str):
+        return f"{edit.path} is {edit.value}, which is not a single number"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file to edit: its text, and what the loader reads in it."""
+    """A file to edit."""
 
     text: str
     context: Context
@@ -269,73 +265,82 @@ class _File:
 
     @staticmethod
     def read(path: Path, loaded: Sequence[Desired], context: Context, folder: Path) -> _File:
-        """Read a file; raises Unproven if it does not say any more what was loaded."""
+        """Read a file; raises Unverified if its resources have changed since they were loaded."""
         problems: list[Problem] = []
         raw = read_bytes(path, problems)
         if raw is None:
-            raise Unproven(f"its file {problems[0].message}")
+            raise Unverified(f"its file {problems[0].message}")
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:
-            raise Unproven(_CHANGED) from error
+            raise Unverified(_CHANGED) from error
         now = TextLoader(folder, context, ()).read(text).chosen
+        # The plan that asks for the edits was made of the earlier text.
         if any(replace(resource, location=None) != now.get(resource.ref) for resource in loaded):
-            raise Unproven(_CHANGED)
-        names = {name for part in documents(text.removeprefix(_BOM)) for name in overridden(layout(part))}
-        others = sorted(names.union(context.environments or ()) - {context.environment})
-        return _File(text, context, TextLoader(folder, context, tuple(others)))
+            raise Unverified(_CHANGED)
+        names = {
+            name
+            for part in split_documents(text.removeprefix(_BOM))
+            for name in list_overrides(parse_layout(part))
+        }
+        environments = sorted(names.union(context.environments or ()) - {context.environment})
+        return _File(text, context, TextLoader(folder, context, tuple(environments)))
 
-    def edited(self, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
-        """The text after edits, and why some of them are not in it."""
+    def apply_edits(self, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
+        """Return the edited text, and the edits that were not made with their reasons."""
         bom = _BOM if self.text.startswith(_BOM) else ""
-        parts = documents(self.text.removeprefix(_BOM))
-        where = {_ref(layout(part)): index for index, part in enumerate(parts)}
+        parts = split_documents(self.text.removeprefix(_BOM))
+        indexes = {_read_ref(parse_layout(part)): index for index, part in enumerate(parts)}
         refused: dict[Edit, str] = {}
-        made: dict[ResourceRef, dict[str, FieldValue]] = {}
-        for ref in dict.fromkeys(one.ref for one in edits):
-            those = [one for one in edits if one.ref == ref]
-            parts[where[ref]], reasons = self._document(parts[where[ref]], ref, those)
+        wanted: dict[ResourceRef, dict[str, FieldValue]] = {}
+        for ref in dict.fromkeys(edit.ref for edit in edits):
+            own = [edit for edit in edits if edit.ref == ref]
+            parts[indexes[ref]], reasons = self._edit_document(parts[indexes[ref]], ref, own)
             refused |= reasons
-            made[ref] = {one.path: one.value for one in those if one not in reasons}
+            wanted[ref] = {edit.path: edit.value for edit in own if edit not in reasons}
         after = bom + "".join(parts)
-        check(self.reader.read(self.text), self.reader.read(after), made)
+        # For the whole file: until now, its documents were checked one at a time.
+        check_edits(self.reader.read(self.text), self.reader.read(after), wanted)
         return after, refused
 
-    def _document(self, text: str, ref: ResourceRef, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
-        """The text of one manifest after edits; a change of its state holds with all others, or none does."""
+    def _edit_document(
+        self, text: str, ref: ResourceRef, edits: Sequence[Edit]
+    ) -> tuple[str, Mapping[Edit, str]]:
+        """Edit one manifest; if a change of its state is refused, all its edits are."""
         before = now = self.reader.read(text)
         after = text
         wanted: dict[str, FieldValue] = {}
         refused: dict[Edit, str] = {}
-        for one in sorted(edits, key=lambda one: one.path == "state"):
-            if says(now.chosen[ref], one.path, one.value):
+        for edit in sorted(edits, key=lambda edit: edit.path == "state"):
+            if declares(now.chosen[ref], edit.path, edit.value):
                 continue
-            wanted[one.path] = one.value
+            wanted[edit.path] = edit.value
             reason: str | None = None
-            for way in self._ways(after, one):
+            # The first proposal whose result reads as wanted is taken.
+            for edit_text in self._propose_edits(after, edit):
                 try:
-                    new = way(after)
-                    found = self.reader.read(new)
-                    check(before, found, {ref: wanted})
-                except (Uneditable, Unproven) as error:
+                    new = edit_text(after)
+                    reading = self.reader.read(new)
+                    check_edits(before, reading, {ref: wanted})
+                except (Uneditable, Unverified) as error:
                     reason = str(error)
                 else:
-                    after, now, reason = new, found, None
+                    after, now, reason = new, reading, None
                     break
             if reason is not None:
-                del wanted[one.path]
-                refused[one] = reason
-        state = next((reason for one, reason in refused.items() if one.path == "state"), None)
+                del wanted[edit.path]
+                refused[edit] = reason
+        state = next((reason for edit, reason in refused.items() if edit.path == "state"), None)
         return (after, refused) if state is None else (text, dict.fromkeys(edits, state))
 
-    def _ways(self, text: str, one: Edit) -> Iterator[Way]:
-        others = frozenset(self.reader.others)
-        manifest = Manifest(layout(text), one.ref.kind, self.context.environment, others)
-        return manifest.ways(one.path, one.value)
+    def _propose_edits(self, text: str, edit: Edit) -> Iterator[TextEdit]:
+        environments = frozenset(self.reader.other_environments)
+        manifest = Manifest(parse_layout(text), edit.ref.kind, self.context.environment, environments)
+        return manifest.propose_edits(edit.path, edit.value)
 
 
-def _ref(root: Node | None) -> ResourceRef | None:
-    kind, name = find(root, ("kind",)), find(root, ("metadata", "name"))
+def _read_ref(root: Node | None) -> ResourceRef | None:
+    kind, name = find_node(root, ("kind",)), find_node(root, ("metadata", "name"))
     if not isinstance(kind, Scalar) or not isinstance(name, Scalar):
         return None
     return ResourceRef(kind.value, name.value)

@@ -1,4 +1,4 @@
-"""Finding manifest files, and reading them."""
+"""The files of manifests: finding and reading them."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ if TYPE_CHECKING:
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 CONFIG_FILE = "kafkaform.yaml"
-"""The configuration file's name: it may lie among manifests and is not one."""
+"""The name of the configuration file, which may be in a folder of manifests but is not one."""
 NO_CONFIG_FILE = f"none (no {CONFIG_FILE} found)"
-"""What reports say in the place of the configuration file's path, where there is none."""
+"""The text in reports instead of the path, if there is no configuration file."""
 
 DASH = Path("-")
-"""What stands for stdin on the command line."""
+"""The argument for standard input."""
 STDIN = Path("<stdin>")
-"""The place of stdin among files, and its name in locations; by identity, as a file may have that name."""
+"""Standard input among files and in locations; compared by identity, as a file may have that name."""
 
 _USUAL_BYTES = 64 * 1024
-"""What hardly a manifest is larger than."""
+"""Few manifests are larger."""
 
 
-def manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
-    """All manifest files at or below the paths, each once, sorted; hidden ones are left out.
+def find_manifest_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
+    """Find all manifest files at or below the paths, each once, sorted; hidden ones are ignored.
 
-    A path that does not exist, a folder without any manifest, and what cannot be looked at are problems. So
-    is a link in a folder that leads out of it: whoever may add a file there must not have any other file of
-    this machine read, and its text shown in an error. A path that is given may be a link itself, or DASH for
-    stdin.
+    A path that does not exist, a folder without a manifest, and an unreadable folder are problems. So is a
+    link that points out of its folder: a contributor could otherwise add a link to another file of this
+    machine, whose text would appear in an error message. The given paths may be links, or DASH for standard
+    input.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in paths:
         try:
-            for real, file in _files(path, problems):
-                found.setdefault(real, file)
+            for real, file in _list_files(path, problems):
+                files.setdefault(real, file)
         except OSError as error:
-            problems.append(_unreadable(path, error))
-    return sorted(found.values(), key=str)
+            problems.append(_build_read_problem(path, error))
+    # File systems list folders in different orders.
+    return sorted(files.values(), key=str)
 
 
-def _files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
-    """The real paths of files, and the paths that lead there."""
+def _list_files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
+    """List manifest files as pairs of a real path and the path for messages."""
+    # As other tools take it, `-` is standard input even if a file has that name.
     if path == DASH:
         return [(str(STDIN), STDIN)]
     if path.is_dir():
@@ -65,7 +67,7 @@ def _files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
         return below
     if not path.exists():
         is_folder = not path.suffix
-        hint = "start with kafkaform init, or with kafkaform import, which writes what a live cluster has"
+        hint = "start with kafkaform init (an example) or kafkaform import (of a live cluster)"
         problems.append(Problem("no such file or folder", Location(str(path)), hint if is_folder else None))
         return []
     return [(realpath(path), path)]
@@ -74,30 +76,32 @@ def _files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
 def _walk(
     folder: Path, real: str, root: Path, seen: set[str], problems: list[Problem]
 ) -> Iterator[tuple[str, Path]]:
-    """The manifests below a folder. A link back up leads nowhere new, and one out of the root nowhere.
+    """Yield the manifests below a folder; links to folders that were walked or out of the root are skipped.
 
     Args:
         folder: The folder.
         real: Its real path.
-        root: The real path of the one that the walk began in.
+        root: The real path of the folder where the walk began.
         seen: The real paths of the folders that were walked.
-        problems: Takes what is wrong.
+        problems: The list that problems are added to.
     """
+    # A link to a folder above it would be walked forever.
     if real in seen:
         return
     seen.add(real)
     try:
-        # A folder's listing says what is a file, a folder or a link: nothing else is asked about most files.
+        # A listing includes the type of each entry, so that most files need no further system call.
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
-        problems.append(_unreadable(folder, error))
+        problems.append(_build_read_problem(folder, error))
         return
     for entry in entries:
+        # Hidden files are those of editors and of Git.
         if entry.name.startswith(".") or entry.name == CONFIG_FILE:
             continue
         path = folder / entry.name
-        listed: os.DirEntry[str] | Path = path if entry.is_symlink() else entry  # of a link, where it leads
+        listed: os.DirEntry[str] | Path = path if entry.is_symlink() else entry  # for a link, its target
         is_folder, is_named = listed.is_dir(), path.suffix in SUFFIXES
         if not (is_folder or is_named):
             continue
@@ -105,7 +109,7 @@ def _walk(
         if entry.is_symlink():
             target = realpath(target)
             if not Path(target).is_relative_to(root):
-                problems.append(_leads_out(path))
+                problems.append(_build_link_problem(path))
                 continue
         if is_folder:
             yield from _walk(path, target, root, seen, problems)
@@ -115,31 +119,31 @@ def _walk(
             problems.append(Problem("is not a file", Location(str(path)), "remove it, or rename it"))
 
 
-def _leads_out(link: Path) -> Problem:
+def _build_link_problem(link: Path) -> Problem:
     hint = "move the files here, or give their paths on the command line"
     message = "is a link out of the manifests folder: not followed"
     return Problem(message, Location(str(link)), hint)
 
 
 def read_bytes(path: Path, problems: list[Problem]) -> bytes | None:
-    """A file's bytes, or None and a problem; no more than show that it is too large."""
+    """Read the bytes of a file, at most one more than permitted; None and a problem if it cannot be read."""
     if path is STDIN:
-        # Not text, whose decoding would be the locale's.
+        # As bytes: text would be decoded by the locale.
         raw = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
         if not raw:
             problems.append(Problem("standard input is empty", Location(str(STDIN))))
         return raw or None
     try:
-        # Without a buffer, and memory for the largest file, which are two thirds of a small one's 30 µs.
+        # Unbuffered and in small parts: a buffer for the largest file takes 20 of a small file's 30 µs.
         with FileIO(path) as stream:
             raw = b""
             while len(raw) <= MAX_BYTES and (part := stream.read(_USUAL_BYTES)):
-                raw += part  # what is no file, such as a pipe, gives less at a time than it holds
+                raw += part  # a pipe returns less at a time than it has
             return raw
     except OSError as error:
-        problems.append(_unreadable(path, error))
+        problems.append(_build_read_problem(path, error))
         return None
 
 
-def _unreadable(path: Path, error: OSError) -> Problem:
+def _build_read_problem(path: Path, error: OSError) -> Problem:
     return Problem(f"cannot be read: {error.strerror or error}", Location(str(path)))

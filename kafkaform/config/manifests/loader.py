@@ -1,21 +1,22 @@
-"""From manifest files to desired resources: every problem of all files in one run, or none."""
+"""The loader of manifests: it returns desired resources, or reports all problems of all files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkaform.config.manifests.files import manifest_files, read_bytes
+from kafkaform.config.manifests.files import find_manifest_files, read_bytes
 from kafkaform.config.manifests.places import FieldPlaces
-from kafkaform.config.manifests.structure import sound_part, structure_problems
+from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources import KINDS, consent, misspelt_hazard
-from kafkaform.rules import notes
+from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Kind, Layer
 
 MAX_VALUES = 5_000_000
-"""The most values, keys counted, that the manifests of one run may have together."""
+"""The maximum number of values, including keys, in the manifests of one run."""
 API_VERSION = "kafkaform/v1"
 OWN_PREFIX = "kafkaform/"
-"""What the annotations that waive a rule start with; its code follows."""
-VERBATIM = frozenset({"config", "labels", "annotations"}).union(*(kind.verbatim for kind in KINDS.values()))
-"""Below these keys scalars keep their source text: what they mean is for their kind to say."""
+"""The prefix of kafkaform's annotations."""
+VERBATIM = frozenset({"config", "labels", "annotations"}).union(
+    *(kind.format.verbatim for kind in KINDS.values())
+)
+"""Below these keys scalars keep their source text, which the kind of the resource interprets."""
 
-_NOTHING: Mapping[str, Any] = {}
-"""What thousands of manifests say of labels, annotations or overrides: one object for all of them."""
+_EMPTY: Mapping[str, Any] = {}
+"""Shared by all manifests without labels, annotations or overrides, to save memory."""
 
 _OTHER_TOOLS = {
     "kafka.strimzi.io/": (
@@ -50,20 +53,20 @@ _OTHER_TOOLS = {
         "spec.partitionCount is partitions, spec.replicas replicationFactor, spec.configs config",
     ),
 }
-"""What becomes of a topic's manifest of another tool, by the beginning of its apiVersion."""
+"""Hints for the manifests of other tools, by the prefix of their apiVersion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a repository says about all of its manifests.
+    """The settings of a repository that apply to all of its manifests.
 
     Attributes:
-        environments: The closed list of environments, or None where nobody gave one.
-        environment: The one that was chosen, or None.
+        environments: The allowed environments; None for any.
+        environment: The chosen environment, if any.
         defaults: For each kind, the layers (normal form, least specific first) under every spec.
         undeclared: The default of `spec.undeclared`.
-        root: The folder that the paths of locations are told from; None: as they were given.
-        default_places: For each kind, where the configuration has its defaults.
+        root: The folder that paths in locations are relative to; None leaves them as given.
+        default_places: For each kind, the places of its defaults in the configuration file.
     """
 
     environments: tuple[str, ...] | None = None
@@ -76,7 +79,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
-    """A manifest before an environment is chosen; an unsound one is only good for finding more problems."""
+    """A parsed manifest without its environment; an unsound one is only used to find more problems."""
 
     ref: ResourceRef
     kind: Kind
@@ -90,12 +93,12 @@ class _Manifest:
 
 
 class InvalidManifests(InvalidInput):
-    """Manifests are wrong.
+    """Manifests are invalid.
 
     Args:
-        problems: All of them.
-        readable: What can be read for each context, so that rules can be checked in the same run: sound
-            manifests, and of the others the names.
+        problems: All problems.
+        readable: The resources of each context, for checking rules in the same run: those of sound manifests,
+            and the names of the others.
     """
 
     def __init__(self, problems: Iterable[Problem], readable: list[list[Desired]]) -> None:
@@ -103,62 +106,68 @@ class InvalidManifests(InvalidInput):
         self.readable = readable
 
 
-def ignored(_: ResourceRef) -> None:
-    """Nobody wants to know before all manifests have been read."""
+def ignore_ref(_: ResourceRef) -> None:
+    """Do nothing: the default for `found`."""
 
 
 def load(
-    paths: Iterable[Path], context: Context, found: Callable[[ResourceRef], None] = ignored
+    paths: Iterable[Path], context: Context, found: Callable[[ResourceRef], None] = ignore_ref
 ) -> list[Desired]:
-    """Load every manifest at or below the paths, for one environment; see `load_all`."""
+    """Load every manifest at or below the paths for one context, as `load_all` does."""
     return load_all(paths, [context], found)[0]
 
 
 def load_all(
-    paths: Iterable[Path], contexts: Sequence[Context], found: Callable[[ResourceRef], None] = ignored
+    paths: Iterable[Path], contexts: Sequence[Context], found: Callable[[ResourceRef], None] = ignore_ref
 ) -> list[list[Desired]]:
     """Load every manifest, once for each context (`validate` checks all environments at once).
 
     Args:
         paths: Manifests or folders of them.
-        contexts: What the repository says, one for each list that is returned.
-        found: Is told of each resource as soon as its manifest has been read, sound or not.
+        contexts: The contexts, one for each list that is returned.
+        found: Called with each resource as soon as its manifest was parsed, sound or not.
 
     Raises:
-        InvalidInput: With every problem of every file, each once.
+        InvalidManifests: Some are invalid; has all problems of all files, each once.
     """
     problems: list[Problem] = []
     root = contexts[0].root
-    files = manifest_files(paths if root is None else _inside(root, paths, problems), problems)
+    files = find_manifest_files(paths if root is None else _select_inside(root, paths, problems), problems)
     if root is not None:
-        problems = [located_below(root, problem) for problem in problems]
+        problems = [make_relative(root, problem) for problem in problems]
     manifests = []
     values = 0
     for file in files:
-        documents = _read(file, root, problems)
+        documents = _read_manifests(file, root, problems)
         values += sum(document.size for document in documents)
+        # The limit is for memory: checked after each file, it is exceeded by one file at most.
         if values > MAX_VALUES:
-            message = f"the manifests up to this one have more than {MAX_VALUES:,} values: not read further"
+            message = (
+                f"the manifests up to this one have more than {MAX_VALUES:,} values; the others are not read"
+            )
             hint = "give the paths of fewer manifests"
-            problems.append(Problem(message, Location(_shown(root, str(file))), hint))
+            problems.append(Problem(message, Location(_display_path(root, str(file))), hint))
             break
         for document in documents:
-            manifest = _manifest(document, problems)
+            manifest = _parse_manifest(document, problems)
             if manifest is not None:
+                # A plan asks the cluster for it while the next files are parsed.
                 found(manifest.ref)
                 manifests.append(manifest)
-    del files  # half a kilobyte each, which what follows can use
+    # Half a kilobyte each, and no longer needed.
+    del files
     _check_duplicates(manifests, problems)
-    resolved = [list(_resolve_all(manifests, context, problems)) for context in contexts]
+    resolved = [_combine([*_resolve_all(manifests, context, problems)], problems) for context in contexts]
     if problems:
-        others = [_named(manifest) for manifest in manifests if not manifest.sound]
-        readable = [[*desired, *others] for desired in resolved]
-        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_place), readable)
+        unsound = [_build_unsound(manifest) for manifest in manifests if not manifest.sound]
+        readable = [[*desired, *unsound] for desired in resolved]
+        # Contexts share the manifests, and so their problems: each is reported once.
+        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_get_sort_key), readable)
     return resolved
 
 
-def _named(manifest: _Manifest) -> Desired:
-    """An unsound manifest, of which rules are told the name alone."""
+def _build_unsound(manifest: _Manifest) -> Desired:
+    """Return the resource of an unsound manifest, for rules that only need its name."""
     document = manifest.document
     intent = Intent(waivers=manifest.waivers)
     return Desired(
@@ -166,101 +175,110 @@ def _named(manifest: _Manifest) -> Desired:
         {},
         intent,
         document.locate(),
-        FieldPlaces(document, KINDS[manifest.ref.kind].shorthands, None),
+        FieldPlaces(document, KINDS[manifest.ref.kind].format.shorthands, None),
     )
 
 
-def file_problems(paths: Iterable[Path]) -> list[Problem]:
-    """What is wrong with manifests whatever a configuration says, for where that cannot be read."""
+def find_file_problems(paths: Iterable[Path]) -> list[Problem]:
+    """Find the problems of manifests that do not depend on the configuration, if that cannot be read."""
     problems: list[Problem] = []
-    documents = [one for file in manifest_files(paths, problems) for one in _read(file, None, problems)]
-    read = [_manifest(document, problems) for document in documents]
+    files = find_manifest_files(paths, problems)
+    documents = [document for file in files for document in _read_manifests(file, None, problems)]
+    read = [_parse_manifest(document, problems) for document in documents]
     _check_duplicates([manifest for manifest in read if manifest is not None], problems)
-    return sorted(dict.fromkeys(problems), key=_place)
+    return sorted(dict.fromkeys(problems), key=_get_sort_key)
 
 
-def _place(problem: Problem) -> tuple[str, int, int]:
+def _get_sort_key(problem: Problem) -> tuple[str, int, int]:
     place = problem.location
     return (place.file, place.line, place.column) if place else ("", 0, 0)
 
 
-def _inside(root: Path, paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
-    """The paths that lie below the root, whatever links are on the way: what is there is not trusted."""
+def _select_inside(root: Path, paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
+    """Return the paths below the root with links followed, as the files there are not trusted."""
     inside = []
+    # Files of an untrusted branch: a link or `..` must not lead to other files of this machine.
     for path in paths:
         if path.resolve().is_relative_to(root.resolve()):
             inside.append(path)
         else:
-            problems.append(Problem(f"leads out of {root}: not read", Location(str(path))))
+            problems.append(Problem(f"is outside {root}: not read", Location(str(path))))
     return inside
 
 
-def _shown(root: Path | None, path: str) -> str:
-    """A path as locations tell it."""
+def _display_path(root: Path | None, path: str) -> str:
+    """Return a path as in locations."""
     inside = root is not None and PurePath(path).is_relative_to(root)
     return str(PurePath(path).relative_to(cast("Path", root))) if inside else path
 
 
-def located_below(root: Path, problem: Problem) -> Problem:
-    """Return the problem with its file named from the root."""
+def make_relative(root: Path, problem: Problem) -> Problem:
+    """Return a problem with its file relative to the root."""
     place = problem.location
-    return replace(problem, location=place._replace(file=_shown(root, place.file))) if place else problem
+    return (
+        replace(problem, location=place._replace(file=_display_path(root, place.file))) if place else problem
+    )
 
 
-def _read(path: Path, root: Path | None, problems: list[Problem]) -> list[Document]:
-    """The documents of a file that say something."""
-    found: list[Problem] = []
-    raw = read_bytes(path, found)
-    problems.extend(found if root is None else [located_below(root, problem) for problem in found])
+def _read_manifests(path: Path, root: Path | None, problems: list[Problem]) -> list[Document]:
+    """Read the documents of a file that are not empty."""
+    read_problems: list[Problem] = []
+    raw = read_bytes(path, read_problems)
+    problems.extend(p if root is None else make_relative(root, p) for p in read_problems)
     if raw is None:
         return []
     before = len(problems)
-    shown = _shown(root, str(path))
+    shown = _display_path(root, str(path))
     documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM)
     given = [document for document in documents if document.data is not None]
     if not given and len(problems) == before:
         hint = "write a manifest, or delete the file"
         problems.append(Problem("the file contains no manifest", Location(shown), hint))
+    # Few files have it, and walking all texts of the others would take time.
     if b"${" in raw:
         for document in given:
-            problems.extend(_references(document))
+            problems.extend(_find_references(document))
     return given
 
 
-def _references(document: Document) -> Iterator[Problem]:
-    for place, text in document.texts():
+def _find_references(document: Document) -> Iterator[Problem]:
+    for place, text in document.walk_texts():
         if "${" in text:
             hint = "write the value; values that differ by environment go into spec.overrides"
             yield Problem("${…} is not expanded in manifests", place, hint)
 
 
-def _manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
-    kind = _kind(document, problems)
+def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
+    kind = _parse_kind(document, problems)
     if kind is None:
         return None
-    found = structure_problems(document, kind.schema)
-    problems.extend(found)
-    data = cast("dict[str, dict[str, Any]]", sound_part(document, kind.schema) if found else document.data)
-    metadata, spec = data.get("metadata", _NOTHING), data.get("spec", _NOTHING)
-    annotations, overrides = metadata.get("annotations", _NOTHING), spec.get("overrides", _NOTHING)
+    schema = kind.format.schema
+    flaws = find_structure_problems(document, schema)
+    problems.extend(flaws)
+    # An unsound manifest is parsed as far as possible, so that one run reports all of its problems.
+    data = cast("dict[str, dict[str, Any]]", extract_sound_part(document, schema) if flaws else document.data)
+    metadata, spec = data.get("metadata", _EMPTY), data.get("spec", _EMPTY)
+    annotations, overrides = metadata.get("annotations", _EMPTY), spec.get("overrides", _EMPTY)
     return _Manifest(
         ResourceRef(kind.name, metadata.get("name", "")),
         kind,
         document,
-        kind.normalise(spec, document.reporter(("spec",), problems)),
+        kind.format.normalise(spec, document.create_reporter(("spec",), problems)),
         {
-            name: kind.normalise(layer, document.reporter(("spec", "overrides", name), problems))
+            name: kind.format.normalise(
+                layer, document.create_reporter(("spec", "overrides", name), problems)
+            )
             for name, layer in overrides.items()
         }
-        or _NOTHING,
-        metadata.get("labels", _NOTHING),
-        _consents(document, annotations, problems),
-        dict(_waivers(document, annotations, problems)) or _NOTHING,
-        not found,
+        or _EMPTY,
+        metadata.get("labels", _EMPTY),
+        _parse_consents(document, annotations, problems),
+        dict(_parse_waivers(document, annotations, problems)) or _EMPTY,
+        not flaws,
     )
 
 
-def _kind(document: Document, problems: list[Problem]) -> Kind | None:
+def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
     if not isinstance(document.data, dict):
         hint = f"start with apiVersion: {API_VERSION}, without a dash; a line --- separates manifests"
         problems.append(Problem("a manifest must be a mapping", document.locate(), hint))
@@ -268,32 +286,33 @@ def _kind(document: Document, problems: list[Problem]) -> Kind | None:
     name = document.data.get("kind")
     version = document.data.get("apiVersion")
     for prefix, (tool, differences) in _OTHER_TOOLS.items():
+        # People try kafkaform on the manifests that they have.
         if name == "KafkaTopic" and str(version).startswith(prefix):
             hint = f"write apiVersion: {API_VERSION} and kind: Topic; {differences}"
-            problems.append(Problem(f"a KafkaTopic is {tool}'s manifest", document.locate(["kind"]), hint))
+            problems.append(Problem(f"a KafkaTopic is a manifest of {tool}", document.locate(["kind"]), hint))
             return None
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        what = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
-        hint = hint_for(str(name), KINDS, "known kinds")
-        problems.append(Problem(what, document.locate(["kind"]), hint))
+        message = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
+        hint = suggest_names(str(name), KINDS, "known kinds")
+        problems.append(Problem(message, document.locate(["kind"]), hint))
         if version != API_VERSION:
-            what = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
+            flaw = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
             hint = f"write apiVersion: {API_VERSION}"
-            problems.append(Problem(f"apiVersion {what}", document.locate(["apiVersion"]), hint))
+            problems.append(Problem(f"apiVersion {flaw}", document.locate(["apiVersion"]), hint))
     return kind
 
 
-def _consents(
+def _parse_consents(
     document: Document, annotations: Mapping[str, str], problems: list[Problem]
 ) -> Mapping[str, str]:
     if consent.ANNOTATION not in annotations:
-        return _NOTHING
+        return _EMPTY
     allow, bad = consent.parse_annotation(annotations[consent.ANNOTATION])
     place = document.locate(["metadata", "annotations", consent.ANNOTATION])
     problems.extend(
         Problem(
-            f"{quoted(line)} is not a consent",
+            f"{quoted(line)} is not a valid consent",
             place,
             "write one per line: `HAZARD from VALUE: reason`, `delete of TOPIC-ID: reason`, or `HAZARD: "
             "reason`",
@@ -308,20 +327,20 @@ def _consents(
     return allow
 
 
-def _waivers(
+def _parse_waivers(
     document: Document, annotations: Mapping[str, str], problems: list[Problem]
 ) -> Iterator[tuple[str, str]]:
-    """The rules that a manifest waives, with the reasons; other annotations of ours are slips."""
+    """Yield the codes of waived rules with the reasons; unknown annotations of kafkaform are problems."""
     for name, reason in annotations.items():
         place = document.locate(["metadata", "annotations", name], key=True)
-        code = name.removeprefix(notes.PREFIX)
-        if name.startswith(notes.PREFIX):
+        code = name.removeprefix(WAIVER_PREFIX)
+        if name.startswith(WAIVER_PREFIX):
             if reason.strip():
                 yield code, reason.strip()
             else:
-                problems.append(Problem(f"the waiver of {quoted(code)} has no reason", place, "write it"))
+                problems.append(Problem(f"the waiver of {quoted(code)} has no reason", place, "add a reason"))
         elif name.startswith(OWN_PREFIX) and name != consent.ANNOTATION:
-            hint = hint_for(name, [consent.ANNOTATION, f"{notes.PREFIX}KF104"], "annotations")
+            hint = suggest_names(name, [consent.ANNOTATION, f"{WAIVER_PREFIX}KF104"], "annotations")
             problems.append(Problem(f"there is no annotation {quoted(name)}", place, hint))
 
 
@@ -329,6 +348,7 @@ def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -
     first: dict[ResourceRef, Document] = {}
     for manifest in manifests:
         ref, document = manifest.ref, manifest.document
+        # A missing name is reported by the schema; two nameless manifests are not duplicates.
         if not ref.name:
             continue
         if first.setdefault(ref, document) is not document:
@@ -341,9 +361,25 @@ def _resolve_all(
     manifests: Iterable[_Manifest], context: Context, problems: list[Problem]
 ) -> Iterator[Desired]:
     for manifest in manifests:
-        problems.extend(_override_problems(manifest, context))
+        problems.extend(_check_overrides(manifest, context))
         if manifest.sound:
             yield _resolve(manifest, context, problems)
+
+
+def _combine(desired: Sequence[Desired], problems: list[Problem]) -> list[Desired]:
+    """Return the resources that manifests declare: of some kinds, several manifests declare one."""
+    read_by = {declared.ref.name: topics for declared in desired if (topics := _list_read_topics(declared))}
+    combined: list[Desired] = []
+    for name, kind in KINDS.items():
+        resources, combine_problems = kind.format.combine([d for d in desired if d.ref.kind == name], read_by)
+        combined += resources
+        problems += combine_problems
+    order = {id(declared): number for number, declared in enumerate(desired)}
+    return sorted(combined, key=lambda declared: order.get(id(declared), len(order)))
+
+
+def _list_read_topics(declared: Desired) -> Sequence[str]:
+    return KINDS[declared.ref.kind].reads(declared.intent)
 
 
 def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> Desired:
@@ -355,35 +391,38 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
     ]
     if context.environment is not None:
         layers.append(manifest.overrides.get(context.environment, {}))
-    state, intent = manifest.kind.resolve(merge(layers), document.reporter(("spec",), problems))
+    state, intent = manifest.kind.format.resolve(merge(layers), document.create_reporter(("spec",), problems))
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
     defaults = context.default_places.get(manifest.kind.name)
-    places = FieldPlaces(document, manifest.kind.shorthands, context.environment, defaults=defaults)
-    return Desired(manifest.ref, state, intent, document.locate(), places)
+    places = FieldPlaces(document, manifest.kind.format.shorthands, context.environment, defaults=defaults)
+    desired = Desired(manifest.ref, state, intent, document.locate(), places)
+    problems.extend(manifest.kind.format.find_problems(desired))
+    return desired
 
 
-def _override_problems(manifest: _Manifest, context: Context) -> Iterator[Problem]:
+def _check_overrides(manifest: _Manifest, context: Context) -> Iterator[Problem]:
     document, path = manifest.document, ("spec", "overrides")
     if manifest.overrides and context.environment is None:
+        # Without an environment, the manifest would be planned as no cluster has it.
         hint = f"choose one with --environment ({', '.join(manifest.overrides)})"
         place = document.locate(path, key=True)
         yield Problem("there are overrides, but no environment is chosen", place, hint)
     if context.environments is not None:
         for name in manifest.overrides:
-            yield from unknown_environment(document, (*path, name), name, context.environments, key=True)
+            yield from check_environment(document, (*path, name), name, context.environments, key=True)
 
 
-def unknown_environment(
+def check_environment(
     document: Document, path: ValuePath, name: str, known: Collection[str], *, key: bool
 ) -> Iterator[Problem]:
-    """The problem of an environment that is not in the closed list, if it is not."""
+    """Yield a problem if an environment is not one of the allowed ones."""
     if name not in known:
-        hint = hint_for(name, known, "environments")
+        hint = suggest_names(name, known, "environments")
         yield Problem(f"unknown environment {quoted(name)}", document.locate(path, key=key), hint)
 
 
-def hint_for(name: str, known: Collection[str], what: str) -> str:
-    """A hint: the nearest of the known names, or all of them."""
+def suggest_names(name: str, known: Collection[str], what: str) -> str:
+    """Return a hint: the nearest of the known names, or all of them."""
     near = nearest(name, known)
     return f"did you mean {near!r}?" if near else f"{what}: {', '.join(known) or 'none'}"
 

@@ -1,10 +1,11 @@
-"""Where a manifest sets a field."""
+"""The places of fields in a manifest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,19 +15,19 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Shorthand
 
 _OPEN = frozenset({"config", "client", "labels", "annotations"})
-"""Mappings whose keys may have dots of their own."""
+"""Mappings whose keys may contain dots."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPlaces:
-    """Finds fields in a manifest; see `Places`.
+    """The places of fields in a manifest: an implementation of `Places`.
 
     Attributes:
         document: The manifest.
-        shorthands: The second places of its configs.
-        environment: Whose overrides are looked at first.
-        base: The keys that lead to the fields.
-        defaults: Finds what the manifest leaves to the defaults of kafkaform.yaml.
+        shorthands: The alternative places of its configs.
+        environment: The environment whose overrides take precedence.
+        base: The keys of the mapping that contains the fields.
+        defaults: The places of the defaults in kafkaform.yaml, for fields that the manifest does not set.
     """
 
     document: Document
@@ -36,42 +37,42 @@ class FieldPlaces:
     defaults: FieldPlaces | None = None
 
     def __call__(self, path: str) -> Location:
-        """The place of a field, or of the nearest thing around it."""
+        """Return the place of a field, or of the name of the resource if it is not set."""
         place = self.find(path)
         if place is None and self.defaults is not None:
             place = self.defaults.find(path)
         return place or self.document.locate(("metadata", "name"))
 
     def find(self, path: str) -> Location | None:
-        """The place of a field; None where the document does not set it."""
+        """Return the place of a field; None if the document does not set it."""
         places = map(self.document.find, self._candidates(path))
         return next((place for place in places if place is not None), None)
 
     def keys(self, path: str) -> tuple[str, ...] | None:
-        """The keys that lead to a field in the manifest; None where the manifest does not set it."""
+        """Return the path of a field in the manifest; None if the manifest does not set it."""
         return next((steps for steps in self._candidates(path) if self.document.has(steps)), None)
 
-    def nearest(self, keys: Sequence[str]) -> Location:
-        """Where these keys lead to, or where the nearest that is there does."""
+    def nearest(self, keys: Sequence[str | int]) -> Location:
+        """Return the place of the last of these keys that exists."""
         return self.document.locate(keys, key=True)
 
     def _candidates(self, path: str) -> tuple[tuple[str, ...], ...]:
-        return _candidates(path, self.shorthands.get(path), self.environment, self.base)
+        return _list_candidates(path, self.shorthands.get(path), self.environment, self.base)
 
 
-@cache  # a rule asks for the same few paths in each of thousands of manifests
-def _candidates(
+@cache  # a rule looks up the same few paths in each of thousands of manifests
+def _list_candidates(
     path: str, shorthand: Shorthand | None, environment: str | None, spec: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
-    """The keys that may lead to a field, those that count first."""
+    """List the paths that may set a field, in the order of precedence."""
     if not path:
         return ()
     if path.startswith("metadata."):
-        return (("metadata", *_steps(path.removeprefix("metadata."))),)
+        return (("metadata", *_split_path(path.removeprefix("metadata."))),)
     bases = [spec] if environment is None else [(*spec, "overrides", environment), spec]
     candidates = []
     for base in bases:
-        candidates.append((*base, *_steps(path)))
+        candidates.append((*base, *_split_path(path)))
         if shorthand is not None:
             candidates.append((*base, shorthand.section, shorthand.field))
             if shorthand.is_main:
@@ -79,8 +80,8 @@ def _candidates(
     return tuple(candidates)
 
 
-def _steps(path: str) -> list[str]:
-    head, _, rest = path.partition(".")
-    if not rest:
+def _split_path(path: str) -> list[str]:
+    head, _, tail = path.partition(".")
+    if not tail:
         return [head]
-    return [head, rest] if head in _OPEN else [head, *rest.split(".")]
+    return [head, tail] if head in _OPEN else [head, *tail.split(".")]

@@ -1,15 +1,15 @@
-"""The text of a value in a manifest, written for people, and as its place and the scalar before it were."""
+"""The text of values in manifests: in readable units, and in the style of their surroundings."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from kafkaform.config.manifests.edit_layout import Scalar
@@ -23,18 +23,19 @@ _PLAIN_AMOUNT = re.compile(
 )
 
 
-# Words that this project's YAML 1.2, or the YAML 1.1 of other readers, takes for something else than text.
+# Words that YAML 1.2, or the YAML 1.1 of other readers, does not resolve to text.
 _NO_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
-def written(key: ConfigKey | None, value: str) -> str | int | bool:
-    """A value of a config as people write it: in the largest unit that fits, a number, true or false."""
+def format_value(key: ConfigKey | None, value: str) -> str | int | bool:
+    """Format the value of a config for a manifest: in the largest exact unit, a number, true or false."""
     shown = kafka_configs.human(key, value).replace(" ", "") if key is not None else value
     if key is None:
         return value
+    # `human` rounds for reports: a unit is used only if it stands for exactly the same value.
     if shown != value and kafka_configs.equal(key, shown, value):
         return shown
-    value = kafka_configs.observed(key, value)
+    value = kafka_configs.normalise_observed(key, value)
     if key.type in _WHOLE_NUMBER and value.removeprefix("-").isdecimal():
         return int(value)
     if key.type is ConfigType.BOOLEAN and value in {"true", "false"}:
@@ -43,14 +44,14 @@ def written(key: ConfigKey | None, value: str) -> str | int | bool:
 
 
 def is_plainly_text(text: str) -> bool:
-    """Whether a text needs no quotes to be taken for text, by readers of YAML 1.1 and 1.2 alike."""
+    """Return whether an unquoted text is text in both YAML 1.1 and 1.2."""
     return bool(
         _PLAIN_AMOUNT.fullmatch(text) or (_PLAIN_WORD.fullmatch(text) and text.lower() not in _NO_TEXT)
     )
 
 
 Plain: TypeAlias = str | int | bool | None
-"""A scalar before it is written; None is null."""
+"""The value of a scalar; None is null."""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _WHOLE = re.compile(r"[-+]?[0-9]+", re.ASCII)
@@ -59,13 +60,13 @@ _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?( ?[A-Za-z]+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How scalars are written at one place: between the brackets of a flow collection, or as JSON."""
+    """The style of scalars at one place: in the brackets of a flow collection, or as JSON."""
 
     flow: bool = False
     json: bool = False
 
-    def scalar(self, value: Plain, like: Scalar | None = None) -> str:
-        """A scalar; with the quotes of the one that it replaces, if that has some."""
+    def render_scalar(self, value: Plain, like: Scalar | None = None) -> str:
+        """Render a scalar, with the quotes of the scalar `like` that it replaces, if it has some."""
         quote = like.style if like is not None and like.style in {"'", '"'} else '"' if self.json else ""
         if value is None:
             return "null"
@@ -76,7 +77,7 @@ class Style:
             return value
         if quote == "'" and value.isprintable() and "${" not in value:
             return "'" + value.replace("'", "''") + "'"
-        return _double_quoted(value)
+        return _double_quote(value)
 
     def _needs_no_quotes(self, text: str) -> bool:
         if _NUMBER.fullmatch(text) or _AMOUNT.fullmatch(text):
@@ -84,19 +85,19 @@ class Style:
         return is_plainly_text(text) and not (self.flow and "," in text)
 
 
-def _double_quoted(text: str) -> str:
+def _double_quote(text: str) -> str:
     quoted: str = yaml.dump(text, default_style='"', width=float("inf"), allow_unicode=text.isprintable())
-    # Manifests refuse ${…} as a slip; in double quotes this is an escape.
+    # Manifests reject ${…} as a mistake; in double quotes this escape is valid.
     return quoted.removesuffix("\n").replace("${", r"\x24{")
 
 
-def respelled(key: ConfigKey | None, value: str, old: str | None) -> Plain:
-    """The value of a config in the unit of the one that it replaces, where people would count in it.
+def format_like(key: ConfigKey | None, value: str, old: str | None) -> Plain:
+    """Format the value of a config in the unit of the old value, if that is natural.
 
-    It has to be a whole number of them, and less than two of the unit that it is written in otherwise: where
-    24h stood, one day is 24h, but a week is 7d.
+    That is so if it is a whole number in this unit, and less than two of the next larger one: if the old
+    value was 24h, one day is 24h, but a week is 7d.
     """
-    natural = written(key, value)
+    natural = format_value(key, value)
     if key is None or key.unit is None or old is None:
         return natural
     if _WHOLE.fullmatch(old):
@@ -105,11 +106,14 @@ def respelled(key: ConfigKey | None, value: str, old: str | None) -> Plain:
     if unit is None or not value.isdecimal():
         return natural
     larger = _AMOUNT.fullmatch(str(natural))
-    if larger is not None and int(value) >= 2 * _bytes_or_ms(key, larger[1]) > 2 * _bytes_or_ms(key, unit[1]):
+    # Two of the next unit: 48h is 2d, 36h stays.
+    if larger is not None and int(value) >= 2 * _convert_unit(key, larger[1]) > 2 * _convert_unit(
+        key, unit[1]
+    ):
         return natural
-    number, rest = divmod(int(value), _bytes_or_ms(key, unit[1]))
-    return natural if rest or not number else f"{number}{unit[1]}"
+    number, remainder = divmod(int(value), _convert_unit(key, unit[1]))
+    return natural if remainder or not number else f"{number}{unit[1]}"
 
 
-def _bytes_or_ms(key: ConfigKey, unit: str) -> int:
+def _convert_unit(key: ConfigKey, unit: str) -> int:
     return int(kafka_configs.canonical(key, f"1{unit}"))

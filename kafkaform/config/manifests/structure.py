@@ -1,4 +1,4 @@
-"""Checking a document against its JSON Schema, with messages that say where and what was meant."""
+"""The check of a document against its JSON Schema, with the place of each problem and a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Steps: TypeAlias = tuple[str | int, ...]
 _Finding: TypeAlias = tuple[_Steps | None, Problem]
-"""A problem, and the path of what must go for it to be gone; None where something is missing."""
+"""A problem, and the path of the value to remove so that it disappears; None if a value is missing."""
 
 _KINDS = {
     "string": "text",
@@ -32,10 +32,11 @@ _KINDS = {
     "null": "null",
 }
 _LONG = 200
+# The digits of a 64-bit number.
 _LONGEST_NUMBER = 19
 _FEW = 6
-_SPOKEN = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-"""What YAML 1.1 read as true and false."""
+_YAML11_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+"""The booleans of YAML 1.1."""
 _BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
 _PLAIN = {
     "minLength": "must not be empty",
@@ -45,85 +46,88 @@ _PLAIN = {
 }
 
 
-def structure_problems(
+def find_structure_problems(
     document: Document, schema: str, *, part: str | None = None, path: Path = ()
 ) -> list[Problem]:
-    """What is wrong with a document by a schema, each once; empty if it fits.
+    """Find the problems of a document by a schema, each once; none if it is valid.
 
     Args:
         document: The document.
-        schema: The schema's name.
-        part: Which of its `$defs` to check against, instead of all of it.
-        path: Which value of the document to check, instead of all of it.
+        schema: The name of the schema.
+        part: The name in its `$defs` to check against, instead of the whole schema.
+        path: The path of the value to check, instead of the whole document.
     """
-    problems = {problem for _, problem in _findings(document, schema, part, path)}
+    problems = {problem for _, problem in _find_problems(document, schema, part, path)}
     return sorted(problems, key=lambda p: (p.location is None, p.location, p.message))
 
 
-def sound_part(document: Document, schema: str, *, part: str | None = None, path: Path = ()) -> Data:
-    """The value without everything that its schema refuses, so that the rest can be checked further.
+def extract_sound_part(document: Document, schema: str, *, part: str | None = None, path: Path = ()) -> Data:
+    """Return the value without the parts that its schema rejects, for further checks.
 
-    What the schema requires may still be missing; None if nothing is left.
+    Required fields may still be missing; None if the whole value is rejected.
     """
-    culprits = {culprit for culprit, _ in _findings(document, schema, part, path) if culprit is not None}
-    return _without(_value(document, path), culprits, tuple(path))
+    # Removed, not defaulted: checks of the remaining fields must not see values that nobody wrote.
+    culprits = {culprit for culprit, _ in _find_problems(document, schema, part, path) if culprit is not None}
+    return _remove_culprits(_get_value(document, path), culprits, tuple(path))
 
 
-def _without(value: Data, culprits: Set[_Steps], at: _Steps) -> Data:
+def _remove_culprits(value: Data, culprits: Set[_Steps], at: _Steps) -> Data:
     if at in culprits:
         return None
     if isinstance(value, dict):
         return {
-            key: _without(below, culprits, (*at, key))
+            key: _remove_culprits(below, culprits, (*at, key))
             for key, below in value.items()
             if (*at, key) not in culprits
         }
     if isinstance(value, list):
         return [
-            _without(below, culprits, (*at, index))
+            _remove_culprits(below, culprits, (*at, index))
             for index, below in enumerate(value)
             if (*at, index) not in culprits
         ]
     return value
 
 
-def _value(document: Document, path: Path) -> Data:
+def _get_value(document: Document, path: Path) -> Data:
     value: Any = document.data
     for step in path:
         value = value[step]
     return cast("Data", value)
 
 
-def _findings(document: Document, schema: str, part: str | None, path: Path) -> Iterator[_Finding]:
-    value = _value(document, path)
+def _find_problems(document: Document, schema: str, part: str | None, path: Path) -> Iterator[_Finding]:
+    value = _get_value(document, path)
+    # Nearly all documents are valid: the slow check runs only for those that are not.
     if _accepts(schema, part, value):
         return
-    for error in _validator(schema, part).iter_errors(value):
-        yield from _explained(error, document, (*path, *error.absolute_path), _schema(schema, part))
-    for at, number in _inexact(value, _schema(schema, part), tuple(path)):
-        message = f"{_dotted(at)} must be a whole number, and is written as a fraction or with an exponent"
+    for error in _load_validator(schema, part).iter_errors(value):
+        yield from _explain_error(error, document, (*path, *error.absolute_path), _load_schema(schema, part))
+    for at, number in _find_inexact_numbers(value, _load_schema(schema, part), tuple(path)):
+        message = f"{_join_path(at)} must be a whole number without a fraction or an exponent"
         yield at, Problem(message, document.locate(at), f"write {int(number)}")
 
 
-def _inexact(value: Data, schema: Any, at: _Steps) -> Iterator[tuple[_Steps, float]]:
-    """Numbers such as `1e3` and `3.0` where the schema has whole numbers, which these are to JSON Schema."""
+def _find_inexact_numbers(value: Data, schema: Any, at: _Steps) -> Iterator[tuple[_Steps, float]]:
+    """Find numbers such as `1e3` and `3.0` that JSON Schema accepts as integers."""
     if isinstance(value, float):
         if schema.get("type") == "integer" and value.is_integer():
             yield at, value
     elif isinstance(value, dict):
-        others = schema.get("additionalProperties")
+        additional = schema.get("additionalProperties")
         for name, below in value.items():
-            known = schema.get("properties", {}).get(name, others)
+            known = schema.get("properties", {}).get(name, additional)
             if isinstance(known, dict):
-                yield from _inexact(below, known, (*at, name))
+                yield from _find_inexact_numbers(below, known, (*at, name))
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, below in enumerate(value):
-            yield from _inexact(below, schema["items"], (*at, index))
+            yield from _find_inexact_numbers(below, schema["items"], (*at, index))
 
 
 def _has_float(value: Data) -> bool:
-    """Whether a number is written as a fraction or with an exponent; in most documents there is none."""
+    """Return whether a number has a fraction or an exponent, which few documents have."""
     below = [value]
+    # The list grows while it is walked; recursion would be slower.
     for each in below:
         if isinstance(each, dict):
             below.extend(each.values())
@@ -135,92 +139,103 @@ def _has_float(value: Data) -> bool:
 
 
 def _accepts(schema: str, part: str | None, value: Data) -> bool:
-    """Whether a value fits, found out fifty times as fast as what is wrong with one that does not."""
-    if _has_float(value) and next(_inexact(value, _schema(schema, part), ()), None) is not None:
+    """Return whether a value is valid: fifty times as fast as finding the problems of an invalid one."""
+    if (
+        _has_float(value)
+        and next(_find_inexact_numbers(value, _load_schema(schema, part), ()), None) is not None
+    ):
         return False
     try:
-        return _acceptor(schema, part).is_valid(value)
-    except (TypeError, ValueError):  # a number or text that only Python knows: it is judged the slow way
+        return _load_acceptor(schema, part).is_valid(value)
+    except (TypeError, ValueError):  # jsonschema_rs cannot convert some numbers and texts
         return False
 
 
 @cache
-def _acceptor(schema: str, part: str | None) -> Draft202012Acceptor:
-    return acceptor(_schema(schema, part))
+def _load_acceptor(schema: str, part: str | None) -> Draft202012Acceptor:
+    return acceptor(_load_schema(schema, part))
 
 
 @cache
-def _validator(schema: str, part: str | None) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator  # 0.07 s that only bad input needs
+def _load_validator(schema: str, part: str | None) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # imported here: 0.07 s that only invalid input needs
 
-    return Draft202012Validator(_schema(schema, part))
+    return Draft202012Validator(_load_schema(schema, part))
 
 
 @cache
-def _schema(schema: str, part: str | None) -> dict[str, Any]:
+def _load_schema(schema: str, part: str | None) -> dict[str, Any]:
     whole = load_schema(schema)
-    return cast("dict[str, Any]", _inlined(whole if part is None else whole["$defs"][part], whole))
+    return cast("dict[str, Any]", _inline_references(whole if part is None else whole["$defs"][part], whole))
 
 
-def _inlined(schema: Any, whole: dict[str, Any]) -> Any:
-    """The schema with its references replaced: to follow them takes most of the time of a check."""
+def _inline_references(schema: Any, whole: dict[str, Any]) -> Any:
+    """Return a schema with its references replaced, as following them takes most of the time of a check."""
     if isinstance(schema, list):
-        return [_inlined(item, whole) for item in schema]
+        return [_inline_references(item, whole) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    inlined = {k: _inlined(v, whole) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}}
+    inlined = {
+        k: _inline_references(v, whole) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}
+    }
     if "$ref" in schema:
         steps = schema["$ref"].removeprefix("#/").split("/")
-        inlined |= _inlined(reduce(getitem, steps, whole), whole)
+        inlined |= _inline_references(reduce(getitem, steps, whole), whole)
     return inlined
 
 
-def _explained(error: Any, document: Document, path: _Steps, schema: Any) -> Iterator[_Finding]:
-    """What a `jsonschema.ValidationError` says, for people; `schema` is the whole one."""
+def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) -> Iterator[_Finding]:
+    """Translate a `jsonschema.ValidationError` for users; `schema` is the whole schema."""
     rule, limit = error.validator, error.validator_value
     if rule == "additionalProperties":
         known = error.schema.get("properties", {})
+        # jsonschema reports all unknown fields as one error of their mapping.
         for extra in set(error.instance) - set(known):
-            message = f"unknown field {quoted(extra)}{_inside(path)}"
-            yield _unknown((*path, extra), document, message, known, _home(str(extra), schema))
+            message = f"unknown field {quoted(extra)}{_describe_parent(path)}"
+            yield _explain_unknown_field(
+                (*path, extra), document, message, known, _find_home(str(extra), schema)
+            )
     elif rule == "required":
+        # One error of jsonschema for each field, and each has all of them: duplicates are removed by the
+        # caller.
         for field in set(limit) - set(error.instance):
             only = error.schema.get("properties", {}).get(field, {}).get("const")
             hint = None if only is None else f"write {field}: {only}"
-            yield None, Problem(f"{_dotted((*path, field))} is missing", document.locate(path), hint)
+            yield None, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
     else:
-        message, hint = _refused(rule, limit, error)
-        yield path, Problem(f"{_dotted(path)} {message}", document.locate(path), hint)
+        message, hint = _explain_value(rule, limit, error)
+        yield path, Problem(f"{_join_path(path)} {message}", document.locate(path), hint)
 
 
-def _home(name: str, schema: Any) -> str | None:
-    """Where the schema has a field of this name, nearest to the top; None if it has none."""
+def _find_home(name: str, schema: Any) -> str | None:
+    """Return a hint with the topmost place of a field of this name in the schema; None if it has none."""
     level: list[tuple[_Steps, Any]] = [((), schema)]
     while level:
         below: list[tuple[_Steps, Any]] = []
-        for path, found in level:
-            properties = found.get("properties", {})
+        for path, part in level:
+            properties = part.get("properties", {})
             if name in properties:
                 return (
-                    f"it belongs in {_dotted(path)}"
+                    f"it belongs in {_join_path(path)}"
                     if path
                     else "it belongs to the top level: indent it less"
                 )
-            below += [((*path, step), part) for step, part in properties.items()]
+            # Level by level, so that the topmost place is found first.
+            below += [((*path, name), field) for name, field in properties.items()]
         level = below
     return None
 
 
-def _unknown(
+def _explain_unknown_field(
     path: _Steps, document: Document, message: str, known: dict[str, Any], home: str | None
 ) -> _Finding:
     near = nearest(str(path[-1]), known)
-    hint = home or (f"did you mean {near!r}?" if near else f"known here: {', '.join(sorted(known))}")
+    hint = home or (f"did you mean {near!r}?" if near else f"known fields: {', '.join(sorted(known))}")
     return path, Problem(message, document.locate(path, key=True), hint)
 
 
-def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
-    """What is wrong with one value, and a hint."""
+def _explain_value(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
+    """Return the problem of one value, and a hint."""
     hint: str | None = None
     if rule in _PLAIN:
         return _PLAIN[rule], None
@@ -228,32 +243,32 @@ def _refused(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
         names = [_KINDS[name] for name in ([limit] if isinstance(limit, str) else limit)]
         wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         types = frozenset([limit] if isinstance(limit, str) else limit)
-        hint = _retyped(error.instance, types, error)
+        hint = _suggest_value(error.instance, types, error)
     elif rule in {"enum", "const"}:
         choices = [str(choice) for choice in (limit if rule == "enum" else [limit])]
         wanted = f"{'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
         near = nearest(str(error.instance), choices)
         if near:
-            return f"must be {wanted}, not {_shown(error.instance)}", f"did you mean {near!r}?"
+            return f"must be {wanted}, not {_display(error.instance)}", f"did you mean {near!r}?"
     elif rule in _BOUNDS:
         wanted = f"{_BOUNDS[rule]} {limit}"
     else:
-        return f"does not fit the schema: {error.message}", None
-    return f"must be {wanted}, not {_shown(error.instance)}", hint
+        return f"does not match the schema: {error.message}", None
+    return f"must be {wanted}, not {_display(error.instance)}", hint
 
 
-def _retyped(value: object, wanted: Set[str], error: Any) -> str | None:
-    """How a value of the wrong type was probably meant."""
+def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
+    """Return a hint with the probable intention of a value of the wrong type."""
     path = list(error.absolute_path)
     match value:
         case bool() | int() | float() if "string" in wanted:
-            return f"quote it, as in '{_shown(value)}'"
-        case str() if "boolean" in wanted and value.lower() in _SPOKEN:
-            return f"write {_SPOKEN[value.lower()]}"
+            return f"quote it, as in '{_display(value)}'"
+        case str() if "boolean" in wanted and value.lower() in _YAML11_BOOLEANS:
+            return f"write {_YAML11_BOOLEANS[value.lower()]}"
         case str() if "integer" in wanted and value.isascii() and value.isdigit():
             return f"write {int(value)} without quotes" if len(value) < _LONGEST_NUMBER else None
         case str() | int() if "array" in wanted:
-            return f"write a list: [{_shown(value) if isinstance(value, int) else value}]"
+            return f"write a list: [{_display(value) if isinstance(value, int) else value}]"
         case list() if "object" in wanted:
             return "write lines `name: value` without dashes"
         case dict() if value and path[-2:-1] == ["config"] and "." not in path[-1]:
@@ -264,16 +279,16 @@ def _retyped(value: object, wanted: Set[str], error: Any) -> str | None:
             return None
 
 
-def _dotted(path: _Steps) -> str:
+def _join_path(path: _Steps) -> str:
     name = ".".join(map(str, path))
     return (name if name.isprintable() and len(name) <= _LONG else quoted(name)) or "the document"
 
 
-def _inside(path: _Steps) -> str:
-    return f" in {_dotted(path)}" if path else ""
+def _describe_parent(path: _Steps) -> str:
+    return f" in {_join_path(path)}" if path else ""
 
 
-def _shown(value: object) -> str:
+def _display(value: object) -> str:
     match value:
         case None:
             return "null"

@@ -1,13 +1,11 @@
-"""What YAML allows and a manifest does not, and what is wrong with text that is no YAML.
+"""The YAML that manifests must not have, and messages for invalid YAML.
 
-Whoever may open a pull request chooses what is read here, so each limit is checked while the parser runs,
+Anybody who can open a pull request chooses this input, so each limit is checked while the parser runs,
 before the value that exceeds it is built.
 
-What is wrong with text that is no YAML, in the words of whoever wrote it, and what to do about it.
-
-The parser says what it expected next ("did not find expected key"), which is true and of no help: what to
-mend is nearly always an indentation, a missing space after a colon, or a value that needs quotes. libyaml
-has no codes for its errors, so that its texts are what tells them apart; one that is not known is shown.
+The errors of the parser are about its grammar ("did not find expected key"), while the cause is nearly always
+an indentation, a missing space after a colon, or missing quotes. libyaml has no error codes, so its messages
+are matched; unknown ones are passed on.
 """
 
 from __future__ import annotations
@@ -26,40 +24,40 @@ if TYPE_CHECKING:
 
 
 MAX_NODES = 250_000
-"""The most values a document may have, keys counted, and aliases as often as they are used."""
+"""The maximum number of values of a document, including keys, with aliases expanded."""
 MAX_FILE_NODES = 1_000_000
-"""The most values all documents of a file may have together."""
+"""The maximum number of values of all documents of a file."""
 MAX_DOCUMENTS = 20_000
-"""The most documents of a file."""
+"""The maximum number of documents of a file."""
 MAX_DEPTH = 100
-"""How deep collections may nest, aliases followed; the C parser recurses, and would overflow its stack."""
+"""The maximum depth of collections, with aliases expanded; the C parser recurses on its stack."""
 UNTAGGED = ""
-"""What the tag of a node is that has none in the file."""
+"""The tag of nodes without a tag in the file."""
 
 
 class LimitExceeded(Exception):  # noqa: N818 - the reader of a file turns it into its problem
-    """Carries the problem of a file that is read no further."""
+    """A file exceeds a limit and is not read further; has its problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
 
 def may_exceed_limits(text: str) -> bool:
-    """Whether a text is so long, or has so many signs that begin a collection, that values must be counted.
+    """Return whether a text could exceed the limits, by its length and the characters that open collections.
 
-    A level of nesting takes one of these signs at least, and no text has more values than four for each
-    character, as where `?` is a mapping with an empty key and an empty value.
+    Each level of nesting needs one of these characters, and a character makes at most four values: `?` is a
+    mapping with an empty key and an empty value.
     """
     return 4 * len(text) > MAX_NODES or sum(map(text.count, "[{-:?")) > MAX_DEPTH
 
 
 class Composer(yaml.CBaseLoader):
-    """libyaml's parser for a text that cannot exceed the limits; a node that has no tag there gets none.
+    """libyaml's parser for a text that cannot exceed the limits, without implicit tags.
 
     Attributes:
-        file: The file's name, for locations.
-        documents: The number of documents that were begun.
-        nodes: The number of values in the present document; aliases count once they are expanded.
+        file: The name of the file, for locations.
+        documents: The number of documents so far, including the current one.
+        nodes: The number of values in the current document; aliases count when they are expanded.
         earlier: The number of values in the documents before it.
     """
 
@@ -71,23 +69,24 @@ class Composer(yaml.CBaseLoader):
         self.earlier = 0
 
     def next_document(self) -> yaml.Node:
-        """The root of the next document; only where `check_node` says that there is one."""
+        """Return the root of the next document; call it only if `check_node` is true."""
         self.documents += 1
         self.earlier += self.nodes
         self.nodes = 0
         node = cast("yaml.Node", self.get_node())
+        # Each document costs a manifest's worth of objects, however little it contains.
         if self.documents > MAX_DOCUMENTS:
             message = f"the file contains more than {MAX_DOCUMENTS:,} documents"
-            raise LimitExceeded(Problem(message, place_of(self.file, node), "split it"))
+            raise LimitExceeded(Problem(message, locate_node(self.file, node), "split it"))
         return node
 
     def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:  # noqa: ARG002
-        """The tag of a node that has none; libyaml's binding calls this."""
+        """Return the tag of a node without one; libyaml's binding calls this."""
         return UNTAGGED
 
 
 class LimitedComposer(Composer):
-    """The same for any text: it stops at the limits, for which it calls Python for each value."""
+    """The parser for other texts: it stops at the limits, but is slower, as it runs Python for each value."""
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text, file)
@@ -99,7 +98,7 @@ class LimitedComposer(Composer):
         self._depth += 1
         if parent is not None:
             if self._depth > MAX_DEPTH + 1:  # a scalar counts as one
-                raise LimitExceeded(_too_deep(place_of(self.file, parent)))
+                raise LimitExceeded(_build_depth_problem(locate_node(self.file, parent)))
             check_size(self.nodes, self.earlier, parent, self.file)
 
     def ascend_resolver(self) -> None:
@@ -107,24 +106,24 @@ class LimitedComposer(Composer):
         self._depth -= 1
 
 
-def place_of(file: str, at: yaml.Node | yaml.Event) -> Location:
-    """Where a node or an event starts."""
-    mark = cast("yaml.Mark", at.start_mark)  # only what a program builds has none
+def locate_node(file: str, at: yaml.Node | yaml.Event) -> Location:
+    """Return the start of a node or an event."""
+    mark = cast("yaml.Mark", at.start_mark)  # only nodes that a program builds have no mark
     return Location(file, mark.line + 1, mark.column + 1)
 
 
-def _too_deep(place: Location) -> Problem:
+def _build_depth_problem(place: Location) -> Problem:
     return Problem(f"collections are nested more than {MAX_DEPTH} deep", place, "flatten it")
 
 
 def check_size(nodes: int, earlier: int, node: yaml.Node, file: str) -> None:
-    """Refuse a document, or a file, of too many values.
+    """Refuse a document or a file with too many values.
 
     Args:
-        nodes: The values of the document so far.
-        earlier: The values of the documents before it.
-        node: What is named as the place.
-        file: The file's name.
+        nodes: The number of values of the document so far.
+        earlier: The number of values of the documents before it.
+        node: The node for the location.
+        file: The name of the file.
 
     Raises:
         LimitExceeded: There are too many.
@@ -135,30 +134,33 @@ def check_size(nodes: int, earlier: int, node: yaml.Node, file: str) -> None:
         message, hint = f"the documents of this file have more than {MAX_FILE_NODES:,} values", "split it"
     else:
         return
-    raise LimitExceeded(Problem(message, place_of(file, node), hint))
+    raise LimitExceeded(Problem(message, locate_node(file, node), hint))
 
 
-def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
-    """What YAML allows and a manifest does not: tags, odd or duplicate keys, alias bombs, deep nesting."""
+def find_node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
+    """Find the YAML that manifests must not have: tags, odd or duplicate keys, alias bombs, deep nesting."""
     sizes: dict[int, int] = {}
     heights: dict[int, int] = {}
     open_nodes: set[int] = set()
 
     def walk(node: yaml.Node) -> Iterator[Problem]:
+        # Each node once: walking every expansion of an alias would take the time that the limit is there to
+        # prevent.
         if id(node) in sizes:
             return
         if id(node) in open_nodes:
-            yield Problem("an alias contains itself", place_of(file, node), "write the value out")
+            yield Problem("an alias contains itself", locate_node(file, node), "write the value out")
             return
         open_nodes.add(id(node))
+        # Tags are how YAML files make Python objects; kafkaform has no use for any.
         if node.tag != UNTAGGED:
             tag = quoted(node.tag.replace("tag:yaml.org,2002:", "!!"))
             hint = "write the plain value, quoted if it is text"
-            yield Problem(f"the tag {tag} is not allowed", place_of(file, node), hint)
+            yield Problem(f"the tag {tag} is not allowed", locate_node(file, node), hint)
         if isinstance(node, yaml.MappingNode):
-            yield from _key_problems(node, file)
+            yield from _find_key_problems(node, file)
         size, height = 1, 0
-        for child in _children(node):
+        for child in _list_children(node):
             yield from walk(child)
             size += sizes.get(id(child), 1)
             height = max(height, heights.get(id(child), 0))
@@ -167,16 +169,16 @@ def node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
         heights[id(node)] = height + isinstance(node, yaml.CollectionNode)
 
     yield from walk(root)
-    place = place_of(file, root)
+    place = locate_node(file, root)
     if heights[id(root)] > MAX_DEPTH:
-        yield _too_deep(place)
+        yield _build_depth_problem(place)
     if sizes[id(root)] > MAX_NODES:
         message = f"aliases expand to {sizes[id(root)]:,} values (at most {MAX_NODES:,})"
         yield Problem(message, place, "write the values out, or split the file")
 
 
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    """The nodes right below a node, keys too."""
+def _list_children(node: yaml.Node) -> Iterator[yaml.Node]:
+    """Yield the nodes right below a node, including keys."""
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
             yield key_node
@@ -185,14 +187,15 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from node.value
 
 
-def _key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
+def _find_key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for key_node, _ in node.value:
-        place = place_of(file, key_node)
+        place = locate_node(file, key_node)
         if not isinstance(key_node, yaml.ScalarNode):
             hint = "quote the value if the braces are text; {{ … }} is not expanded"
             yield Problem("a key must be plain text", place, hint)
         elif key_node.value == "<<" and not key_node.style:
+            # Readers differ in whether they merge: one file would mean two things.
             yield Problem("merge keys (<<) are not part of YAML 1.2", place, "write the fields out")
         elif key_node.value in first:
             hint = f"first used in line {first[key_node.value]}; keep one of the two"
@@ -219,97 +222,98 @@ _PLAIN = {
         "begin all of apiVersion, kind, metadata and spec in column 1",
     ),
 }
-"""What the parser says where the place is all that there is to know, in our words, with a hint."""
+"""Messages and hints by the message of the parser, where only the place matters."""
 _NO_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z][\w.-]*:[^\s:/]")
 _VALUE_BEFORE = re.compile(r"(?:[^'\"#]*[^\s'\"#])?:\s+\S")
 
 
-def syntax_problem(error: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
-    """The problem of a file that the parser refused."""
+def explain_syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> Problem:
+    """Translate an error of the parser for users, with a hint."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
-        return Problem(f"not valid YAML: {_raw(error)}", Location(file))
+        return Problem(f"not valid YAML: {_join_message(error)}", Location(file))
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
     place = Location(file, mark.line + 1, mark.column + 1)
-    if "\t" in line[: _indent(line)]:
+    # libyaml reports a tab as a character that cannot start a token, which does not name the cause.
+    if "\t" in line[: _count_indent(line)]:
         return Problem("a tab cannot indent YAML", place, "indent with spaces")
     char = line[mark.column : mark.column + 1]
     opened = error.context_mark
     start = Location(file, opened.line + 1, opened.column + 1) if opened is not None else place
     match error.problem:
         case "mapping values are not allowed in this context":
-            return _second_colon(lines, mark.line, mark.column, place)
+            return _explain_second_colon(lines, mark.line, mark.column, place)
         case "did not find expected key" | "did not find expected '-' indicator":
-            return _outside(lines, mark.line, place)
+            return _explain_stray_line(lines, mark.line, place)
         case "found unexpected end of stream":
-            return Problem("a quote is opened and never closed", start, "close it, or quote the whole value")
+            return Problem("this quote is not closed", start, "close it, or quote the whole value")
         case "did not find expected ',' or '}'" | "did not find expected ',' or ']'":
             message = f"a ',' or '{error.problem[-2]}' is missing before this"
             return Problem(
                 message, place, f"the bracket is opened in line {start.line}, column {start.column}"
             )
         case "did not find expected node content" if not char:
-            return Problem("the file ends inside of brackets", place, "close them")
+            return Problem("a bracket is not closed at the end of the file", place, "close it")
         case "could not find expected ':'":
-            dashes = set(_at(lines, start.line - 1).strip()) == {"-"}
+            dashes = set(_get_line(lines, start.line - 1).strip()) == {"-"}
             hint = "a line of exactly three dashes separates documents" if dashes else _PAIR
             return Problem("this line has no value", start, hint)
         case problem if problem in _PLAIN:
             message, hint = _PLAIN[problem]
             return Problem(message.format(quoted(char)), place, hint)
         case _:
-            return Problem(f"not valid YAML: {_raw(error)}", place)
+            return Problem(f"not valid YAML: {_join_message(error)}", place)
 
 
-def _second_colon(lines: list[str], number: int, column: int, place: Location) -> Problem:
-    """A colon where no key can stand: after a value, or in a line that goes on with the one above."""
+def _explain_second_colon(lines: list[str], number: int, column: int, place: Location) -> Problem:
+    """Explain a colon where a key is not allowed: after a value, or in a continuation line."""
     if _VALUE_BEFORE.match(lines[number][:column].removeprefix("- ")):
-        return Problem("the value has a ': ' in it", place, _QUOTE)
-    above = _above(lines, number)
+        return Problem("the value contains ': '", place, _QUOTE)
+    above = _find_line_above(lines, number)
     if above is None:
         return Problem("a key is not allowed here", place, _PAIR)
     if _NO_SPACE.match(lines[above]):
         colon = Location(place.file, above + 1, lines[above].index(":") + 1)
         return Problem("there is no space after this colon", colon, _PAIR)
-    if _indent(lines[number]) > _indent(lines[above]):
-        line = Location(place.file, number + 1, _indent(lines[number]) + 1)
-        message = f"this line is indented deeper than line {above + 1}, which has a value already"
-        return Problem(message, line, _spaces(_indent(lines[above])))
-    return Problem("a key is not allowed here", place, f"look at line {above + 1}: is its quote closed?")
+    if _count_indent(lines[number]) > _count_indent(lines[above]):
+        line = Location(place.file, number + 1, _count_indent(lines[number]) + 1)
+        message = f"this line is indented deeper than line {above + 1}, which already has a value"
+        return Problem(message, line, _suggest_indent(_count_indent(lines[above])))
+    return Problem("a key is not allowed here", place, f"check that the quote in line {above + 1} is closed")
 
 
-def _outside(lines: list[str], number: int, place: Location) -> Problem:
-    """A line that belongs to none of the mappings and lists around it."""
-    indent = _indent(_at(lines, number))
-    levels = sorted({_indent(line) for line in lines[:number] if _says_something(line)})
+def _explain_stray_line(lines: list[str], number: int, place: Location) -> Problem:
+    """Explain a line that belongs to none of the mappings and lists above it."""
+    indent = _count_indent(_get_line(lines, number))
+    levels = sorted({_count_indent(line) for line in lines[:number] if _has_content(line)})
     if levels and indent not in levels:
         near = min(levels, key=lambda level: (abs(level - indent), -level))
         line = Location(place.file, place.line, indent + 1)
-        message = f"this line is indented by {counted(indent, 'space')}, and no line above it is"
-        return Problem(message, line, f"{_spaces(near)}, like the lines that it belongs to")
-    return Problem("this does not continue what is above", place, "check indentation, dashes and quotes")
+        message = f"this line is indented by {counted(indent, 'space')}, unlike any line above it"
+        return Problem(message, line, f"{_suggest_indent(near)}, like its neighbours")
+    return Problem("this does not belong to the lines above", place, "check indentation, dashes and quotes")
 
 
-def _spaces(number: int) -> str:
+def _suggest_indent(number: int) -> str:
     return f"indent it by {counted(number, 'space')}" if number else "begin it in column 1"
 
 
-def _above(lines: list[str], number: int) -> int | None:
-    return next((above for above in range(number - 1, -1, -1) if _says_something(lines[above])), None)
+def _find_line_above(lines: list[str], number: int) -> int | None:
+    return next((above for above in range(number - 1, -1, -1) if _has_content(lines[above])), None)
 
 
-def _says_something(line: str) -> bool:
+def _has_content(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _at(lines: list[str], number: int) -> str:
+def _get_line(lines: list[str], number: int) -> str:
     return lines[number] if number < len(lines) else ""
 
 
-def _indent(line: str) -> int:
+def _count_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _raw(error: yaml.MarkedYAMLError) -> str:
+def _join_message(error: yaml.MarkedYAMLError) -> str:
     return " ".join(" ".join(part for part in (error.context, error.problem) if part).split())

@@ -1,1 +1,1 @@
-"""Java, and jars that are fetched once into the user's cache folder."""
+"""Java, and jars that are downloaded once into the user's cache folder."""

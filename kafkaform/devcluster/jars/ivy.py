@@ -1,24 +1,24 @@
-"""Fetching jars with the Ivy that ships inside PySpark."""
+"""Downloads of jars, with the Ivy that ships with PySpark."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from kafkaform.core.errors import JavaError
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from kafkaform.devcluster.jars.java import Java
 
 SETTINGS_VARIABLE = "KAFKAFORM_IVY_SETTINGS"
-"""Names an ivysettings.xml of one's own, for networks that only reach a mirror."""
+"""The path of a custom ivysettings.xml, for networks that only reach a mirror."""
 
-# The ibiblio resolver's own default is Maven Central. A user's ~/.m2, which may be half filled, is not asked.
+# The ibiblio resolver defaults to Maven Central. ~/.m2 is not used, as it may have incomplete artefacts.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <timeout-constraints>
@@ -32,12 +32,12 @@ _SETTINGS = """<ivysettings>
 
 
 class NoSuchArtefact(JavaError):  # noqa: N818
-    """The repository answers, and does not have what is wanted."""
+    """The repository responded, but does not have the artefact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A Maven artefact; written `org.apache.kafka:kafka_2.13:4.3.1`."""
+    """A Maven artefact, such as `org.apache.kafka:kafka_2.13:4.3.1`."""
 
     organisation: str
     name: str
@@ -49,13 +49,13 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """Artefacts that are fetched together with all they need.
+    """Artefacts that are downloaded together with their transitive dependencies.
 
     Attributes:
-        title: For people, such as `Apache Kafka`.
-        folder: Of the cache, such as `kafka`.
-        version: Names the finished set in it.
-        dependencies: What is wanted; the first is named in messages.
+        title: The name for messages, such as `Apache Kafka`.
+        folder: The folder in the cache, such as `kafka`.
+        version: The name of the finished set in that folder.
+        dependencies: The artefacts; messages name the first.
     """
 
     title: str
@@ -64,23 +64,23 @@ class JarSet:
     dependencies: tuple[Dependency, ...]
 
 
-def pyspark_jars() -> list[Path]:
-    """The jars of the installed PySpark, which is not imported; none if it is not installed."""
+def list_pyspark_jars() -> list[Path]:
+    """List the jars of the installed PySpark, without importing it; none if it is not installed."""
     spec = importlib.util.find_spec("pyspark")
     locations = (spec.submodule_search_locations if spec else None) or []
     return sorted(jar for location in locations for jar in Path(location).glob("jars/*.jar"))
 
 
 def find_ivy() -> Path:
-    """The Ivy jar of the installed PySpark.
+    """Return the Ivy jar of the installed PySpark.
 
     Raises:
-        JavaError: PySpark is not installed, or holds no Ivy.
+        JavaError: PySpark is not installed, or has no Ivy.
     """
-    jars = [jar for jar in pyspark_jars() if jar.name.startswith("ivy-")]
+    jars = [jar for jar in list_pyspark_jars() if jar.name.startswith("ivy-")]
     if not jars:
         raise JavaError(
-            "jars are downloaded with a part of PySpark, which is not installed",
+            "jars are downloaded with the Ivy of PySpark, which is not installed",
             hint="pip install 'kafkaform[spark]'",
         )
     return jars[-1]
@@ -91,12 +91,12 @@ def retrieve(java: Java, ivy: Path, wanted: JarSet, *, into: Path, cache: Path, 
 
     Raises:
         NoSuchArtefact: The first dependency does not exist.
-        JavaError: Something could not be fetched; Ivy's words are in `log`.
+        JavaError: A download failed; Ivy's output is in `log`.
     """
     into.mkdir(parents=True, exist_ok=True)
     cache.mkdir(parents=True, exist_ok=True)
     module = into / "ivy.xml"
-    module.write_text(_module(wanted), encoding="utf-8")
+    module.write_text(_render_module(wanted), encoding="utf-8")
     settings = into / "ivysettings.xml"
     settings.write_text(_SETTINGS, encoding="utf-8")
     command = [
@@ -108,27 +108,28 @@ def retrieve(java: Java, ivy: Path, wanted: JarSet, *, into: Path, cache: Path, 
         "-types", "jar", "bundle",  # snappy-java and scala-logging are OSGi bundles
         "-confs", "default",
     ]  # fmt: skip
-    with log.open("wb") as output:
+    # Ivy writes hundreds of lines, which help only after a failure.
+    with log.open("wb") as stdout:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False
+            command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.STDOUT, check=False
         )
     module.unlink()
     settings.unlink()
     if done.returncode != 0:
         first = wanted.dependencies[0]
-        told = log.read_text(encoding="utf-8", errors="replace")
-        # What Ivy could not ask for counts as not found, too.
+        output = log.read_text(encoding="utf-8", errors="replace")
+        # Ivy also reports "not found" where it could not reach the server.
         absent = f":: {first.organisation}#{first.name};{first.version}: not found"
-        if absent in told and "Server access error" not in told:
+        if absent in output and "Server access error" not in output:
             raise NoSuchArtefact(f"Maven Central has no {first}", hint=f"Ivy's output is in {log}")
         raise JavaError(
-            f"{wanted.dependencies[0]} could not be downloaded from Maven Central",
-            hint=f"the first use needs the network, later ones do not; to use a mirror, set"
+            f"cannot download {first} from Maven Central",
+            hint=f"check the network, which only the first start needs; to use a mirror, set"
             f" {SETTINGS_VARIABLE}; Ivy's output is in {log}",
         )
 
 
-def _module(wanted: JarSet) -> str:
+def _render_module(wanted: JarSet) -> str:
     lines = [
         f"    <dependency org={quoteattr(d.organisation)} name={quoteattr(d.name)}"
         f" rev={quoteattr(d.version)}/>"

@@ -1,4 +1,4 @@
-"""Finding a Java that can run Kafka and Spark."""
+"""The Java on this machine that can run Kafka and Spark."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from kafkaform.core.errors import JavaError
+from kafkaform.core.lazy_dataclass import dataclass
 
 MINIMUM = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -26,14 +26,14 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java of at least version 17 from JAVA_HOME, then PATH.
+    """Return the first Java of version 17 or later in JAVA_HOME or PATH.
 
     Raises:
-        JavaError: There is none, or only older ones.
+        JavaError: No Java was found, or only older versions.
     """
     too_old: list[str] = []
-    for path in _candidates():
-        major = _major(path)
+    for path in _find_candidates():
+        major = _read_major_version(path)
         if major is None:
             continue
         if major >= MINIMUM:
@@ -41,15 +41,15 @@ def find_java() -> Java:
         too_old.append(f"{path} is version {major}")
     if too_old:
         raise JavaError(
-            f"Java {MINIMUM} or later is needed, but {' and '.join(too_old)}", hint=install_hint()
+            f"Java {MINIMUM} or later is needed, but {' and '.join(too_old)}", hint=describe_installation()
         )
     raise JavaError(
-        f"no Java found in JAVA_HOME or PATH; Java {MINIMUM} or later is needed", hint=install_hint()
+        f"no Java found in JAVA_HOME or PATH; Java {MINIMUM} or later is needed", hint=describe_installation()
     )
 
 
-def install_hint() -> str:
-    """The command that installs Java, for the systems that this tool is tried on."""
+def describe_installation() -> str:
+    """Return a hint with the command that installs Java on the tested systems."""
     commands = {
         "Debian/Ubuntu": f"sudo apt-get install openjdk-{MINIMUM}-jre-headless",
         "Fedora": "sudo dnf install java-latest-openjdk-headless",
@@ -61,7 +61,7 @@ def install_hint() -> str:
     return f"install it ({listed}), or point JAVA_HOME at one"
 
 
-def _candidates() -> list[Path]:
+def _find_candidates() -> list[Path]:
     paths = []
     if home := os.environ.get("JAVA_HOME"):
         paths.append(Path(home) / "bin" / "java")
@@ -70,8 +70,8 @@ def _candidates() -> list[Path]:
     return paths
 
 
-def _major(path: Path) -> int | None:
-    """The major version that a launcher reports; None where it does not run (a stub, a dangling link)."""
+def _read_major_version(path: Path) -> int | None:
+    """Return the major version that a launcher reports; None if it fails (a stub, a dangling link)."""
     try:
         answer = subprocess.run(
             [path, "-version"],
@@ -83,5 +83,5 @@ def _major(path: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(answer.stderr + answer.stdout)
-    return int(found[1]) if answer.returncode == 0 and found else None
+    version = _VERSION.search(answer.stderr + answer.stdout)
+    return int(version[1]) if answer.returncode == 0 and version else None

@@ -1,11 +1,11 @@
-"""Where replicas belong: a pure function of where they are and of what is wanted."""
+"""The placement engine: target replicas as a pure function of a layout and requests."""
 
 from __future__ import annotations
 
-from kafkaform.core.layout import Strategy
 from kafkaform.plan.placement.broker_load import PlacementRequest, Placements
 from kafkaform.plan.placement.placing import place
 from kafkaform.plan.placement.rebalancing import Balance, Moves, balance, moves, rebalance
+from kafkaform.resources.replicas.layout import Strategy
 
 __all__ = [
     "Balance",

@@ -1,93 +1,93 @@
-"""What is asked of the placement of topics, and the counts of a cluster while replicas are being placed."""
+"""Requests and results of placement, and the load of brokers while replicas are placed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kafkaform.core.layout import Strategy
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.resources.replicas.layout import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from kafkaform.core.layout import (
-        Assignment,
-        Broker,
-        Layout,
-        Replicas,
-    )
+    from kafkaform.core.partitions import Broker, Replicas
+    from kafkaform.resources.replicas.layout import Assignment, Layout
 
 
 class Racks:
     """The racks of the live brokers.
 
-    Where one of them names no rack, racks are ignored, as Kafka ignores them: each broker is then a rack of
-    its own. The rack of a broker that is down is not known, so its replicas use none.
+    If a broker has no rack, racks are ignored: each broker is then a rack of its own. The rack of a broker
+    that is down is not known, so its replicas use none.
 
     Attributes:
-        told: Whether all brokers name their racks.
-        count: How many racks there are.
+        are_known: Whether all brokers have a rack, so that racks count.
+        count: The number of racks.
     """
 
     def __init__(self, brokers: Iterable[Broker]) -> None:
         known = {broker.id: broker.rack for broker in brokers}
-        self.told = all(known.values())
+        self.are_known = all(known.values())
         self._of: dict[int, str | int | None] = {
-            id_: rack if self.told else id_ for id_, rack in known.items()
+            id_: rack if self.are_known else id_ for id_, rack in known.items()
         }
         self._in: dict[str | int | None, list[int]] = {}
         for broker, rack in sorted(self._of.items()):
             self._in.setdefault(rack, []).append(broker)
         self.count = len(self._in)
 
-    def used(self, replicas: Iterable[int]) -> dict[str | int | None, int]:
-        """How many of the replicas are in each rack that they use."""
-        found: dict[str | int | None, int] = {}
+    def count_by_rack(self, replicas: Iterable[int]) -> dict[str | int | None, int]:
+        """Count the replicas in each rack that they use."""
+        counts: dict[str | int | None, int] = {}
         for replica in replicas:
             if replica in self._of:
                 rack = self._of[replica]
-                found[rack] = found.get(rack, 0) + 1
-        return found
+                counts[rack] = counts.get(rack, 0) + 1
+        return counts
 
-    def shared(self, broker: int, used: dict[str | int | None, int]) -> int:
-        """How many replicas a broker's rack holds, of those that were counted; 0 for one that is down."""
+    def count_in_rack(self, broker: int, used: dict[str | int | None, int]) -> int:
+        """Return the count of a broker's rack; 0 for a broker that is down."""
         return used.get(self._of[broker], 0) if broker in self._of else 0
 
     def emptiest(self, replicas: Collection[int]) -> list[int]:
-        """The live brokers that hold none of the replicas, in the racks that hold the fewest of them."""
-        used = self.used(replicas)
+        """Find the live brokers without any of the replicas, in the racks with the fewest of them."""
+        used = self.count_by_rack(replicas)
         fewest = len(replicas) + 1
-        found: list[int] = []
+        candidates: list[int] = []
         for rack, brokers in self._in.items():
             count = used.get(rack, 0)
+            # One pass without sorting, as this runs for every replica that is placed.
             if count > fewest:
                 continue
             free = [broker for broker in brokers if broker not in replicas]
             if free and count < fewest:
-                fewest, found = count, free
+                fewest, candidates = count, free
             else:
-                found += free
-        return found
+                candidates += free
+        return candidates
 
     def missing(self, replicas: Collection[int]) -> int:
-        """How many more racks a partition could use with as many live replicas."""
-        used = self.used(replicas)
+        """Return how many more racks a partition could use with the same number of live replicas."""
+        used = self.count_by_rack(replicas)
         return min(sum(used.values()), self.count) - len(used)
 
     def of(self, broker: int) -> str | int | None:
-        """The rack of a broker; None for one that is down."""
+        """Return the rack of a broker; None for one that is down."""
         return self._of.get(broker)
 
     def keeps(self, replicas: Iterable[int], source: int, target: int) -> bool:
-        """Whether replicas are spread over racks as evenly once one goes from one live broker to another."""
-        there, here = self._of[target], self._of[source]
-        if there == here:
+        """Return whether the spread over racks stays as even if a replica moves from source to target."""
+        # The number of replicas in the source's rack, less that in the target's: if the source has more, the
+        # spread stays as even after the move, or becomes more even.
+        target_rack, source_rack = self._of[target], self._of[source]
+        if target_rack == source_rack:
             return True
         balance = 0
         for replica in replicas:
             rack = self._of.get(replica)
-            balance += (rack == here) - (rack == there)
+            balance += (rack == source_rack) - (rack == target_rack)
         return balance >= 1
 
 
@@ -98,10 +98,10 @@ class Row:
         topic: Its topic.
         number: Its number.
         replicas: The brokers that hold it, the preferred leader first unless the leader is open.
-        free: Those of them that may still be exchanged for another broker.
+        free: Those of the brokers that may still be exchanged.
         choices: The brokers that they may be exchanged for; None for any.
         leader_open: Whether its preferred leader is still to be chosen.
-        turn: Where to begin among brokers that are equally good, so that it is not always the same one.
+        turn: The offset that breaks ties between brokers, so that partitions do not all choose the same one.
     """
 
     __slots__ = ("choices", "free", "leader_open", "number", "replicas", "topic", "turn")
@@ -113,14 +113,15 @@ class Row:
         self.free: set[int] = set()
         self.choices: Collection[int] | None = None
         self.leader_open = False
+        # Not hash(), which differs from process to process: the same cluster has to give the same plan.
         self.turn = crc32(topic.encode()) + number
 
 
 class BrokerLoad:
-    """How many replicas and preferred leaders each live broker has, over all topics.
+    """The number of replicas and preferred leaders of each live broker, over all topics.
 
     Args:
-        layout: Where replicas are; during a reassignment, where they will be.
+        layout: The replicas; of a running reassignment, its target.
         without: Live brokers that take no replica and are not to be balanced.
 
     Attributes:
@@ -143,18 +144,18 @@ class BrokerLoad:
                 self.count(topic, replicas)
 
     def count(self, topic: str, replicas: Replicas | list[int], times: int = 1) -> None:
-        """Count a partition, or with -1 as times, no longer count it."""
+        """Add a partition to the counts, or remove it with -1 as times."""
         for replica in replicas:
             self._add(topic, replica, times)
         self._lead(replicas[0], times)
 
     def add(self, row: Row, broker: int) -> None:
-        """Give a partition one more replica, as its last one."""
+        """Append a replica to a partition."""
         row.replicas.append(broker)
         self._add(row.topic, broker, 1)
 
     def drop(self, row: Row, broker: int) -> None:
-        """Take a replica away."""
+        """Remove a replica from a partition; if it leads, the next one does."""
         led = row.replicas[0]
         row.replicas.remove(broker)
         row.free.discard(broker)
@@ -165,7 +166,7 @@ class BrokerLoad:
                 self._lead(row.replicas[0], 1)
 
     def exchange(self, row: Row, source: int, target: int) -> None:
-        """Put a replica on another broker; it keeps its place in the order."""
+        """Move a replica to another broker, at the same position."""
         place = row.replicas.index(source)
         row.replicas[place] = target
         row.free.discard(source)
@@ -177,12 +178,12 @@ class BrokerLoad:
             self._lead(target, 1)
 
     def open_leader(self, row: Row) -> None:
-        """Let the preferred leader be chosen later."""
+        """Leave the preferred leader to be chosen later."""
         self._lead(row.replicas[0], -1)
         row.leader_open = True
 
     def lead(self, row: Row, leader: int) -> None:
-        """Make one of a partition's brokers its preferred leader; it changes places with the one before."""
+        """Make one of a partition's brokers its preferred leader; swap it with the former one."""
         replicas = row.replicas
         if not row.leader_open:
             self._lead(replicas[0], -1)
@@ -192,11 +193,12 @@ class BrokerLoad:
         row.leader_open = False
 
     def best(self, row: Row) -> int:
-        """The broker that a partition's next replica belongs on; there must be one.
+        """Choose the broker for a partition's next replica; there must be one.
 
-        In a rack that holds the fewest of the partition's replicas, and there the one with the fewest
-        replicas, preferred leaders and partitions of the topic.
+        It is in a rack with the fewest of the partition's replicas, and has the fewest replicas, then
+        preferred leaders, then partitions of the topic.
         """
+        # Racks come before load: a partition whose replicas are all in one rack is lost with it.
         free = self.racks.emptiest(row.replicas)
         fewest = min(map(self.replicas.__getitem__, free))
         equals = [broker for broker in free if self.replicas[broker] == fewest]
@@ -212,9 +214,9 @@ class BrokerLoad:
         )
 
     def best_leader(self, row: Row) -> int:
-        """The broker that is to lead a partition whose leader is open: the one that leads the fewest.
+        """Choose the leader of a partition whose leader is open: the broker that leads the fewest.
 
-        One that is down leads only where all are.
+        A broker that is down is chosen only if all are.
         """
         size = len(self.brokers)
         return min(
@@ -236,13 +238,13 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What one topic is to be like.
+    """The requested placement of one topic.
 
     Attributes:
-        topic: Its name; one that is not in the layout is new.
-        partitions: How many it has afterwards.
-        replication_factor: How many replicas each of them has afterwards.
-        strategy: How they are placed.
+        topic: Its name; a topic that is not in the layout is new.
+        partitions: The target number of partitions.
+        replication_factor: The target number of replicas per partition.
+        strategy: The placement strategy.
         static: With STATIC, the replicas of every partition.
     """
 
@@ -255,11 +257,11 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class Placements:
-    """Where replicas are to be.
+    """The result of placement.
 
     Attributes:
-        assignments: Every partition of a topic, those that stay as they are included.
-        refused: Topics that have no place, and why; nothing of them is placed.
+        assignments: The replicas of every partition by topic, including unchanged ones.
+        refused: The reason by topic that cannot be placed; none of its partitions is.
     """
 
     assignments: Mapping[str, Assignment] = field(default_factory=dict)

@@ -1,23 +1,21 @@
-"""Rebalancing a cluster: fewer replicas here, more there, and brokers that are to hold none.
-
-How even a placement is, and what it costs to come to it, is measured here.
-"""
+"""Rebalancing a cluster and emptying brokers, and measuring the balance and cost of a placement."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import counted
 from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Racks, Row
-from kafkaform.plan.placement.placing import settle, unsettled
+from kafkaform.plan.placement.placing import find_obstacle, settle
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from kafkaform.core.layout import Assignment, Broker, Layout, TopicPartition
+    from kafkaform.core.partitions import Broker, TopicPartition
+    from kafkaform.resources.replicas.layout import Assignment, Layout
 
 
 def rebalance(
@@ -28,32 +26,32 @@ def rebalance(
     add: Collection[int] = (),
     sizes: Mapping[TopicPartition, int] | None = None,
 ) -> Placements:
-    """Even out replicas and preferred leaders over brokers, with the fewest moves.
+    """Balance replicas and preferred leaders over brokers, with the fewest moves.
 
-    Preferred leaders are evened out by the order of replicas first, which moves nothing. No partition uses
-    fewer racks than before. With brokers to remove or to add, only what that needs is moved: a removed
-    broker's replicas go to the others, and an added broker gets its fair share of theirs. A partition with a
-    replica on a broker that is down stays as it is, unless that broker is removed.
+    Preferred leaders are balanced by the order of replicas first, which moves no data. No partition uses
+    fewer racks than before. With brokers to remove or to add, only the necessary replicas move: those of a
+    removed broker to the others, and a fair share of theirs to an added broker. A partition with a replica
+    on a broker that is down stays as it is, unless that broker is removed.
 
     Args:
-        topics: What may be moved; the counts are those of the whole layout.
-        layout: Where all replicas are.
-        remove: Brokers that are to hold nothing of the topics, live or not.
-        add: Live brokers that are to get their share.
-        sizes: Bytes of partitions, one replica counted: of two that help as much, the smaller one moves.
+        topics: The topics that may be moved; the whole layout is counted.
+        layout: The present layout.
+        remove: Brokers to empty of the topics, live or not.
+        add: Live brokers to fill to their share.
+        sizes: Bytes of one replica by partition: of two equally useful moves, the smaller one is made.
 
     Returns:
-        Topics of which something changes, and those that must stay as they are, and why.
+        The assignments of topics that change, and the reasons of topics that must stay.
 
     Raises:
         ValueError: A broker to add is not live, or is to be removed too.
     """
-    board = BrokerLoad(layout, without=remove)
-    if unknown := sorted(set(add).difference(board.brokers)):
+    load = BrokerLoad(layout, without=remove)
+    if unknown := sorted(set(add).difference(load.brokers)):
         raise ValueError(f"broker {unknown[0]} is not live, or is to be removed")
     refused = {}
     for topic in sorted(topics):
-        reason = _refusal(topic, layout, board, remove)
+        reason = _find_refusal(topic, layout, load, remove)
         if reason is not None:
             refused[topic] = reason
     rows = [
@@ -61,75 +59,80 @@ def rebalance(
         for topic in sorted(set(topics).difference(refused))
         for number, replicas in enumerate(layout.assignment(topic))
     ]
-    rows.sort(key=lambda row: (_size(row, sizes), crc32(f"{row.topic}-{row.number}".encode()), row.topic))
+    # Small partitions first, as of two useful moves the cheaper one is made; equal ones in an order that does
+    # not prefer the topics at the beginning of the alphabet.
+    rows.sort(key=lambda row: (_get_size(row, sizes), crc32(f"{row.topic}-{row.number}".encode()), row.topic))
     drained = [row for row in rows if not set(row.replicas).isdisjoint(remove)]
     if drained:
-        _drain(board, drained, set(remove))
+        _drain(load, drained, set(remove))
     if add or not remove:
-        whole = [row for row in rows if all(broker in board.replicas for broker in row.replicas)]
-        _even_out(board, whole, add)
-    return Placements(_changed(layout, rows), refused)
+        whole = [row for row in rows if all(broker in load.replicas for broker in row.replicas)]
+        _even_out(load, whole, add)
+    return Placements(_build_changes(layout, rows), refused)
 
 
-def _refusal(topic: str, layout: Layout, board: BrokerLoad, remove: Collection[int]) -> str | None:
+def _find_refusal(topic: str, layout: Layout, load: BrokerLoad, remove: Collection[int]) -> str | None:
     if topic not in layout.topics:
         return "it is not on the cluster"
     for number, replicas in enumerate(layout.assignment(topic)):
         kept = set(replicas).difference(remove)
-        left = len(set(board.brokers) - kept)
+        # Brokers that could take a replica: live, not to be removed, and without one of this partition.
+        left = len(set(load.brokers) - kept)
         if len(replicas) - len(kept) > left:
             return (
                 f"partition {number} has {counted(len(replicas), 'replica')}, and "
                 f"{counted(len(kept) + left, 'broker')} would be left: lower its replicationFactor first"
             )
-    return unsettled(topic, layout)
+    return find_obstacle(topic, layout)
 
 
-def _size(row: Row, sizes: Mapping[TopicPartition, int] | None) -> int:
+def _get_size(row: Row, sizes: Mapping[TopicPartition, int] | None) -> int:
     return (sizes or {}).get((row.topic, row.number), 0)
 
 
-def _drain(board: BrokerLoad, rows: list[Row], remove: Collection[int]) -> None:
-    """Give the replicas of removed brokers to others, which may be any; of the rest nothing is moved."""
+def _drain(load: BrokerLoad, rows: list[Row], remove: Collection[int]) -> None:
+    """Move the replicas of removed brokers to any others; move no other replica."""
     for row in rows:
         if row.replicas[0] in remove:
-            board.open_leader(row)
+            load.open_leader(row)
         leaving = [broker for broker in row.replicas if broker in remove]
         for broker in leaving:
-            # It makes no claim on its rack, which is that of the newcomer to be.
-            board.exchange(row, broker, board.best(row))
-    settle(board, rows)
+            # The leaving replica counts in no rack, so that its rack is free for the new one.
+            load.exchange(row, broker, load.best(row))
+    settle(load, rows)
 
 
-def _even_out(board: BrokerLoad, rows: list[Row], add: Collection[int]) -> None:
-    """Level leaders and replicas in turn, until neither helps any more."""
+def _even_out(load: BrokerLoad, rows: list[Row], add: Collection[int]) -> None:
+    """Level leaders and replicas in turn, until neither changes."""
     for row in rows:
         row.free = set(row.replicas)
-    targets, most = board.brokers, None
+    targets, most = load.brokers, None
     if add:
         targets = tuple(sorted(add))
-        most = -(-sum(board.replicas.values()) // len(board.brokers))
+        most = -(-sum(load.replicas.values()) // len(load.brokers))
+    # Leaders first, as another order of replicas copies nothing. A replica that moved may allow a further
+    # shift of leaders, so both are repeated.
     while True:
-        leaders = level(board.leaders, LeaderShifts(board, rows), targets=board.brokers)
-        replicas = level(board.replicas, ReplicaShifts(board, rows), targets=targets, most=most)
+        leaders = level(load.leaders, LeaderShifts(load, rows), targets=load.brokers)
+        replicas = level(load.replicas, ReplicaShifts(load, rows), targets=targets, most=most)
         if not leaders and not replicas:
             return
 
 
-def _changed(layout: Layout, rows: list[Row]) -> dict[str, Assignment]:
+def _build_changes(layout: Layout, rows: list[Row]) -> dict[str, Assignment]:
     placed = {(row.topic, row.number): tuple(row.replicas) for row in rows}
-    found = {}
+    changes = {}
     for topic in sorted({row.topic for row in rows}):
         before = layout.assignment(topic)
         after = tuple(placed[topic, number] for number in range(len(before)))
         if after != before:
-            found[topic] = after
-    return found
+            changes[topic] = after
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How replicas lie on live brokers.
+    """The distribution of replicas over live brokers.
 
     Attributes:
         replicas: Replicas by broker.
@@ -143,22 +146,22 @@ class Balance:
 
     @property
     def replica_spread(self) -> int:
-        """The most replicas of a broker less the fewest."""
+        """The difference between the most and the fewest replicas of a broker."""
         return _spread(self.replicas)
 
     @property
     def leader_spread(self) -> int:
-        """The most preferred leaders of a broker less the fewest."""
+        """The difference between the most and the fewest preferred leaders of a broker."""
         return _spread(self.leaders)
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What it takes to come from one placement to another.
+    """The cost of changing one placement into another.
 
     Attributes:
-        replicas: Replicas that are copied to a broker that has none of the partition.
-        size: Bytes of these, as far as the sizes of partitions are known.
+        replicas: Replicas to copy to a broker without one of the partition.
+        size: Bytes to copy, as far as sizes are known.
         leaders: Partitions whose preferred leader changes.
     """
 
@@ -168,11 +171,11 @@ class Moves:
 
 
 def balance(assignments: Mapping[str, Assignment], brokers: Collection[Broker]) -> Balance:
-    """Measure a placement.
+    """Measure the balance of a placement.
 
     Args:
-        assignments: Where the replicas of topics are; see `Layout.assignment`.
-        brokers: The live brokers; one that is named here and holds nothing counts with 0.
+        assignments: The replicas by topic; see `Layout.assignment`.
+        brokers: The live brokers; one without replicas counts as 0.
     """
     racks = Racks(brokers)
     replicas = {broker.id: 0 for broker in sorted(brokers, key=lambda broker: broker.id)}
@@ -193,13 +196,12 @@ def moves(
     after: Mapping[str, Assignment],
     sizes: Mapping[TopicPartition, int] | None = None,
 ) -> Moves:
-    """Measure the way from one placement to another.
+    """Measure the cost of changing one placement into another.
 
     Args:
-        before: Where replicas are.
-        after: Where they are to be. New topics and new partitions cost nothing; a topic that is not in it
-            stays as it is.
-        sizes: Bytes of partitions, one replica counted.
+        before: The present replicas by topic.
+        after: The target replicas. New topics and new partitions cost nothing; missing topics stay.
+        sizes: Bytes of one replica by partition.
     """
     replicas = size = leaders = 0
     for topic, assignment in after.items():

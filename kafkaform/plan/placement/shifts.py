@@ -1,97 +1,86 @@
-"""What can be shifted between brokers, replicas and preferred leads.
-
-A count is evened out by such shifts.
-"""
+"""Leveling of counts by shifting replicas or preferred leaders between brokers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import (
-    TYPE_CHECKING,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from kafkaform.plan.placement.broker_load import BrokerLoad, Row
 
 
 class _Shifts(ABC):
-    """Finds a partition for a pair of brokers, going through each pair's partitions once a pass.
+    """The search for a partition to shift between two brokers, once per pair and pass.
 
     Args:
-        board: The counts.
-        rows: The partitions that may change, those to be taken first at the front.
+        load: The counts.
+        rows: The partitions that may change, preferred ones first.
     """
 
-    def __init__(self, board: BrokerLoad, rows: Iterable[Row]) -> None:
-        self._board = board
-        self._pools: dict[int, dict[Row, None]] = {broker: {} for broker in board.brokers}
+    def __init__(self, load: BrokerLoad, rows: Iterable[Row]) -> None:
+        self._load = load
+        self._pools: dict[int, dict[Row, None]] = {broker: {} for broker in load.brokers}
         self._ranks: dict[Row, int] = {}
         for rank, row in enumerate(rows):
             self._ranks[row] = rank
-            for broker in self._brokers_of(row):
+            for broker in self._list_brokers(row):
                 self._pools[broker][row] = None
         self.begin()
 
     def begin(self) -> None:
-        """See `Shifts.begin`."""
-        self._ways: dict[tuple[int, int], Iterator[Row]] = {}
-        self._found: dict[tuple[int, int], Row] = {}
-        self._lists: dict[object, list[Row]] = {}
+        """Forget the candidates of the last pass."""
+        self._iterators: dict[tuple[int, int], Iterator[Row]] = {}
+        self._matches: dict[tuple[int, int], Row] = {}
+        self._sorted: dict[object, list[Row]] = {}
 
     def find(self, source: int, target: int, *, alone: bool) -> Row | None:
-        """See `Shifts.find`."""
+        """Find a partition to shift from one broker to another; None if there is none."""
         pair = source, target
-        found = self._found.pop(pair, None)
-        if found is None or not self._can(found, source, target):
-            if pair not in self._ways:
-                self._ways[pair] = iter(self._candidates(source, target))
-            found = next((row for row in self._ways[pair] if self._can(row, source, target)), None)
-        if found is not None:
-            self._found[pair] = found
-            return found
-        return self._last_resort(source, target) if alone else None
+        # The last match of a pair is tried again first, and its candidates are walked only once in a pass:
+        # placing 10,000 partitions would take quadratic time otherwise.
+        row = self._matches.pop(pair, None)
+        if row is None or not self._can(row, source, target):
+            if pair not in self._iterators:
+                self._iterators[pair] = iter(self._list_candidates(source, target))
+            row = next((r for r in self._iterators[pair] if self._can(r, source, target)), None)
+        if row is not None:
+            self._matches[pair] = row
+            return row
+        return self._find_last_resort(source, target) if alone else None
 
-    def _candidates(self, source: int, target: int) -> list[Row]:
-        """The partitions that a broker may give to another, the best first; not all of them can go."""
+    def _list_candidates(self, source: int, target: int) -> list[Row]:
+        """List the partitions that a broker may give to another, the best first; `_can` decides."""
         del target
-        if source not in self._lists:
-            self._lists[source] = sorted(self._pools[source], key=self._ranks.__getitem__)
-        return self._lists[source]
+        if source not in self._sorted:
+            self._sorted[source] = sorted(self._pools[source], key=self._ranks.__getitem__)
+        return self._sorted[source]
 
-    def _last_resort(self, source: int, target: int) -> Row | None:
-        """What can be shifted at a price that only a shift alone may ask."""
+    def _find_last_resort(self, source: int, target: int) -> Row | None:
+        """Find a partition whose shift needs another one in return."""
         del source, target
         return None
 
     @abstractmethod
-    def _brokers_of(self, row: Row) -> Iterable[int]:
-        """The brokers that a partition may be taken from."""
+    def _list_brokers(self, row: Row) -> Iterable[int]:
+        """List the brokers that a partition may be taken from."""
 
     @abstractmethod
     def _can(self, row: Row, source: int, target: int) -> bool:
-        """Whether it can be shifted as things stand."""
+        """Return whether a partition can be shifted now."""
 
 
 class LeaderShifts(_Shifts):
-    """Makes another of a partition's brokers its preferred leader, for which no byte is moved."""
+    """Shifts of preferred leaders between the brokers of a partition, which copy no data."""
 
     def carry_out(self, item: Row, source: int, target: int) -> None:
-        """See `Shifts.carry_out`."""
-        self._board.lead(item, target)
+        """Make the target the preferred leader."""
+        self._load.lead(item, target)
         del self._pools[source][item]
         self._pools[target][item] = None
 
-    def _brokers_of(self, row: Row) -> Iterable[int]:
+    def _list_brokers(self, row: Row) -> Iterable[int]:
         return [row.replicas[0]] if row.replicas[0] in self._pools else []
 
     def _can(self, row: Row, source: int, target: int) -> bool:
@@ -99,50 +88,54 @@ class LeaderShifts(_Shifts):
 
 
 class ReplicaShifts(_Shifts):
-    """Puts replicas on other brokers: only free ones, and never so that a partition uses racks less well.
+    """Shifts of free replicas to other brokers that keep the spread over racks.
 
-    A replica that leads goes only to a broker that leads less, so leaders do not become less even; or where
-    the other broker hands the lead of another partition back.
+    The replica of a preferred leader goes only to a broker that leads fewer partitions, or one that gives
+    the lead of another partition back, so that leaders stay as even.
     """
 
     def carry_out(self, item: Row, source: int, target: int) -> None:
-        """See `Shifts.carry_out`."""
+        """Move the replica to the target, and take a lead in return if that is needed."""
         if not self._lead_may_go(item, source, target):
-            in_return = self._in_return(source, target)
+            in_return = self._find_return(source, target)
             assert in_return is not None, "it was found before"  # noqa: S101
-            self._board.lead(in_return, source)
-        self._board.exchange(item, source, target)
+            self._load.lead(in_return, source)
+        self._load.exchange(item, source, target)
         del self._pools[source][item]
         self._pools[target][item] = None
 
-    def _brokers_of(self, row: Row) -> Iterable[int]:
+    def _list_brokers(self, row: Row) -> Iterable[int]:
         return row.free
 
-    def _candidates(self, source: int, target: int) -> list[Row]:
-        leaders, racks = self._board.leaders, self._board.racks
+    def _list_candidates(self, source: int, target: int) -> list[Row]:
+        leaders, racks = self._load.leaders, self._load.racks
         led_too_much = leaders[source] > leaders[target] + 1
-        rack = racks.of(target) if racks.told else None
+        rack = racks.of(target) if racks.are_known else None
+        # What `order` and `keeps` depend on besides the source, so that brokers of one rack share the sorted
+        # list.
         key = source, rack, led_too_much
-        if key in self._lists:
-            return self._lists[key]
+        if key in self._sorted:
+            return self._sorted[key]
 
         def order(row: Row) -> tuple[int, int]:
             leads = row.replicas[0] == source
-            # The lead of a partition with one replica can only go with it; any other lead goes for nothing.
+            # The lead of a partition with one replica moves only with its data; any other lead moves free.
             alone = leads and len(row.replicas) == 1
             return (0 if alone and led_too_much else 1 + leads), self._ranks[row]
 
         fit = (
-            row for row in self._pools[source] if not racks.told or racks.keeps(row.replicas, source, target)
+            row
+            for row in self._pools[source]
+            if not racks.are_known or racks.keeps(row.replicas, source, target)
         )
-        self._lists[key] = sorted(fit, key=order)
-        return self._lists[key]
+        self._sorted[key] = sorted(fit, key=order)
+        return self._sorted[key]
 
-    def _last_resort(self, source: int, target: int) -> Row | None:
-        if self._in_return(source, target) is None:
+    def _find_last_resort(self, source: int, target: int) -> Row | None:
+        if self._find_return(source, target) is None:
             return None
-        found = (row for row in self._pools[source] if self._fits(row, source, target))
-        return min(found, key=self._ranks.__getitem__, default=None)
+        candidates = (row for row in self._pools[source] if self._fits(row, source, target))
+        return min(candidates, key=self._ranks.__getitem__, default=None)
 
     def _can(self, row: Row, source: int, target: int) -> bool:
         return self._fits(row, source, target) and self._lead_may_go(row, source, target)
@@ -152,70 +145,70 @@ class ReplicaShifts(_Shifts):
             source in row.free
             and target not in row.replicas
             and (row.choices is None or target in row.choices)
-            and self._board.racks.keeps(row.replicas, source, target)
+            and self._load.racks.keeps(row.replicas, source, target)
         )
 
     def _lead_may_go(self, row: Row, source: int, target: int) -> bool:
         if row.leader_open or row.replicas[0] != source:
             return True
-        return self._board.leaders[target] < self._board.leaders[source]
+        return self._load.leaders[target] < self._load.leaders[source]
 
-    def _in_return(self, source: int, target: int) -> Row | None:
-        """A partition that the target leads and the source holds too."""
-        found = (
+    def _find_return(self, source: int, target: int) -> Row | None:
+        """Find a partition that the target leads and the source holds too."""
+        candidates = (
             row
             for row in self._pools[target]
             if not row.leader_open and row.replicas[0] == target and source in row.free
         )
-        return min(found, key=self._ranks.__getitem__, default=None)
+        return min(candidates, key=self._ranks.__getitem__, default=None)
 
 
 T = TypeVar("T")
 
 
 class Shifts(Protocol[T]):
-    """What can be shifted."""
+    """The items that can be shifted between brokers."""
 
     def begin(self) -> None:
-        """Look at everything anew: what could not be shifted before may be shifted now."""
+        """Begin a pass: items that could not be shifted before may be shifted now."""
 
     def find(self, source: int, target: int, *, alone: bool) -> T | None:
-        """What can go from one broker to another; None if there is nothing.
+        """Find an item that can go from one broker to another; None if there is none.
 
         Args:
-            source: Loses one.
-            target: Gains one.
-            alone: Nothing else is shifted with it.
+            source: The broker that gives it.
+            target: The broker that takes it.
+            alone: Whether nothing else is shifted with it.
         """
 
     def carry_out(self, item: T, source: int, target: int) -> None:
-        """Shift what was found."""
+        """Shift an item that `find` returned."""
 
 
 Path: TypeAlias = list[tuple[T, int, int]]
-"""Shifts of which each begins where the one before ends."""
+"""Shifts of which each begins at the target of the previous one."""
 
 
 def level(
     counts: Mapping[int, int], shifts: Shifts[T], *, targets: Collection[int], most: int | None = None
 ) -> bool:
-    """Shift until no broker has two more than another that it can give to; True if anything was shifted.
+    """Shift until no broker has two more than one that it can give to; return whether any was shifted.
 
-    Where a broker has nothing to give to another one directly, it gives through others, by the shortest way.
-    Sums of squares become smaller with each step, so it ends, and no count grows beyond the largest one.
+    A broker that cannot give to another directly gives through others, on the shortest path. The sum of
+    squares shrinks with each step, so it terminates, and no count exceeds the largest one.
 
     Args:
-        counts: By broker; follows the shifts.
-        shifts: What can be shifted.
-        targets: Brokers that may be given to.
-        most: Nobody is given to who has as many.
+        counts: Counts by broker, updated by the shifts.
+        shifts: The items that can be shifted.
+        targets: Brokers that may take items.
+        most: Brokers with this count take no more.
     """
     changed = False
     while True:
         shifts.begin()
         stuck: set[int] = set()
         moved = False
-        while path := _path(counts, shifts, targets, most, stuck):
+        while path := _find_path(counts, shifts, targets, most, stuck):
             for step in path:
                 shifts.carry_out(*step)
             moved = True
@@ -224,23 +217,24 @@ def level(
         changed = True
 
 
-def _path(
+def _find_path(
     counts: Mapping[int, int], shifts: Shifts[T], targets: Collection[int], most: int | None, stuck: set[int]
 ) -> Path[T]:
-    """The next thing to do: from the fullest broker that can give; empty if none can."""
+    """Find the next shifts, from the fullest broker that can give; empty if none can."""
     open_ = [broker for broker in targets if most is None or counts[broker] < most]
     emptiest_first = sorted(open_, key=lambda broker: (counts[broker], broker))
     if not emptiest_first:
         return []
     least = counts[emptiest_first[0]]
     for source in sorted(counts, key=lambda broker: (-counts[broker], broker)):
+        # A shift between counts that differ by one would only exchange them.
         if counts[source] - least < 2:
             break
         if source not in stuck:
             path, reached = _search(counts, shifts, source, emptiest_first)
             if path:
                 return path
-            # Whatever it can give through would have led it out, as it is no fuller.
+            # The brokers that it reaches are no fuller, so they cannot give either.
             stuck.update(reached)
     return []
 
@@ -248,23 +242,26 @@ def _path(
 def _search(
     counts: Mapping[int, int], shifts: Shifts[T], source: int, emptiest_first: list[int]
 ) -> tuple[Path[T], Collection[int]]:
-    """The shortest way from a broker to one that has at least two less; else the brokers that it reaches."""
+    """Find the shortest path to a broker that has at least two less; else return the reached brokers."""
+    # Breadth first: the shortest path moves the fewest replicas.
     enough = counts[source] - 2
-    ways: dict[int, Path[T]] = {source: []}
+    paths: dict[int, Path[T]] = {source: []}
     edge = [source]
     while edge:
         reached = []
         for here in edge:
             for there in emptiest_first:
-                if there in ways:
+                if there in paths:
                     continue
                 ends = counts[there] <= enough
                 item = shifts.find(here, there, alone=ends and here == source)
-                if item is None or any(item is step[0] for step in ways[here]):
+                # Each shift is found in the state before the path: a partition that the path already shifts
+                # is elsewhere by then.
+                if item is None or any(item is step[0] for step in paths[here]):
                     continue
-                ways[there] = [*ways[here], (item, here, there)]
+                paths[there] = [*paths[here], (item, here, there)]
                 if ends:
-                    return ways[there], ways
+                    return paths[there], paths
                 reached.append(there)
         edge = reached
-    return [], ways
+    return [], paths

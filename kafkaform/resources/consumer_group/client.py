@@ -1,7 +1,7 @@
 """The `client:` part of a ConsumerGroup: properties that only its members can set.
 
-They are checked, and exported for the application. What makes an application that one and no other (its
-code, its secrets, its way to the brokers) is not taken.
+They are checked, and exported for the application. Properties that belong to the application itself (its
+code, its secrets, its connection to the brokers) are refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.kafka_configs import ConfigType
+from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS, ConfigType
 from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources.base import BAD, canonical_value
 
@@ -20,19 +20,9 @@ if TYPE_CHECKING:
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.resources.base import ReportProblem
 
-ASSIGNMENT = "partition.assignment.strategy"
-ASSIGNORS = {
-    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
-    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
-    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
-    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
-}
-"""Kafka's own assignors: the Java class, and the name that it goes by in a group."""
-
-_SAID_ELSEWHERE = {
-    "group.id": "metadata.name says it",
-    "group.protocol": "spec.protocol says it",
-}
+# Two places for one setting could contradict each other.
+_SET_ELSEWHERE = {"group.id": "metadata.name sets it", "group.protocol": "spec.protocol sets it"}
+# Of the types CLASS and PASSWORD all properties are refused; these have other types.
 _OF_THE_APPLICATION = frozenset(
     {"bootstrap.servers", "config.providers", "interceptor.classes", "metric.reporters"}
 )
@@ -40,21 +30,21 @@ _SECURITY = ("sasl.", "security.", "ssl.")
 
 
 def is_taken(name: str) -> bool:
-    """Whether a manifest may set this property of Kafka's consumer."""
+    """Return whether a manifest may set a property of Kafka's consumer."""
     key = kafka_configs.consumer_configs().get(name)
-    return key is not None and not key.internal and name not in _SAID_ELSEWHERE and not _is_own(name)
+    return key is not None and not key.internal and name not in _SET_ELSEWHERE and not _is_own(name)
 
 
 def client_keys() -> dict[str, ConfigKey]:
-    """The properties that a manifest may set, with their defaults as its normal form writes them."""
-    found = {name: key for name, key in kafka_configs.consumer_configs().items() if is_taken(name)}
-    assignment = found[ASSIGNMENT]
+    """Return the properties that a manifest may set, with their defaults in normal form."""
+    keys = {name: key for name, key in kafka_configs.consumer_configs().items() if is_taken(name)}
+    assignment = keys[ASSIGNMENT]
     names = [ASSIGNORS.get(name, name) for name in (assignment.default or "").split(",")]
-    return found | {ASSIGNMENT: replace(assignment, default=",".join(names))}
+    return keys | {ASSIGNMENT: replace(assignment, default=",".join(names))}
 
 
 def client_layer(given: Mapping[str, object], report: ReportProblem) -> dict[str, object]:
-    """The properties in canonical spelling (None: what a layer below says is taken away)."""
+    """Return the properties in canonical spelling; None removes the value of a lower layer."""
     layer: dict[str, object] = {}
     for name, value in given.items():
         if not is_taken(name):
@@ -63,7 +53,7 @@ def client_layer(given: Mapping[str, object], report: ReportProblem) -> dict[str
         key, path = kafka_configs.consumer_configs()[name], ("client", name)
         text = canonical_value(key, name, value, path, report)
         if name == ASSIGNMENT and isinstance(text, str):
-            text = _assignors(text, report)
+            text = _normalise_assignors(text, report)
         if text is not BAD:
             layer[name] = text
     return layer
@@ -71,13 +61,14 @@ def client_layer(given: Mapping[str, object], report: ReportProblem) -> dict[str
 
 def _is_own(name: str) -> bool:
     key = kafka_configs.consumer_configs().get(name)
+    # The value of a CLASS names code that the application loads; a PASSWORD is a secret.
     loads = key is not None and key.type in {ConfigType.CLASS, ConfigType.PASSWORD}
     return loads or name in _OF_THE_APPLICATION or name.startswith(_SECURITY)
 
 
 def _refuse(name: str, report: ReportProblem) -> None:
-    if name in _SAID_ELSEWHERE:
-        report(("client", name), f"{name} cannot stand in client", _SAID_ELSEWHERE[name], key=True)
+    if name in _SET_ELSEWHERE:
+        report(("client", name), f"{name} cannot be set in client", _SET_ELSEWHERE[name], key=True)
         return
     if _is_own(name):
         message = f"{name} belongs to the application and cannot be declared"
@@ -94,13 +85,14 @@ def _refuse(name: str, report: ReportProblem) -> None:
     report(("client", name), f"unknown consumer property {quoted(name)}", hint, key=True)
 
 
-def _assignors(text: str, report: ReportProblem) -> object:
-    """The assignors in order; Kafka's own by the short names, others by their class."""
+def _normalise_assignors(text: str, report: ReportProblem) -> object:
+    """Return the assignors in order: Kafka's own by short name, others by class."""
     names = [ASSIGNORS.get(name, name) for name in text.split(",")]
     for name in names:
+        # A name with a dot is the class of an assignor of the application, which cannot be checked here.
         if name not in ASSIGNORS.values() and "." not in name:
             near = nearest(name, ASSIGNORS.values())
             hint = f"did you mean {near!r}?" if near else f"Kafka has {', '.join(ASSIGNORS.values())}"
-            report(("client", ASSIGNMENT), f"{ASSIGNMENT}: {quoted(name)} is no assignor", hint)
+            report(("client", ASSIGNMENT), f"{ASSIGNMENT}: {quoted(name)} is not an assignor", hint)
             return BAD
     return ",".join(names)

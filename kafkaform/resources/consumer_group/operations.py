@@ -1,34 +1,111 @@
-"""Which operations carry a change of a ConsumerGroup out."""
+"""The operations that carry out a change of a ConsumerGroup."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.groups import OFFSETS_PREFIX, partition_of
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, FieldValue, ResourceRef, Update
-from kafkaform.core.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, Operation, ResetOffsets
+from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
+from kafkaform.core.printable import printable
+from kafkaform.core.wording import counted
+from kafkaform.resources.consumer_group.fields import OFFSETS_PREFIX, partition_of, partition_path, topic_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+    from kafkaform.core.operations import FieldFormatter
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInitialOffsets(Operation):
+    """Commit a first offset for a group without members, in every partition in which it has none.
+
+    Attributes:
+        topics: The initial offset in each topic, as `kafkaform.core.offset_spec` writes it.
+    """
+
+    topics: Mapping[str, str]
+
+    phase = Phase.SETTLE
+    # Otherwise it would omit partitions that have just been created: for seconds, brokers do not show them.
+    follows_others = True
+
+    @property
+    def weight(self) -> int:
+        """One for each topic, at least."""
+        return 1 + len(self.topics)
+
+    def words(self, _format_field: FieldFormatter) -> str:
+        """Return the initial offset in each topic."""
+        return ", ".join(f"{printable(name)} from {start}" for name, start in sorted(self.topics.items()))
+
+    def paths(self, _changed: Collection[str]) -> Iterable[str]:
+        """Return the field of each topic."""
+        return map(topic_path, self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsets(Operation):
+    """Change the committed offsets of a group without members.
+
+    Attributes:
+        offsets: The new offset by topic and partition; one outside of the log is refused.
+    """
+
+    offsets: Mapping[tuple[str, int], int]
+
+    phase = Phase.REVOKE
+
+    @property
+    def weight(self) -> int:
+        """One for each offset."""
+        return 1 + len(self.offsets)
+
+    def words(self, _format_field: FieldFormatter) -> str:
+        """Return the number of offsets."""
+        return counted(len(self.offsets), "offset")
+
+    def paths(self, _changed: Collection[str]) -> Iterable[str]:
+        """Return the field of each partition."""
+        return map(partition_path, self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup(Deletion):
+    """Delete a group without members, if it exists; then remove its configs, which Kafka keeps.
+
+    Attributes:
+        configs: The configs to remove.
+    """
+
+    configs: tuple[str, ...] = ()
+
+    phase = Phase.REVOKE
+
+    @property
+    def weight(self) -> int:
+        """One for each config."""
+        return 1 + len(self.configs)
 
 
 def operations(change: Change) -> tuple[Operation, ...]:
-    """What the cluster is asked to do, in order: configs, which can be taken back, come first."""
+    """Return the operations of a change, in order: configs, which can be undone, come first."""
     match change:
         case Create(ref, state):
-            return _reach(ref, {path: value for path, value in state.items() if value is not None})
+            return _update(ref, {path: value for path, value in state.items() if value is not None})
         case Update(ref, fields=fields):
-            return _reach(ref, {field.path: field.after for field in fields if field.deferred is None})
+            return _update(ref, {field.path: field.after for field in fields if field.deferred is None})
         case Delete(ref, state=state):
-            # A group of which only configs are seen may still be known to its coordinator, as an empty one.
-            return (DeleteGroup(ref, configs=tuple(sorted(_configs(state)))),)
+            # Even if only configs are visible, the coordinator may still have an empty group.
+            return (DeleteGroup(ref, configs=tuple(sorted(_select_configs(state)))),)
         case _:
             assert_never(change)
 
 
-def _reach(ref: ResourceRef, fields: Mapping[str, FieldValue]) -> tuple[Operation, ...]:
+def _update(ref: ResourceRef, fields: Mapping[str, FieldValue]) -> tuple[Operation, ...]:
     steps: list[Operation] = []
-    configs = _configs(fields)
+    configs = _select_configs(fields)
     if configs:
         given = {name: str(value) for name, value in configs.items() if value is not None}
         unset = tuple(name for name, value in configs.items() if value is None)
@@ -50,7 +127,7 @@ def _reach(ref: ResourceRef, fields: Mapping[str, FieldValue]) -> tuple[Operatio
     return tuple(steps)
 
 
-def _configs(fields: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+def _select_configs(fields: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
     return {
         p.removeprefix(CONFIG_PREFIX): value for p, value in fields.items() if p.startswith(CONFIG_PREFIX)
     }

@@ -1,7 +1,7 @@
-"""How risky a change of a ConsumerGroup is, from the values in force before and after it.
+"""The risk of a change of a ConsumerGroup, assessed from the effective values before and after it.
 
-As for topics, effective values are compared, and one that this account may not read is taken for the worst;
-and a config that is neither judged (`_BY_NAME`) nor listed as harmless (`HARMLESS`) is disruptive.
+As for topics, the worst is assumed of a value that this account may not read, and a config that is neither
+assessed (`_BY_NAME`) nor listed as harmless (`HARMLESS`) is disruptive.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import OFFSETS_PREFIX, partition_of
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,
     Facts,
     FieldValue,
-    KindFacts,
     ResourceRef,
     Risk,
     RiskAssessment,
     State,
+    to_integer,
 )
 from kafkaform.core.wording import command, counted, listed
-from kafkaform.resources.base import unclassified
+from kafkaform.resources.base import RecordFacts, explain_unclassified
+from kafkaform.resources.consumer_group.fields import OFFSETS_PREFIX, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from kafkaform.core.model import Setting
     from kafkaform.resources.base import UpdateContext
@@ -62,17 +61,22 @@ HARMLESS = {
     "streams.assignment.interval.ms": "a new assignment is worked out sooner or later, and is the same",
     "streams.initial.rebalance.delay.ms": "an empty group waits longer or shorter for its first members",
 }
-"""Configs of which no change can lose, repeat or hold up a record, whatever the values, and why."""
+"""Configs whose changes cannot lose, repeat or delay a record, whatever the values, and why."""
 
+# Kafka accepts any text as the name of a group, such as one with slashes or line breaks.
 _FILE_NAME = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
-"""Names of groups that can be names of files."""
+"""Matches names of groups that can be names of files."""
 _UNREADABLE = "a value this account may not read"
+
+# Kafka's documentation of heartbeat.interval.ms: "typically should be set no higher than 1/3 of that value",
+# the session timeout.
+_FEWEST_HEARTBEATS = 3
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
-    """How risky the change of one field is."""
+    """Assess the risk of changing one field."""
     if partition_of(path) is not None:
-        return _offset(path, context)
+        return _judge_offset(path, context)
     if not path.startswith(CONFIG_PREFIX):
         return judge_create(context.ref, {path: context.after.get(path)}, context.facts)
     name = path.removeprefix(CONFIG_PREFIX)
@@ -82,51 +86,29 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     if name in HARMLESS:
         return SAFE
     known = name in kafka_configs.group_configs()
-    return RiskAssessment(Risk.DISRUPTIVE, "unknown-config", unclassified(name, known=known))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFacts(KindFacts):
-    """What a plan knows of a cluster for its groups.
-
-    Attributes:
-        recommits: First offsets that an earlier apply committed and that are gone: what it set, by path.
-    """
-
-    recommits: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
-
-    def beside(self, facts: Facts) -> Facts:
-        """These with all else that is known of the cluster."""
-        return replace(facts, of_kinds={**facts.of_kinds, NAME: self})
-
-
-_UNKNOWN = GroupFacts()
-
-
-def group_facts(facts: Facts) -> GroupFacts:
-    """What is known of the cluster for its groups."""
-    found = facts.of_kinds.get(NAME)
-    return found if isinstance(found, GroupFacts) else _UNKNOWN
+    return RiskAssessment(Risk.DISRUPTIVE, "unknown-config", explain_unclassified(name, known=known))
 
 
 def judge_create(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-    """A first offset is safe, as there is none that could be lost; but not one that had been there."""
-    gone = {path: one for path, one in group_facts(facts).recommits.get(ref, {}).items() if path in state}
+    """Assess first offsets: they are safe, unless an earlier apply committed some that are gone."""
+    lost = facts.get(RecordFacts).lost.get(ref, {})
+    gone = {path: setting for path, setting in lost.items() if path in state}
     if not gone:
         return SAFE
-    sure = {path: one for path, one in gone.items() if one.certain} or gone
-    latest = max(sure.values(), key=lambda one: one.at)
+    # Offsets that certainly existed are the better evidence, so they alone are named if there are any.
+    sure = {path: setting for path, setting in gone.items() if setting.certain} or gone
+    latest = max(sure.values(), key=lambda setting: setting.at)
     topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(sure)], noun="topic")
     return RiskAssessment(
         Risk.DESTRUCTIVE,
         "offset-recommit",
-        f"{_lost(topics, latest)}: {_from_the_start([state[path] for path in gone])}",
+        f"{_describe_loss(topics, latest)}: {_describe_restart([state[path] for path in gone])}",
         "find out which offsets its members had reached, and after the apply set them with kafkaform reset",
     )
 
 
-def _lost(topics: str, setting: Setting) -> str:
-    """How offsets came to be, or may have, and how they went."""
+def _describe_loss(topics: str, setting: Setting) -> str:
+    """Describe the origin of lost offsets, and the possible reasons of the loss."""
     applied = f"an apply of {setting.at[:10]} by {setting.who}"
     if setting.certain:
         return (
@@ -139,24 +121,25 @@ def _lost(topics: str, setting: Setting) -> str:
     )
 
 
-def _from_the_start(starts: Collection[FieldValue]) -> str:
-    """The effect on records when a group starts again at its initial offsets."""
+def _describe_restart(starts: Collection[FieldValue]) -> str:
+    """Describe the effect on records when a group starts again at its initial offsets."""
     effects = {"earliest": "records are read again", "latest": "unread records are skipped"}
-    told = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
-    return f"starting again, {' and '.join(told)}"
+    texts = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
+    return f"starting again, {' and '.join(texts)}"
 
 
 def judge_delete(ref: ResourceRef, state: State, facts: Facts, *, is_share: bool = False) -> RiskAssessment:
-    """Judge the deletion of a group: its committed offsets and configs are lost."""
-    topics = Counter(found[0] for path in state if (found := partition_of(path)) is not None)
+    """Assess the deletion of a group: its committed offsets and configs are lost."""
+    topics = Counter(partition[0] for path in state if (partition := partition_of(path)) is not None)
     configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
     gone = []
     if topics:
-        gone.append(f"{counted(topics.total(), 'committed offset')} in {_named(topics)}")
+        gone.append(f"{counted(topics.total(), 'committed offset')} in {_list_topics(topics)}")
     if configs:
         gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
     if not gone:
         gone.append("the group, which has neither offsets nor configs of its own")
+    # Brokers report a group that no member has joined as classic; its configs show its protocol.
     share = is_share or any(name.startswith("share.") for name in configs)
     return RiskAssessment(
         Risk.DESTRUCTIVE,
@@ -167,7 +150,7 @@ def judge_delete(ref: ResourceRef, state: State, facts: Facts, *, is_share: bool
 
 
 def _backup(group: str, *, is_share: bool) -> str:
-    """Return how to keep the offsets of a group; kafkaform cannot reset those of a share group (KIP-932)."""
+    """Return the hint to back up offsets; kafkaform cannot reset those of a share group (KIP-932)."""
     if is_share:
         options = ("--bootstrap-server", "HOST:PORT", "--describe", "--offsets", "--group", group)
         return f"note its start offsets first: {shlex.join(['kafka-share-groups.sh', *options])}"
@@ -176,30 +159,29 @@ def _backup(group: str, *, is_share: bool) -> str:
     return f"back up its offsets first: {keep}"
 
 
-def _named(topics: Counter[str]) -> str:
-    """Topics with their partitions."""
-    named = [f"{topic} ({counted(count, 'partition')})" for topic, count in sorted(topics.items())]
-    return listed(named, noun="topic")
+def _list_topics(topics: Counter[str]) -> str:
+    names = [f"{topic} ({counted(count, 'partition')})" for topic, count in sorted(topics.items())]
+    return listed(names, noun="topic")
 
 
 def _afterwards(topics: Counter[str], facts: Facts, *, is_share: bool) -> str:
-    """The effect on a member that uses the group's name again."""
+    """Describe the effect on a member that uses the group's name again."""
     if is_share:
         reset = facts.config_default(NAME, "share.auto.offset.reset") or _UNREADABLE
-        return f"a member that returns starts by share.auto.offset.reset, which is then {reset}"
+        return f"a returning member starts at share.auto.offset.reset, which is then {reset}"
     if topics:
         return (
-            "a consumer that returns starts by its auto.offset.reset, "
-            "so latest skips what it has not read, and earliest reads all of it again"
+            "a returning consumer starts at its auto.offset.reset: "
+            "latest skips the records that it has not read, earliest reads all records again"
         )
-    return "members that return have the cluster's defaults"
+    return "returning members use the cluster's defaults"
 
 
-def _offset(path: str, context: UpdateContext) -> RiskAssessment:
-    """Offsets count what may have been records: compaction and transactions leave gaps."""
-    before, after = _int(context.before.get(path)), _int(context.after.get(path))
+def _judge_offset(path: str, context: UpdateContext) -> RiskAssessment:
+    """Assess a reset; the number of records is an upper limit, as compaction and transactions leave gaps."""
+    before, after = to_integer(context.before.get(path)), to_integer(context.after.get(path))
     if before is None or after is None:
-        start = "what auto.offset.reset says" if after is None else f"offset {after:,}"
+        start = "its auto.offset.reset" if after is None else f"offset {after:,}"
         reason = f"{'it has no offset here, and' if before is None else 'it'} starts at {start}"
     elif after > before:
         reason = f"{counted(after - before, 'record')} skipped: no member reads them"
@@ -208,26 +190,27 @@ def _offset(path: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(Risk.DESTRUCTIVE, "offset-reset", reason)
 
 
-def _session_timeout(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _both(name, context)
+def _judge_session_timeout(name: str, context: UpdateContext) -> RiskAssessment:
+    before, after = _read_both(name, context)
     if not _is_cut(before, after):
         return SAFE
-    shown = _human(name, after)
+    limit = _human(name, after)
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "session-timeout-cut",
-        f"a member that sends no heartbeat for {shown} (was {_human(name, before)}) is removed, "
+        f"a member that sends no heartbeat for {limit} (was {_human(name, before)}) is removed, "
         "and its partitions go to the others",
         "keep it above the longest pause of a member, such as a garbage collection or a restart",
     )
 
 
-def _heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
-    """Judge rarer heartbeats: brokers bound them, and the session timeout, but neither by the other."""
-    before, after = _both(name, context)
+def _judge_heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
+    """Assess rarer heartbeats: brokers limit them and the session timeout, but not relative to each other."""
+    before, after = _read_both(name, context)
     if before is not None and after is not None and after <= before:
         return SAFE
-    _, session = _both(name.replace("heartbeat.interval", "session.timeout"), context)
+    # The session timeout after the change, as one plan may raise both.
+    _, session = _read_both(name.replace("heartbeat.interval", "session.timeout"), context)
     if after is not None and session is not None and after * _FEWEST_HEARTBEATS <= session:
         return SAFE
     return RiskAssessment(
@@ -239,12 +222,9 @@ def _heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-_FEWEST_HEARTBEATS = 3
-"""How many heartbeats should fit into a session, as Kafka's documentation advises."""
-
-
-def _isolation_level(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _text(context.before, name), _text(context.after, name)
+def _judge_isolation_level(name: str, context: UpdateContext) -> RiskAssessment:
+    before, after = _read_text(context.before, name), _read_text(context.after, name)
+    # An unknown value before or after counts as the riskier one, here and below.
     if after == "read_committed" or before == "read_uncommitted":
         return SAFE
     return RiskAssessment(
@@ -256,8 +236,8 @@ def _isolation_level(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _offset_reset_policy(name: str, context: UpdateContext) -> RiskAssessment:
-    after = _text(context.after, name)
+def _judge_offset_reset_policy(name: str, context: UpdateContext) -> RiskAssessment:
+    after = _read_text(context.after, name)
     match after:
         case "earliest":
             start = "is read from the first record that it still has"
@@ -275,8 +255,10 @@ def _offset_reset_policy(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _standby_replicas(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _both(name, context)
+def _judge_standby_replicas(name: str, context: UpdateContext) -> RiskAssessment:
+    # KIP-1071. Disruptive in both directions: fewer standbys slow a takeover down, more take network and
+    # disk.
+    before, after = _read_both(name, context)
     if _is_cut(before, after):
         effect = (
             "a task whose member fails is restored from its changelog before it goes on"
@@ -293,8 +275,10 @@ def _standby_replicas(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _lock_duration(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _both(name, context)
+def _judge_lock_duration(name: str, context: UpdateContext) -> RiskAssessment:
+    # KIP-932: a record that a member gets is locked for it, until the member acknowledges it or the time is
+    # over.
+    before, after = _read_both(name, context)
     if not _is_cut(before, after):
         return SAFE
     return RiskAssessment(
@@ -306,8 +290,8 @@ def _lock_duration(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _lock_limit(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _both(name, context)
+def _judge_lock_limit(name: str, context: UpdateContext) -> RiskAssessment:
+    before, after = _read_both(name, context)
     if not _is_cut(before, after):
         return SAFE
     return RiskAssessment(
@@ -318,8 +302,9 @@ def _lock_limit(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _delivery_limit(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _both(name, context)
+def _judge_delivery_limit(name: str, context: UpdateContext) -> RiskAssessment:
+    # KIP-932: brokers keep the number of deliveries of each record, so those before the change count, too.
+    before, after = _read_both(name, context)
     if not _is_cut(before, after):
         return SAFE
     return RiskAssessment(
@@ -331,12 +316,12 @@ def _delivery_limit(name: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _lock_renewal(name: str, context: UpdateContext) -> RiskAssessment:
-    before, after = _text(context.before, name), _text(context.after, name)
+def _judge_lock_renewal(name: str, context: UpdateContext) -> RiskAssessment:
+    before, after = _read_text(context.before, name), _read_text(context.after, name)
     if after == "true" or before == "false":
         return SAFE
     lock = "share.record.lock.duration.ms"
-    _, duration = _both(lock, context)
+    _, duration = _read_both(lock, context)
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-renewal-off",
@@ -346,42 +331,39 @@ def _lock_renewal(name: str, context: UpdateContext) -> RiskAssessment:
 
 
 _BY_NAME: dict[str, Callable[[str, UpdateContext], RiskAssessment]] = {
-    "consumer.session.timeout.ms": _session_timeout,
-    "share.session.timeout.ms": _session_timeout,
-    "streams.session.timeout.ms": _session_timeout,
-    "consumer.heartbeat.interval.ms": _heartbeat,
-    "share.heartbeat.interval.ms": _heartbeat,
-    "streams.heartbeat.interval.ms": _heartbeat,
-    "share.auto.offset.reset": _offset_reset_policy,
-    "share.delivery.count.limit": _delivery_limit,
-    "share.isolation.level": _isolation_level,
-    "share.partition.max.record.locks": _lock_limit,
-    "share.record.lock.duration.ms": _lock_duration,
-    "share.renew.acknowledge.enable": _lock_renewal,
-    "streams.num.standby.replicas": _standby_replicas,
+    "consumer.session.timeout.ms": _judge_session_timeout,
+    "share.session.timeout.ms": _judge_session_timeout,
+    "streams.session.timeout.ms": _judge_session_timeout,
+    "consumer.heartbeat.interval.ms": _judge_heartbeat,
+    "share.heartbeat.interval.ms": _judge_heartbeat,
+    "streams.heartbeat.interval.ms": _judge_heartbeat,
+    "share.auto.offset.reset": _judge_offset_reset_policy,
+    "share.delivery.count.limit": _judge_delivery_limit,
+    "share.isolation.level": _judge_isolation_level,
+    "share.partition.max.record.locks": _judge_lock_limit,
+    "share.record.lock.duration.ms": _judge_lock_duration,
+    "share.renew.acknowledge.enable": _judge_lock_renewal,
+    "streams.num.standby.replicas": _judge_standby_replicas,
 }
 
 
-def _both(name: str, context: UpdateContext) -> tuple[int | None, int | None]:
+def _read_both(name: str, context: UpdateContext) -> tuple[int | None, int | None]:
     path = CONFIG_PREFIX + name
-    return _int(context.before.get(path)), _int(context.after.get(path))
+    return to_integer(context.before.get(path)), to_integer(context.after.get(path))
 
 
-def _text(state: State, name: str) -> str | None:
-    """A config's value in its canonical spelling: brokers give values back as they were set."""
+def _read_text(state: State, name: str) -> str | None:
+    """Return a config's value in canonical spelling: brokers return values as they were set."""
     value = state.get(CONFIG_PREFIX + name)
-    return None if value is None else kafka_configs.observed(kafka_configs.group_configs()[name], str(value))
+    return (
+        None
+        if value is None
+        else kafka_configs.normalise_observed(kafka_configs.group_configs()[name], str(value))
+    )
 
 
 def _is_cut(before: int | None, after: int | None) -> bool:
     return before is None or after is None or after < before
-
-
-def _int(value: FieldValue) -> int | None:
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
 
 
 def _human(name: str, value: int | None) -> str:

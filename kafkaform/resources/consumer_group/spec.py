@@ -1,10 +1,10 @@
 """A ConsumerGroup's spec: normal form, and its split into state and intent.
 
-`Intent.spec` is what rules read. Its keys are those of the manifest; a part that says nothing is left out,
-and so is what is null. Only `protocol` is always there, and `topics` unless the group is absent.
+Rules read `Intent.spec`. Its keys are those of the manifest; empty parts and nulls are left out. Only
+`protocol` is always there, and `topics` unless the group is absent.
 
     spec["topics"]                           list[str]       ["orders.v1"]
-    spec["protocol"]                         str             one of groups.PROTOCOLS; "classic" if unsaid
+    spec["protocol"]                         str             one of groups.PROTOCOLS; "classic" by default
     spec["members"]["expected"], ["max"]     int
     spec["config"]["consumer. ..."]          str, canonical  "50000"
     spec["client"]["max.poll.interval.ms"]   str, canonical  "300000"
@@ -15,11 +15,10 @@ and so is what is null. Only `protocol` is always there, and `topics` unless the
     spec["guarantees"]["delivery"]           str             at-most-once, at-least-once or exactly-once
     spec["downtime"]["max"]                  int, ms
 
-Client properties go by the names of Kafka's Java consumer. Kafka's own assignors are written as librdkafka
-does: `partition.assignment.strategy` is such as "cooperative-sticky" or "range,cooperative-sticky".
+Client properties have the names of Kafka's Java consumer. Kafka's own assignors are written as by librdkafka:
+`partition.assignment.strategy` is "cooperative-sticky" or "range,cooperative-sticky", for example.
 
-A group whose protocol is unsaid is classic, because a client is, of whatever family, until it is told
-otherwise.
+The default protocol is classic, as it is of all clients.
 """
 
 from __future__ import annotations
@@ -29,50 +28,51 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import protocol_of_configs, topic_path
+from kafkaform.core.kafka_configs import DEFAULT_PROTOCOL
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.offset_spec import parse_initial
 from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources.base import BAD, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
+from kafkaform.resources.consumer_group.fields import topic_path
+from kafkaform.resources.groups import protocol_of_configs
 
 if TYPE_CHECKING:
-    from kafkaform.core.groups import Group
     from kafkaform.resources.base import Layer, ReportProblem
-
-DEFAULT_PROTOCOL = "classic"
+    from kafkaform.resources.groups import Group
 
 _Part: TypeAlias = Mapping[str, object]
 _PLAIN = ("protocol", "guarantees", "state", "deletionProtection", "undeclared")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
-def _count(value: object) -> int:
+def _read_count(value: object) -> int:
+    # To JSON Schema, 3.0 is a whole number, too.
     return int(cast("float", value))
 
 
-def _duration(value: object) -> int:
+def _read_duration(value: object) -> int:
     return parse_duration(str(value))
 
 
-def _initial(value: object) -> str:
+def _read_initial(value: object) -> str:
     return str(parse_initial(str(value)))
 
 
 _READERS: Mapping[str, Mapping[str, Callable[[object], int | str]]] = {
-    "members": {"expected": _count, "max": _count},
-    "processing": {"maxTimePerRecord": _duration},
-    "offsets": {"initial": _initial},
-    "lag": {"maxRecords": _count, "maxTime": _duration},
-    "downtime": {"max": _duration},
+    "members": {"expected": _read_count, "max": _read_count},
+    "processing": {"maxTimePerRecord": _read_duration},
+    "offsets": {"initial": _read_initial},
+    "lag": {"maxRecords": _read_count, "maxTime": _read_duration},
+    "downtime": {"max": _read_duration},
 }
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
-    """Bring a ConsumerGroup spec that fits the schema into normal form, as the module describes it.
+    """Normalise a ConsumerGroup spec that matches the schema, as described for the module.
 
-    What is null stays so: it takes away what a layer below says.
+    A null is kept: it removes the value of a lower layer.
     """
     normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
     if "topics" in layer:
@@ -87,7 +87,7 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
         }
         if read:
             normal[part] = read
-    config = _config(cast("_Part", layer.get("config", {})), report)
+    config = _normalise_config(cast("_Part", layer.get("config", {})), report)
     client = client_layer(cast("_Part", layer.get("client", {})), report)
     return normal | ({"config": config} if config else {}) | ({"client": client} if client else {})
 
@@ -111,7 +111,7 @@ def _check_topics(topics: list[str], report: ReportProblem) -> None:
             report(("topics", index), f"{quoted(topic)} is not a topic name", hint)
 
 
-def _config(given: _Part, report: ReportProblem) -> dict[str, object]:
+def _normalise_config(given: _Part, report: ReportProblem) -> dict[str, object]:
     known = kafka_configs.group_configs()
     return {
         name: text
@@ -123,6 +123,7 @@ def _config(given: _Part, report: ReportProblem) -> dict[str, object]:
 
 def _is_known(name: str, report: ReportProblem) -> bool:
     known = kafka_configs.group_configs()
+    # A vendor's config cannot be checked offline: its brokers validate it.
     if name in known or name.startswith(kafka_configs.VENDOR_PREFIXES):
         return True
     near = nearest(name, known)
@@ -131,23 +132,24 @@ def _is_known(name: str, report: ReportProblem) -> bool:
     elif near:
         hint = f"did you mean {near!r}?"
     else:
-        hint = f"Kafka {kafka_configs.kafka_version()} has none like it"
+        hint = f"Kafka {kafka_configs.kafka_version()} has no similar one"
     report(("config", name), f"unknown group config {quoted(name)}", hint, key=True)
     return False
 
 
 def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
-    """Split a merged, normalised ConsumerGroup spec into the state to reach (None: absent) and the intent."""
+    """Split a merged, normalised ConsumerGroup spec into the desired state (None: absent) and the intent."""
     spec: Layer = {"protocol": DEFAULT_PROTOCOL}
     for name, value in layer.items():
-        said = _without_nulls(value) if isinstance(value, Mapping) else value
-        if said != {}:
-            spec[name] = said
+        compact = _remove_nulls(value) if isinstance(value, Mapping) else value
+        if compact != {}:
+            spec[name] = compact
     intent = Intent(
         deletion_protection=bool(layer.get("deletionProtection", False)),
         undeclared=Undeclared(cast("str", layer.get("undeclared", Undeclared.REPORT.value))),
         spec=spec,
     )
+    # A tombstone needs none of the fields that are required below.
     if layer.get("state") == "absent":
         return None, intent
     _check(spec, report)
@@ -160,12 +162,12 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     return state, intent
 
 
-def _without_nulls(part: _Part) -> dict[str, object]:
+def _remove_nulls(part: _Part) -> dict[str, object]:
     return {name: value for name, value in part.items() if value is not None}
 
 
 def _check(spec: Layer, report: ReportProblem) -> None:
-    """Report what only the layers together show."""
+    """Report problems that only the merged layers show."""
     if "topics" not in spec:
         report((), "spec.topics is missing", "list the topics that the group reads")
     members = cast("Mapping[str, int]", spec.get("members", {}))
@@ -178,14 +180,14 @@ def _check(spec: Layer, report: ReportProblem) -> None:
             ("offsets", "initial"),
             "offsets.initial: a share group has no offsets to commit",
             "set config share.auto.offset.reset to earliest, latest or by_duration:PT6H instead; "
-            "`initial: null` takes a default of kafkaform.yaml away",
+            "`initial: null` overrides a default of kafkaform.yaml",
         )
 
 
-def written(
+def write_spec(
     group: Group | None, state: State, under: Mapping[str, object], left_out: list[str]
 ) -> dict[str, object]:
-    """See `Kind.written`."""
+    """Return the spec that declares a live group; `left_out` gets a line for what it cannot declare."""
     topics = sorted(group.topics) if group is not None else []
     spec: dict[str, object] = {"topics": topics} if topics else {}
     if not topics:
@@ -195,6 +197,7 @@ def written(
         spec["protocol"] = protocol
     elif group is None or group.never_joined:
         left_out.append("protocol: not known, as no member has joined; declare it")
+    # A share group cannot have initial offsets, so a default of kafkaform.yaml is taken away by a null.
     if protocol == "share" and "offsets" in under:
-        spec["offsets"] = {"initial": None}  # which a share group cannot have
+        spec["offsets"] = {"initial": None}
     return spec

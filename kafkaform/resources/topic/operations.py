@@ -1,34 +1,117 @@
-"""Which operations carry a change of a Topic out."""
+"""The operations that carry out a change of a Topic."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.layout import parse_assignment
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Update
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CreateTopic,
-    DeleteTopic,
-    Operation,
-    Reassign,
-)
-from kafkaform.resources.topic.live import MIN_ISR
+from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
+from kafkaform.core.wording import counted
+from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT
+from kafkaform.resources.replicas.layout import parse_assignment
+from kafkaform.resources.replicas.operations import AlterConfigsInSync, PartitionCreation, Reassign
+from kafkaform.resources.replicas.placement import initial_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from kafkaform.core.layout import Assignment
     from kafkaform.core.model import FieldChange, FieldValue
+    from kafkaform.core.operations import FieldFormatter
+    from kafkaform.resources.replicas.layout import Assignment
 
-PLACEMENT = "placement"
-"""The field that says where replicas are, as `kafkaform.core.layout` writes it."""
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic(PartitionCreation):
+    """Create a topic; a replication factor or partition count of -1 is the broker's default.
+
+    Attributes:
+        partitions: The number of partitions.
+        replication_factor: The number of replicas of each.
+        configs: Its own configs.
+        assignment: The brokers of each partition; if empty, the controller chooses.
+    """
+
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+    assignment: Assignment = ()
+
+    phase = Phase.CREATE
+
+    @property
+    def weight(self) -> int:
+        """One for the topic, one for each partition and config."""
+        # The broker's default number of partitions, for which -1 stands, is not known here.
+        return 1 + max(self.partitions, 1) + len(self.configs)
+
+    def words(self, _format_field: FieldFormatter) -> str:
+        """Return the numbers of partitions and replicas."""
+        return f"{counted(self.partitions, 'partition')}, {counted(self.replication_factor, 'replica')} each"
+
+    def paths(self, changed: Collection[str]) -> Iterable[str]:
+        """Return all fields of the change."""
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions(PartitionCreation):
+    """Raise a topic's partition count from `present` to `total`.
+
+    Attributes:
+        present: The present number of partitions.
+        total: The new number of partitions.
+        assignment: The brokers of each new one; if empty, the controller chooses.
+    """
+
+    present: int
+    total: int
+    assignment: Assignment = ()
+
+    # Before the reassignment, which moves the new partitions as well.
+    phase = Phase.EXTEND
+
+    @property
+    def weight(self) -> int:
+        """One for each new partition."""
+        return 1 + self.total - self.present
+
+    def words(self, _format_field: FieldFormatter) -> str:
+        """Return the counts before and after."""
+        return f"partitions {self.present:,} → {self.total:,}"
+
+    def paths(self, changed: Collection[str]) -> Iterable[str]:
+        """Return the fields of the count and the placement."""
+        return ["partitions", PLACEMENT] if PLACEMENT in changed else ["partitions"]
+
+    def is_open(self, missing: Collection[str]) -> bool:
+        """Return whether the count is not reached: a reassignment moves the rest of the placement."""
+        return "partitions" in missing
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic(Deletion):
+    """Delete the topic with this id, and no other of its name; without an id, any topic of the name."""
+
+    uid: str | None
+
+    # Last, as nothing brings the records back.
+    phase = Phase.DELETE
+
+    @property
+    def weight(self) -> int:
+        """One for the topic."""
+        return 1
+
+    @property
+    def subject(self) -> object:
+        """Its id, or its reference without one."""
+        # DeleteTopics names a topic by its id or by its name, so duplicates are found by the same.
+        return self.uid or self.ref
 
 
 def operations(change: Change) -> tuple[Operation, ...]:
-    """What the cluster is asked to do, in order: what can be taken back comes first."""
+    """Return the operations of a change, in order: those that can be undone come first."""
     match change:
         case Create(ref, state):
             configs = {
@@ -49,63 +132,55 @@ def operations(change: Change) -> tuple[Operation, ...]:
 
 
 def _update(change: Update) -> tuple[Operation, ...]:
-    """Partitions and configs first, then replicas; what needs more replicas in sync waits for them."""
-    due = {field.path: field for field in change.fields if field.deferred is None}
-    partitions, placement = due.get("partitions"), due.get(PLACEMENT)
-    configs = {p.removeprefix(CONFIG_PREFIX): f.after for p, f in due.items() if p.startswith(CONFIG_PREFIX)}
-    raised = _raised(due.get(MIN_ISR))
+    """Return partitions and configs first, then replicas; a higher min ISR waits for these to be in sync."""
+    fields = {field.path: field for field in change.fields if field.deferred is None}
+    partitions, placement = fields.get("partitions"), fields.get(PLACEMENT)
+    configs = {
+        path.removeprefix(CONFIG_PREFIX): field.after
+        for path, field in fields.items()
+        if path.startswith(CONFIG_PREFIX)
+    }
+    raised = _raised_min_isr(fields.get(MIN_ISR))
     min_isr = MIN_ISR.removeprefix(CONFIG_PREFIX)
+    # Raised before the new replicas are in sync, it stopped every write with acks=all (measured on 4.3.1).
+    # Lowered, it goes with the other configs, and so before replicas are dropped.
     late = {min_isr: configs.pop(min_isr)} if raised else {}
     steps: list[Operation] = []
+    # Configs first: they can be set back if a later step fails.
     if configs:
-        steps.append(_alter(change, configs))
-    before, after = _assignments(placement)
+        steps.append(_build_alteration(change, configs))
+    before, after = _parse_assignments(placement)
     if partitions is not None:
         present, total = cast("int", partitions.before), cast("int", partitions.after)
-        steps.append(AddPartitions(change.ref, present, total, begun(before, after)))
-    before = (*before, *begun(before, after))
+        steps.append(AddPartitions(change.ref, present, total, initial_replicas(before, after)))
+    # Partitions that are added start where AddPartitions places them, and are moved from there if need be.
+    before = (*before, *initial_replicas(before, after))
     moved = [number for number, replicas in enumerate(before) if after[number] != replicas]
     if moved:
         sides = ({number: side[number] for number in moved} for side in (before, after))
         steps.append(Reassign(change.ref, *sides))
     if late:
-        steps.append(replace(_alter(change, late), least_in_sync=raised))
+        alteration = _build_alteration(change, late)
+        steps.append(AlterConfigsInSync(change.ref, alteration.set, alteration.unset, raised))
     return tuple(steps)
 
 
-def begun(before: Assignment, after: Assignment) -> Assignment:
-    """Where partitions that are added have their replicas before any is moved.
-
-    Kafka takes no other number of replicas for them than those have that are there (seen on 4.3.1:
-    INVALID_REPLICA_ASSIGNMENT; where these differ, no partition is added). So where the replication factor
-    changes too, they are moved like the others.
-    """
-    if not before:
-        return ()
-    count = len(before[0])
-    first = []
-    for replicas in after[len(before) :]:
-        others = [broker for broker in before[0] if broker not in replicas]
-        first.append((*replicas, *others)[:count])
-    return tuple(first)
-
-
-def _alter(change: Update, configs: Mapping[str, FieldValue]) -> AlterConfigs:
+def _build_alteration(change: Update, configs: Mapping[str, FieldValue]) -> AlterConfigs:
     given = {name: str(value) for name, value in configs.items() if value is not None}
     return AlterConfigs(change.ref, given, tuple(name for name, value in configs.items() if value is None))
 
 
-def _raised(min_isr: FieldChange | None) -> int:
-    """What min.insync.replicas is raised to; 0 if it is not."""
+def _raised_min_isr(min_isr: FieldChange | None) -> int:
+    """Return the value to which min.insync.replicas is raised; 0 if it is not."""
     if min_isr is None:
         return 0
-    # A default that this account may not read is taken for the worst: 1 before, and nothing is known after.
+    # Assume the worst, 1, of a default that this account may not read.
     before, after = (int(v or 1) for v in (min_isr.effective_before, min_isr.effective_after))
     return after if after > before else 0
 
 
-def _assignments(placement: FieldChange | None) -> tuple[Assignment, Assignment]:
-    """Where replicas are and are to be."""
+def _parse_assignments(placement: FieldChange | None) -> tuple[Assignment, Assignment]:
+    """Return the assignments before and after."""
     if placement is None:
         return (), ()
     return parse_assignment(str(placement.before)), parse_assignment(str(placement.after))

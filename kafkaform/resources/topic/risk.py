@@ -1,8 +1,7 @@
-"""The risk of a change of a Topic: of its partitions and replicas, of its deletion, and of its configs.
+"""The risk of a change of a Topic: of its partitions, replicas, deletion, and configs.
 
-A judgement compares effective with effective values, so that taking away an own value is judged by the
-default that comes into force. What a measurement of a topic's records says is added to the judgement of a
-partition increase.
+Effective values are compared, so that the removal of an own value is assessed by the default that replaces
+it. The prediction of a skew report is added to the assessment of a partition increase.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from math import lcm
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_integer
 from kafkaform.core.units import rounded_size
 from kafkaform.core.wording import counted, listed
-from kafkaform.resources.skew import policy_unit, predicted, worded
-from kafkaform.resources.topic import config_risk, live, placement
-from kafkaform.resources.topic import operations as topic_operations
-from kafkaform.resources.topic.config_risk import either_policy, integer, shown
-from kafkaform.resources.topic.live import topic_facts
+from kafkaform.resources.replicas import facts as replica_facts
+from kafkaform.resources.replicas import placement
+from kafkaform.resources.skew import SkewFacts, describe_prediction, policy_unit, predict_increase
+from kafkaform.resources.topic import config_risk
+from kafkaform.resources.topic.config_risk import either_policy, format_known
+from kafkaform.resources.topic.replication_factor import parse_range
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Facts, Observed, ResourceRef
@@ -62,62 +62,9 @@ HAZARDS = frozenset(
 """The names by which a change of a Topic can be consented to or forbidden."""
 
 INCLUDES = MappingProxyType({"delete-by-name": "delete"})
-"""See `Kind.includes`."""
+"""Hazards that include another one; see `Hazards.includes`."""
 
-
-def judge(path: str, context: UpdateContext) -> RiskAssessment:
-    """Judge the change of one field."""
-    match path:
-        case "partitions":
-            return measured(sized(_partitions(path, context), context.ref, context.facts), context)
-        case live.REPLICATION_FACTOR:
-            assessment = _replication_factor(path, context)
-        case topic_operations.PLACEMENT:
-            assessment = placement.judge(path, context)
-        case _:
-            assessment = config_risk.judge(path, context)
-    return sized(assessment, context.ref, context.facts)
-
-
-def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
-    """Judge the deletion of a topic: all of its records are destroyed.
-
-    Brokers without topic ids (KIP-516) delete whatever has the name by then.
-    """
-    name, count = observed.ref.name, observed.state.get("partitions")
-    assessment = RiskAssessment(
-        Risk.DESTRUCTIVE,
-        "delete",
-        f"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed",
-        "stop its producers and consumers first, and copy what is still needed",
-    )
-    assessment = sized(assessment, observed.ref, facts)
-    if observed.uid is not None:
-        return assessment
-    by_name = "this cluster has no topic ids, so a topic made again under this name would be deleted, too"
-    return replace(assessment, hazard="delete-by-name", reason=f"{assessment.reason}; {by_name}")
-
-
-def sized(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
-    """A judgement of what happens to data, with how much data that is where it is known."""
-    size = facts.sizes.get(ref)
-    if size is None or assessment.hazard not in _OF_DATA:
-        return assessment
-    if not size.unread:
-        held = rounded_size(size.bytes)
-        return replace(assessment, reason=f"{assessment.reason} (the topic holds {held})", figure=held)
-    held = f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
-    first = f"start {listed([f'broker {broker}' for broker in size.silent])}, then plan again"
-    remedies = [first if size.silent else "see kafkaform doctor, then plan again", assessment.remedy]
-    return replace(
-        assessment,
-        reason=f"{assessment.reason} (the topic holds {held})",
-        remedy="; or ".join(filter(None, remedies)),
-        data_unread=True,
-        figure=held,
-    )
-
-
+# The hazards that lose, reorder or copy the topic's own records: reviewers ask how many.
 _OF_DATA = frozenset(
     {
         "cleanup-policy",
@@ -134,31 +81,90 @@ _OF_DATA = frozenset(
 )
 
 
-def measured(assessment: RiskAssessment, context: UpdateContext) -> RiskAssessment:
-    """The judgement with what a skew report says of the planned count, where there is one that does."""
-    result = topic_facts(context.facts).skew.get(context.ref)
+def judge(path: str, context: UpdateContext) -> RiskAssessment:
+    """Assess the change of one field."""
+    match path:
+        case "partitions":
+            return add_prediction(
+                add_size(_judge_partitions(path, context), context.ref, context.facts), context
+            )
+        case replica_facts.REPLICATION_FACTOR:
+            assessment = _judge_replication_factor(path, context)
+        case replica_facts.PLACEMENT:
+            assessment = placement.judge(path, context)
+        case _:
+            assessment = config_risk.judge(path, context)
+    return add_size(assessment, context.ref, context.facts)
+
+
+def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
+    """Assess the deletion of a topic: all of its records are destroyed.
+
+    Brokers without topic ids (KIP-516) delete any topic that has the name by then.
+    """
+    name, count = observed.ref.name, observed.state.get("partitions")
+    assessment = RiskAssessment(
+        Risk.DESTRUCTIVE,
+        "delete",
+        f"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed",
+        "stop its producers and consumers first, and copy what is still needed",
+    )
+    assessment = add_size(assessment, observed.ref, facts)
+    # With an id, a topic that was created again under the name is not deleted.
+    if observed.uid is not None:
+        return assessment
+    by_name = "this cluster has no topic ids, so a topic made again under this name would be deleted, too"
+    return replace(assessment, hazard="delete-by-name", reason=f"{assessment.reason}; {by_name}")
+
+
+def add_size(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
+    """Add the size of the topic to an assessment that concerns its data, if the size was read."""
+    size = facts.sizes.get(ref)
+    if size is None or assessment.hazard not in _OF_DATA:
+        return assessment
+    if not size.unread:
+        figure = rounded_size(size.bytes)
+        return replace(assessment, reason=f"{assessment.reason} (the topic holds {figure})", figure=figure)
+    figure = f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
+    # A broker that is down holds data too, so the size is a lower limit.
+    first = f"start {listed([f'broker {broker}' for broker in size.silent])}, then plan again"
+    remedies = [first if size.silent else "see kafkaform doctor, then plan again", assessment.remedy]
+    return replace(
+        assessment,
+        reason=f"{assessment.reason} (the topic holds {figure})",
+        remedy="; or ".join(filter(None, remedies)),
+        data_unread=True,
+        figure=figure,
+    )
+
+
+def add_prediction(assessment: RiskAssessment, context: UpdateContext) -> RiskAssessment:
+    """Add the prediction of a skew report for the planned partition count, if there is one."""
+    result = context.facts.get(SkewFacts).results.get(context.ref)
     before, after = context.before.get("partitions"), context.after.get("partitions")
     if result is None or not isinstance(before, int) or not isinstance(after, int) or after <= before:
         return assessment
-    found = predicted(result, before, after, policy_unit(context.intent))
-    if found is None:
+    prediction = predict_increase(result, before, after, policy_unit(context.intent))
+    # KF507 reports that the count was not measured.
+    if prediction is None:
         return assessment
-    told = worded(found)
-    return replace(assessment, reason=f"{assessment.reason}; {told}" if assessment.reason else told)
+    text = describe_prediction(prediction)
+    return replace(assessment, reason=f"{assessment.reason}; {text}" if assessment.reason else text)
 
 
 def _percent_that_move(before: int, after: int) -> float:
-    """The share of keys that change their partition with `hash mod count`, to one place after the point.
+    """Return the percentage of keys that change their partition with `hash mod count`, to one decimal.
 
     Over one period of lcm(before, after) hashes, `h mod before == h mod after` holds for exactly
     min(before, after) of them (Chinese remainder theorem). Rounded down: it is never all of them.
     """
+    # The known partitioners all take the hash of a key modulo the count.
     period = lcm(before, after)
     return (period - min(before, after)) * 1000 // period / 10
 
 
-def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
-    before, after = integer(context.before.get(path)), integer(context.after.get(path))
+def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
+    before, after = to_integer(context.before.get(path)), to_integer(context.after.get(path))
     if before is None or after is None:
         return SAFE
     name = context.ref.name
@@ -172,6 +178,7 @@ def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
             f"or write partitions: {before}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
+    # Declared `keyed: false` or not: a compacted topic has keys, as brokers refuse records without one.
     if "compact" in either_policy(context, unknown={"compact"}):
         return RiskAssessment(
             Risk.DESTRUCTIVE,
@@ -191,16 +198,17 @@ def _partitions(path: str, context: UpdateContext) -> RiskAssessment:
     )
 
 
-def _replication_factor(path: str, context: UpdateContext) -> RiskAssessment:
+def _judge_replication_factor(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = context.before.get(path), context.after.get(path)
-    fewest_after, _ = (0, 0) if after is None else live.bounds(after)
-    _, most_before = (None, None) if before is None else live.bounds(before)
+    fewest_after, _ = (0, 0) if after is None else parse_range(after)
+    _, most_before = (None, None) if before is None else parse_range(before)
+    # Some partitions may have one replica already; if any has more, its copies are lost.
     if fewest_after < 2 and (most_before is None or most_before > fewest_after):
         return RiskAssessment(
             Risk.DESTRUCTIVE,
             "replication-factor-cut",
-            f"every partition goes from {shown(before)} replicas to {shown(after)}: its records are then "
-            "on one broker only, and lost with it",
+            f"every partition goes from {format_known(before)} replicas to {format_known(after)}: "
+            "its records are then on one broker only, and lost with it",
             "keep at least 2 where data must not be lost",
         )
     return RiskAssessment(

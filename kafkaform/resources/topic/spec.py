@@ -10,9 +10,9 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
-from kafkaform.resources.base import BAD, Shorthand, canonical_value
-from kafkaform.resources.topic.operations import PLACEMENT
-from kafkaform.resources.topic.placement import checked_placement, normal_placement
+from kafkaform.resources.base import BAD, ManifestFormat, Shorthand, canonical_value
+from kafkaform.resources.replicas.facts import PLACEMENT
+from kafkaform.resources.replicas.placement import checked_placement, normal_placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RETENTION = "retention"
 _LIMITS = {"time": "retention.ms", "bytes": "retention.bytes"}
-"""The Kafka configs that the shorthand `retention:` stands for; by itself it is the time."""
+"""The Kafka configs behind the shorthand `retention:`; a single value is the time."""
 SHORTHANDS = {
     CONFIG_PREFIX + config: Shorthand(RETENTION, field, is_main=field == "time")
     for field, config in _LIMITS.items()
@@ -30,14 +30,14 @@ SHORTHANDS = {
 
 COUNTS = ("partitions", "replicationFactor")
 _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor": ("replicationFactor", 1)}
-"""Broker configs that are defaults of what is no topic config."""
+"""Broker configs that are defaults of fields other than topic configs."""
 _PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew")
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
-    """Bring a Topic spec that fits the schema into normal form.
+    """Normalise a Topic spec that matches the schema.
 
-    `retention` is folded into `config`, whose values become canonical strings (None: unset).
+    `retention` is merged into `config`, whose values become canonical strings (None: unset).
     """
     normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
     normal.update({name: int(cast("float", layer[name])) for name in COUNTS if name in layer})
@@ -47,13 +47,13 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     config = {
         name: text
         for name, value in given.items()
-        if _known(name, value, report)
+        if _check_known(name, value, report)
         and (text := _canonical(name, value, ("config", name), report)) is not BAD
     }
-    for name, path, value in _retention(layer.get(RETENTION)):
+    for name, path, value in _expand_retention(layer.get(RETENTION)):
         if name in given:
-            hint = "retention says it already: keep one of the two"
-            report(("config", name), f"{name} is given twice", hint, key=True)
+            hint = "retention already sets it: keep one of the two"
+            report(("config", name), f"{name} is set twice", hint, key=True)
         elif (text := _canonical(name, value, path, report)) is not BAD:
             config[name] = text
     if config:
@@ -61,8 +61,8 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     return normal
 
 
-def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
-    """What the shorthand says: the config, where it is said, and the value."""
+def _expand_retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
+    """Yield the configs of the shorthand: name, path and value."""
     if isinstance(value, Mapping):
         for field, below in value.items():
             yield _LIMITS[field], (RETENTION, field), below
@@ -70,27 +70,29 @@ def _retention(value: object) -> Iterator[tuple[str, tuple[str, ...], object]]:
         yield _LIMITS["time"], (RETENTION,), value
 
 
-def _known(name: str, value: object, report: ReportProblem) -> bool:
+def _check_known(name: str, value: object, report: ReportProblem) -> bool:
     if name in kafka_configs.REASSIGNMENT_KEYS:
         message = f"{name} belongs to running reassignments and cannot be declared"
         report(("config", name), message, "remove it", key=True)
         return False
     key = kafka_configs.topic_configs().get(name)
+    # Retired and vendors' configs are valid on some brokers: a rule reports the former, the brokers
+    # validate the latter.
     if (key and not key.internal) or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
         return True
     if name in _broker_configs():
-        hint = _of_a_topic(name, value)
+        hint = _suggest_topic_config(name, value)
         report(("config", name), f"{name} is a config of brokers, not of topics", hint, key=True)
         return False
     near = nearest(name, [key.name for key in kafka_configs.topic_configs().values() if not key.internal])
-    hint = f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has none like it"
+    hint = f"did you mean {near!r}?" if near else f"Kafka {kafka_configs.kafka_version()} has no similar one"
     report(("config", name), f"unknown Kafka config {quoted(name)}", hint, key=True)
     return False
 
 
 @cache
 def _broker_configs() -> Mapping[str, tuple[str, int]]:
-    """The topic config that a broker config is the default of, and how many of its units one is."""
+    """Return the topic config by the broker config that is its default, with the factor of their units."""
     return {
         synonym.name: (f"config.{key.name}", synonym.factor)
         for key in kafka_configs.topic_configs().values()
@@ -99,11 +101,12 @@ def _broker_configs() -> Mapping[str, tuple[str, int]]:
     } | _SPEC_FIELDS
 
 
-def _of_a_topic(name: str, value: object) -> str:
-    """What a topic's manifest has for a broker config: pasteable, with the value in the topic's unit."""
+def _suggest_topic_config(name: str, value: object) -> str:
+    """Return a hint with the topic config for a broker config, with the value in its unit."""
     path, factor = _broker_configs()[name]
     text = str(value)
     if factor != 1:
+        # `log.retention.hours: 168` becomes `retention.ms: 7d`; a text that is no number gets an example.
         text = format_duration(int(text) * factor) if text.isascii() and text.isdigit() else "7d"
     return f"write {setting(path, text)} in spec"
 
@@ -113,7 +116,7 @@ def _canonical(name: str, value: object, path: tuple[str, ...], report: ReportPr
 
 
 def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
-    """Split a merged, normalised Topic spec into the state to reach (None: absent) and the intent."""
+    """Split a merged, normalised Topic spec into the desired state (None: absent) and the intent."""
     intent = Intent(
         keyed=cast("bool | None", layer.get("keyed")),
         deletion_protection=bool(layer.get("deletionProtection", False)),
@@ -128,6 +131,7 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
             report((), f"spec.{name} is missing", hint)
     state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in COUNTS if name in layer}
     placement = cast("Mapping[str, str | None]", layer.get(PLACEMENT, {}))
+    # Checked here, as a layer may set the counts and another one the placement.
     if (static := checked_placement(placement, state, report)) is not None:
         state[PLACEMENT] = static
     config = cast("Mapping[str, str | None]", layer.get("config", {}))
@@ -135,21 +139,46 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     return state, intent
 
 
-def written(observed: Observed, config: dict[str, object], left_out: list[str]) -> dict[str, object]:
-    """See `Kind.written`: the counts, and the shorthand for what limits a topic."""
+def write_spec(observed: Observed, config: dict[str, object], left_out: list[str]) -> dict[str, object]:
+    """Return the counts and the retention shorthand of a live topic, as `ManifestFormat.write` does."""
     replicas = observed.state["replicationFactor"]
     if isinstance(replicas, str):
         left_out.append(
             f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
         )
+        # A manifest has one number. The most loses nothing; the fewest would drop replicas.
         replicas = int(replicas.rpartition("-")[2])
     counts = {"partitions": observed.state["partitions"], "replicationFactor": replicas}
-    return {**counts, **_shorthand(config)}
+    return {**counts, **_move_retention(config)}
 
 
-def _shorthand(config: dict[str, object]) -> dict[str, object]:
-    """The shorthand for what limits a topic, taken out of its configs; a null stays there."""
+def _move_retention(config: dict[str, object]) -> dict[str, object]:
+    """Move the retention out of the configs into the shorthand; a null stays there."""
     time, size = (config.pop(name) if config.get(name) is not None else None for name in _LIMITS.values())
     if size is None:
         return {} if time is None else {RETENTION: time}
     return {RETENTION: {**({} if time is None else {"time": time}), "bytes": size}}
+
+
+class TopicFormat(ManifestFormat):
+    """The `spec` of a Topic."""
+
+    schema = "topic"
+    nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    shorthands: Mapping[str, Shorthand] = SHORTHANDS
+    verbatim = frozenset({RETENTION})
+    counts = frozenset(COUNTS)
+
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
+        """Merge the shorthand into the configs, whose values become canonical."""
+        return normalise(layer, report)
+
+    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
+        """Require the counts, and check a static placement against them."""
+        return resolve(layer, report)
+
+    def write(
+        self, observed: Observed, config: dict[str, object], _under: Mapping[str, object], left_out: list[str]
+    ) -> dict[str, object]:
+        """Return the counts and the retention shorthand."""
+        return write_spec(observed, config, left_out)

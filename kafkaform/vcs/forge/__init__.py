@@ -1,4 +1,4 @@
-"""What workflows do on GitHub: one comment on a pull request, one issue, and the plan that was reviewed.
+"""The work of workflows on GitHub: comments on pull requests, issues, and the download of reviewed plans.
 
-Imported by `kafkaform github` only, since it needs PyGithub (the extra `github`).
+Only `kafkaform github` imports this package, as it needs PyGithub (the extra `github`).
 """

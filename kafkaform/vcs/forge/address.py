@@ -1,13 +1,14 @@
-"""Which repository on which GitHub is meant, and with which token: the environment of a job says it."""
+"""The address of a repository on GitHub and its token, as a job's environment gives them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kafkaform.core.errors import ForgeError, UsageError
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,13 +21,13 @@ _THIS_MACHINE = {"127.0.0.1", "::1", "localhost"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A repository, and how its API is reached.
+    """A repository and the address of its API.
 
     Attributes:
         repository: OWNER/NAME.
-        token: GITHUB_TOKEN; in no output.
-        api_url: Where the REST API is, without a slash at the end.
-        run_url: The page of the run of the workflow that this is a part of; None outside of GitHub Actions.
+        token: GITHUB_TOKEN; never printed.
+        api_url: The URL of the REST API, without a slash at the end.
+        run_url: The page of this workflow run; None outside of GitHub Actions.
     """
 
     repository: str
@@ -35,47 +36,47 @@ class Address:
     run_url: str | None = None
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], repository: str | None) -> Address:
-        """What the environment of a job says, as GitHub Actions sets it.
+    def from_environment(cls, environment: Mapping[str, str], repository: str | None) -> Address:
+        """Read the address from the environment of a job, as GitHub Actions sets it.
 
         Raises:
             ForgeError: There is no token, or it would be sent unencrypted.
-            UsageError: The repository is not named, or not as OWNER/NAME.
+            UsageError: The repository is missing, or not OWNER/NAME.
         """
         if repository is None:
             raise UsageError(
-                "no repository given", hint="give --repository OWNER/NAME, or set GITHUB_REPOSITORY"
+                "no repository is given", hint="give --repository OWNER/NAME, or set GITHUB_REPOSITORY"
             )
         if not _REPOSITORY.fullmatch(repository):
-            raise UsageError(f"the repository {repository!r} is not OWNER/NAME")
+            raise UsageError(f"the repository {repository!r} does not have the form OWNER/NAME")
         token = environment.get("GITHUB_TOKEN", "").strip()
         if not token:
             raise ForgeError(
                 "GITHUB_TOKEN is not set",
                 hint="in a workflow, add `env: {GITHUB_TOKEN: ${{ github.token }}}` to this step",
             )
+        # It goes into a header, where a line break would begin another one.
         if not (token.isascii() and token.isprintable()):
-            raise ForgeError(
-                "GITHUB_TOKEN is not a valid token: it contains characters that tokens cannot have"
-            )
+            raise ForgeError("GITHUB_TOKEN is not a valid token: it contains invalid characters")
         api_url = (environment.get("GITHUB_API_URL") or _API_URL).rstrip("/")
         if not is_safe(api_url):
             raise ForgeError(
-                f"GITHUB_API_URL is {api_url}, which is not an address that the token can be sent to safely",
+                f"GITHUB_API_URL is {api_url}, which is not safe for the token",
                 hint="it must start with https://",
             )
-        return cls(repository, token, api_url, _run_url(environment))
+        return cls(repository, token, api_url, _build_run_url(environment))
 
 
 def is_safe(url: str) -> bool:
-    """Whether what is sent there, and what comes from there, is safe from others: TLS, or this machine."""
+    """Return whether traffic to a URL is safe from others: it uses TLS, or stays on this machine."""
+    # Plain http is for tests on this machine: any other host would receive the token unencrypted.
     parts = urlsplit(url)
     if parts.scheme == "http":
         return parts.hostname in _THIS_MACHINE
     return parts.scheme == "https" and parts.hostname is not None
 
 
-def _run_url(environment: Mapping[str, str]) -> str | None:
+def _build_run_url(environment: Mapping[str, str]) -> str | None:
     repository, run = environment.get("GITHUB_REPOSITORY"), environment.get("GITHUB_RUN_ID")
     if not repository or not run:
         return None

@@ -1,4 +1,4 @@
-"""One repository on GitHub, asked through PyGithub: with patience, and with errors in kafkaform's words."""
+"""The client of one repository on GitHub: PyGithub with retries and with kafkaform's errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import requests
 from github import Auth, BadAttributeException, Github, GithubException
 
 from kafkaform import __version__
-from kafkaform.vcs.forge.failures import Patience, RequestPurpose, Trouble, passing_trouble, refusal
+from kafkaform.vcs.forge.failures import (
+    RequestPurpose,
+    RetryBudget,
+    TransientFailure,
+    find_transient_failure,
+    translate_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +30,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _TIMEOUT_S = 30
 _BETWEEN_WRITES_S = 1.0
-"""GitHub's own advice, below which its secondary limits begin."""
+"""GitHub's advice for writes: faster ones meet its secondary rate limits."""
 _FAILURES = (
     GithubException,
     requests.RequestException,
-    # What PyGithub raises of an answer that is not GitHub's: the page of a proxy, another server.
+    # PyGithub raises these for responses that are not GitHub's: a proxy's page, another server.
     BadAttributeException,
     AssertionError,
     AttributeError,
@@ -37,37 +43,39 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
+# GitHub's id of the account: names can be changed, and reused by others.
 _VIEWER = "query { viewer { databaseId } }"
 
 
 class GitHub:
-    """A repository; a context manager, which closes its connections.
+    """The client of a repository; a context manager that closes its connections.
 
-    Every request goes through `ask`, or through `attempt` where a second one could do the thing twice.
+    Every request goes through `ask`, or through `attempt` if repeating it could do its work twice.
 
     Attributes:
-        repository: PyGithub's own object. Its attributes are fetched on first use: also only inside `ask`.
-        address: Where it is.
+        repository: PyGithub's object. It fetches attributes on first use, so they are read inside `ask` too.
+        address: The address of the repository.
 
     Args:
-        address: Where it is.
-        tell: Is told what is being waited for.
+        address: The address of the repository.
+        report: Called with a message before each wait.
     """
 
-    def __init__(self, address: Address, tell: Callable[[str], None]) -> None:
+    def __init__(self, address: Address, report: Callable[[str], None]) -> None:
         self._client = Github(
             auth=Auth.Token(address.token),
             base_url=address.api_url,
             timeout=_TIMEOUT_S,
             user_agent=f"kafkaform/{__version__}",
             per_page=100,
-            # PyGithub would send a POST again whose answer got lost, and wait for hours without a word.
+            # PyGithub would repeat a POST whose response got lost, and silently wait for hours.
             retry=None,
             seconds_between_requests=None,
             seconds_between_writes=_BETWEEN_WRITES_S,
+            # The repository is not fetched before one of its attributes is used.
             lazy=True,
         )
-        self._patience = Patience(tell)
+        self._retries = RetryBudget(report)
         self._account: int | None = None
         self.address = address
         self.repository: Repository = self._client.get_repo(address.repository)
@@ -81,10 +89,10 @@ class GitHub:
         self._client.close()
 
     def ask(self, purpose: RequestPurpose, call: Callable[[], _T]) -> _T:
-        """What the call returns; it is repeated while GitHub has trouble that passes.
+        """Return the result of a call, which is repeated after transient failures.
 
         Raises:
-            ForgeError: GitHub refuses, or its trouble does not pass.
+            ForgeError: GitHub rejects the request, or does not recover in time.
         """
         while True:
             try:
@@ -93,12 +101,12 @@ class GitHub:
                 self._wait_or_raise(error, purpose)
 
     def attempt(self, purpose: RequestPurpose, call: Callable[[], _T]) -> _T | None:
-        """What one call returns; None if GitHub had trouble, and nobody knows whether it was carried out.
+        """Return the result of one call; None after a transient failure, when it may have been carried out.
 
-        By then the trouble was waited for: look whether the thing is there before trying again.
+        The failure was waited for: check whether the object exists before trying again.
 
         Raises:
-            ForgeError: GitHub refuses, or its trouble does not pass.
+            ForgeError: GitHub rejects the request, or does not recover in time.
         """
         try:
             return call()
@@ -106,20 +114,20 @@ class GitHub:
             self._wait_or_raise(error, purpose)
             return None
 
-    def wait(self, trouble: Trouble) -> None:
-        """Wait for something else that passes, out of the same patience."""
-        self._patience.wait(trouble)
+    def wait(self, failure: TransientFailure) -> None:
+        """Wait for another transient condition, out of the same budget."""
+        self._retries.wait(failure)
 
     def is_mine(self, author: NamedUser | Organization | None, purpose: RequestPurpose) -> bool:
-        """Whether the account of the token wrote this; never true of an author who was deleted.
+        """Return whether the account of the token is the author; False for a deleted author.
 
-        The token of a job is an app's: it may not ask the REST API who it is, but it may ask GraphQL.
+        The token of a job is an app's, which cannot read its own account by REST, but by GraphQL.
         """
         if self._account is None:
-            self._account = self.ask(purpose, self._viewer)
+            self._account = self.ask(purpose, self._read_viewer)
         return author is not None and author.id == self._account
 
-    def _viewer(self) -> int:
+    def _read_viewer(self) -> int:
         _, answer = self._client.requester.graphql_query(_VIEWER, {})
         account = answer["data"]["viewer"]["databaseId"]
         if not isinstance(account, int):
@@ -127,7 +135,7 @@ class GitHub:
         return account
 
     def _wait_or_raise(self, error: Exception, purpose: RequestPurpose) -> None:
-        trouble = passing_trouble(error, time.time())
-        if trouble is None:
-            raise refusal(error, purpose) from error
-        self._patience.wait(trouble)
+        failure = find_transient_failure(error, time.time())
+        if failure is None:
+            raise translate_error(error, purpose) from error
+        self._retries.wait(failure)

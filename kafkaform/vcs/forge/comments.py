@@ -1,20 +1,21 @@
-"""One comment on a pull request, and one open issue for a state that lasts.
+"""One comment on a pull request, and one open issue for a lasting condition, both kept up to date.
 
-Both are found again by their first line, which nobody sees, and kept up to date.
+Their first line, which GitHub does not display, identifies them.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from github import UnknownObjectException
 
 from kafkaform.core.errors import ForgeError
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.vcs.forge.failures import RequestPurpose
-from kafkaform.vcs.forge.marked import is_same
+from kafkaform.vcs.forge.markers import is_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
     from github.IssueComment import IssueComment
 
     from kafkaform.vcs.forge.client import GitHub
-    from kafkaform.vcs.forge.marked import Marker
+    from kafkaform.vcs.forge.markers import Marker
 
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What became of a comment or an issue.
+class Publication:
+    """A published comment or issue.
 
     Attributes:
-        outcome: What was done.
-        url: Its page.
+        outcome: The effect of this call.
+        url: The page of the comment or issue.
     """
 
     outcome: Literal["created", "updated", "unchanged", "closed"]
@@ -43,145 +44,154 @@ class Kept:
 
 
 def find_or_create(
-    look: Callable[[], Sequence[_T]], create: Callable[[], _T | None]
+    find: Callable[[], Sequence[_T]], create: Callable[[], _T | None]
 ) -> tuple[Sequence[_T], bool]:
-    """All that there are, at least one; and whether one of them was made now.
+    """Return all objects, at least one, and whether this call tried to create one.
 
-    GitHub is looked at after every attempt to create: an attempt whose answer got lost may have been carried
-    out, and another run may have made one in the same moment. More than one is for the caller to settle.
+    GitHub is queried after every attempt to create: an attempt whose response got lost may have been carried
+    out, and another run may have created one at the same moment. The caller removes duplicates.
 
     Args:
-        look: Finds what there is.
-        create: Makes one; returns None if it is not known whether it did.
+        find: Returns the existing objects.
+        create: Creates one; returns None if it may have failed.
     """
-    made: _T | None = None
+    created: _T | None = None
     tried = False
-    while not (found := look()):
-        if made is not None:  # what was made now is not always listed at once
-            return [made], True
-        made = create()
+    while not (existing := find()):
+        if created is not None:  # GitHub does not always list a new object at once
+            return [created], True
+        created = create()
         tried = True
-    return found, tried
+    return existing, tried
 
 
 PULL_REQUESTS = "pull-requests: write"
-"""What a token needs to comment on a pull request."""
+"""The permission that a token needs to comment on a pull request."""
 
 
-def keep_comment(
-    hub: GitHub, number: int, marker: Marker, text: str, *, permission: str = PULL_REQUESTS
-) -> Kept:
-    """Let exactly one comment with the marker say the text.
+def publish_comment(
+    github: GitHub, number: int, marker: Marker, text: str, *, permission: str = PULL_REQUESTS
+) -> Publication:
+    """Create the comment with this marker, or update it; of duplicates, keep the oldest.
 
-    Only comments by the token's own account count, whatever their first line; of several the oldest stays.
+    Comments of other accounts are ignored, even if they have the marker.
 
     Args:
-        hub: The repository.
-        number: Of the pull request or the issue.
-        marker: Which of our comments it is.
+        github: The client.
+        number: The number of the pull request or issue.
+        marker: The marker of the comment.
         text: Markdown.
-        permission: What the token needs, for error messages.
+        permission: The permission that the token needs, for error messages.
 
     Raises:
-        ForgeError: GitHub refuses, or does not answer.
+        ForgeError: GitHub rejects a request, or does not respond.
     """
     purpose = RequestPurpose(f"comment on #{number}", permission)
-    body = marker.body(text)
-    issue = hub.repository.get_issue(number)
+    body = marker.render_body(text)
+    issue = github.repository.get_issue(number)
 
-    def look() -> list[IssueComment]:
-        marked = hub.ask(purpose, lambda: [c for c in issue.get_comments() if marker.marks(c.body)])
-        return [comment for comment in marked if hub.is_mine(comment.user, purpose)]
+    def find() -> list[IssueComment]:
+        marked = github.ask(purpose, lambda: [c for c in issue.get_comments() if marker.marks(c.body)])
+        # Anybody who can comment can copy a marker: edits are limited to comments of our own.
+        return [comment for comment in marked if github.is_mine(comment.user, purpose)]
 
     def create() -> IssueComment | None:
-        made = hub.attempt(purpose, lambda: issue.create_comment(body))
-        if made is not None and not made.id:
-            raise moved(hub, purpose)
-        return made
+        comment = github.attempt(purpose, lambda: issue.create_comment(body))
+        # GitHub redirects the requests for a repository that has moved: nothing was created, and the answer
+        # has no id.
+        if comment is not None and not comment.id:
+            raise build_moved_error(github, purpose)
+        return comment
 
-    found, is_new = find_or_create(look, create)
-    oldest, *others = sorted(found, key=lambda comment: comment.id)
+    comments, is_new = find_or_create(find, create)
+    # Runs that overlap may each create one. All of them keep the oldest, so that they agree without a lock.
+    oldest, *duplicates = sorted(comments, key=lambda comment: comment.id)
     is_changed = not is_same(oldest.body, body)
     if is_changed:
-        hub.ask(purpose, lambda: oldest.edit(body))
-    for other in others:
-        hub.ask(purpose, partial(_delete, other))
-    return Kept("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
+        github.ask(purpose, lambda: oldest.edit(body))
+    for comment in duplicates:
+        github.ask(purpose, partial(_delete, comment))
+    return Publication("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
 
 
-def moved(hub: GitHub, purpose: RequestPurpose) -> ForgeError:
-    """What to say where GitHub only redirected a request that was to create something."""
+def build_moved_error(github: GitHub, purpose: RequestPurpose) -> ForgeError:
+    """Return the error for a request to create something that GitHub only redirected."""
     return ForgeError(
-        f"cannot {purpose.doing}: {hub.address.repository} has moved", hint="use its new name (--repository)"
+        f"cannot {purpose.action}: {github.address.repository} has moved",
+        hint="use its new name (--repository)",
     )
 
 
 def _delete(comment: IssueComment) -> None:
-    with suppress(UnknownObjectException):  # somebody else did it
+    with suppress(UnknownObjectException):  # it was deleted by another run
         comment.delete()
 
 
 _PERMISSION = "issues: write"
 
 
-def keep_issue(hub: GitHub, marker: Marker, title: str, text: str, labels: Sequence[str]) -> Kept:
-    """Let exactly one open issue with the marker say the text.
+def publish_issue(
+    github: GitHub, marker: Marker, title: str, text: str, labels: Sequence[str]
+) -> Publication:
+    """Create the open issue with this marker, or update it; of duplicates, keep the oldest.
 
-    One that was closed, whoever did it, stays closed: what begins anew gets an issue of its own. Nobody is
-    notified of an update. Of several open ones the oldest stays.
+    A closed issue stays closed: if the condition returns, it gets a new issue. GitHub does not notify anybody
+    of an update.
 
     Args:
-        hub: The repository.
-        marker: Which of our issues it is.
-        title: Of the issue.
+        github: The client.
+        marker: The marker of the issue.
+        title: The title of the issue.
         text: Markdown.
-        labels: Put on it when it is created, and left alone afterwards.
+        labels: Labels that a new issue gets; those of an existing issue are not changed.
 
     Raises:
-        ForgeError: GitHub refuses, or does not answer.
+        ForgeError: GitHub rejects a request, or does not respond.
     """
-    purpose = RequestPurpose(f"keep the issue {title!r}", _PERMISSION)
-    body = marker.body(text)
+    purpose = RequestPurpose(f"publish the issue {title!r}", _PERMISSION)
+    body = marker.render_body(text)
 
     def create() -> Issue | None:
-        made = hub.attempt(
-            purpose, lambda: hub.repository.create_issue(title=title, body=body, labels=[*labels])
+        issue = github.attempt(
+            purpose, lambda: github.repository.create_issue(title=title, body=body, labels=[*labels])
         )
-        if made is not None and not made.id:
-            raise moved(hub, purpose)
-        return made
+        if issue is not None and not issue.id:
+            raise build_moved_error(github, purpose)
+        return issue
 
-    found, is_new = find_or_create(lambda: _open(hub, marker, purpose), create)
-    oldest, *others = sorted(found, key=lambda issue: issue.number)
+    issues, is_new = find_or_create(lambda: _list_open_issues(github, marker, purpose), create)
+    oldest, *duplicates = sorted(issues, key=lambda issue: issue.number)
     is_changed = oldest.title != title or not is_same(oldest.body, body)
     if is_changed:
-        hub.ask(purpose, lambda: oldest.edit(title=title, body=body))
-    for other in others:
-        _close(hub, other, marker, f"Duplicate of #{oldest.number}.", "not_planned")
-    return Kept("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
+        github.ask(purpose, lambda: oldest.edit(title=title, body=body))
+    for issue in duplicates:
+        _close_issue(github, issue, marker, f"Duplicate of #{oldest.number}.", "not_planned")
+    return Publication("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
 
 
-def close_issues(hub: GitHub, marker: Marker, text: str) -> list[Kept]:
-    """Close what is open of the marker, with a comment.
+def close_issues(github: GitHub, marker: Marker, text: str) -> list[Publication]:
+    """Close all open issues with this marker, with a comment.
 
     Raises:
-        ForgeError: GitHub refuses, or does not answer.
+        ForgeError: GitHub rejects a request, or does not respond.
     """
     purpose = RequestPurpose("look for open issues", _PERMISSION)
-    return [_close(hub, issue, marker, text, "completed") for issue in _open(hub, marker, purpose)]
+    issues = _list_open_issues(github, marker, purpose)
+    return [_close_issue(github, issue, marker, text, "completed") for issue in issues]
 
 
-def _open(hub: GitHub, marker: Marker, purpose: RequestPurpose) -> list[Issue]:
-    def marked() -> list[Issue]:
-        listed = [i for i in hub.repository.get_issues(state="open") if marker.marks(i.body)]
-        return [issue for issue in listed if issue.pull_request is None]
+def _list_open_issues(github: GitHub, marker: Marker, purpose: RequestPurpose) -> list[Issue]:
+    def list_marked() -> list[Issue]:
+        marked = [i for i in github.repository.get_issues(state="open") if marker.marks(i.body)]
+        # GitHub's API lists pull requests as issues too.
+        return [issue for issue in marked if issue.pull_request is None]
 
-    return [issue for issue in hub.ask(purpose, marked) if hub.is_mine(issue.user, purpose)]
+    return [issue for issue in github.ask(purpose, list_marked) if github.is_mine(issue.user, purpose)]
 
 
-def _close(hub: GitHub, issue: Issue, marker: Marker, text: str, reason: str) -> Kept:
+def _close_issue(github: GitHub, issue: Issue, marker: Marker, text: str, reason: str) -> Publication:
     # The comment first: if the second request is lost, the issue is still open and the next run does both.
-    keep_comment(hub, issue.number, replace(marker, part="closed"), text, permission=_PERMISSION)
+    publish_comment(github, issue.number, replace(marker, part="closed"), text, permission=_PERMISSION)
     purpose = RequestPurpose(f"close #{issue.number}", _PERMISSION)
-    hub.ask(purpose, lambda: issue.edit(state="closed", state_reason=reason))
-    return Kept("closed", issue.html_url)
+    github.ask(purpose, lambda: issue.edit(state="closed", state_reason=reason))
+    return Publication("closed", issue.html_url)

@@ -1,8 +1,7 @@
-"""What GitHub's errors mean, and how long it is waited for."""
+"""GitHub's errors: which of them are retried and after how long, and the messages of the others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import sleep
 from typing import TYPE_CHECKING
 
@@ -10,131 +9,136 @@ import requests
 from github import GithubException, RateLimitExceededException
 
 from kafkaform.core.errors import ForgeError
+from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
 TOTAL_S = 300.0
-"""The longest that one call waits in all: a job is paid by the minute."""
-_MOST_TRIES = 6
+"""The longest total wait of one command: CI jobs are paid by the minute."""
+# 1 + 2 + 4 + 8 + 16 s of waiting in all.
+_MAX_TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why GitHub did not do it this time, though it may the next.
+class TransientFailure:
+    """A failure after which the same request may succeed.
 
     Attributes:
-        reason: In a few words.
-        wait_s: How long GitHub asks to wait; None where it does not say.
+        reason: The reason in a few words, for messages.
+        wait_s: The time that GitHub asks to wait; None if it gives none.
     """
 
     reason: str
     wait_s: float | None = None
 
 
-class Patience:
-    """Waits until GitHub can be asked again.
+class RetryBudget:
+    """The time and the tries that one command may spend on transient failures.
 
     Args:
-        tell: Is told of every wait before it begins.
+        report: Called with a message before each wait.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._left_s = TOTAL_S
         self._tries = 0
 
-    def wait(self, trouble: Trouble) -> None:
-        """Wait as long as GitHub asks, or else longer from one time to the next.
+    def wait(self, failure: TransientFailure) -> None:
+        """Wait as long as GitHub asks, else with exponential backoff.
 
         Raises:
-            ForgeError: That would be longer than it is worth.
+            ForgeError: The budget is exhausted.
         """
-        if trouble.wait_s is None:
+        if failure.wait_s is None:
             self._tries += 1
-            if self._tries >= _MOST_TRIES:
+            if self._tries >= _MAX_TRIES:
                 raise ForgeError(
-                    f"GitHub: {trouble.reason}; tried {self._tries} times",
+                    f"GitHub: {failure.reason}; tried {self._tries} times",
                     hint="run the job again later; githubstatus.com shows whether GitHub has an incident",
                 )
-        delay = 2.0 ** (self._tries - 1) if trouble.wait_s is None else trouble.wait_s
+        delay = 2.0 ** (self._tries - 1) if failure.wait_s is None else failure.wait_s
+        # Waiting for a part of the time would be wasted: the request would fail again.
         if delay > self._left_s:
             raise ForgeError(
-                f"GitHub: {trouble.reason}; it asks to wait {delay:,.0f} s, which is too long",
+                f"GitHub: {failure.reason}; it asks to wait {delay:,.0f} s, which is too long",
                 hint="run the job again after that time",
             )
         self._left_s -= delay
-        self._tell(f"GitHub: {trouble.reason}; trying again in {delay:.0f} s")
+        self._report(f"GitHub: {failure.reason}; trying again in {delay:.0f} s")
         sleep(delay)
 
 
 _LEAST_WAIT_S = 60.0
-"""GitHub's own advice where a secondary rate limit says nothing of its end."""
+"""GitHub's advice for secondary rate limits without an end."""
 _MAYBE_LIMITED = {400, 403, 429}
 _SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPurpose:
-    """What a request is for.
+    """The purpose of a request, for error messages.
 
     Attributes:
-        doing: As it follows "cannot": `comment on #12`.
-        permission: What the token must be allowed, as a workflow's `permissions:` spell it.
+        action: The action as it follows "cannot": `comment on #12`.
+        permission: The permission that the token needs, as a workflow's `permissions:` spell it.
     """
 
-    doing: str
+    action: str
     permission: str
 
 
-def passing_trouble(error: Exception, now_s: float) -> Trouble | None:
-    """What to wait for before the request is sent again; None where it would fail again.
+def find_transient_failure(error: Exception, now_s: float) -> TransientFailure | None:
+    """Return the transient failure behind an error; None if the request would fail again.
 
     Args:
-        error: What PyGithub, or requests below it, raised.
-        now_s: The time now, in seconds since 1970, which the end of a rate limit is given in.
+        error: An error of PyGithub, or of requests below it.
+        now_s: The current time in seconds since 1970, as GitHub gives the end of a rate limit.
     """
     match error:
+        # SSLError is a ConnectionError, but not transient.
         case requests.exceptions.SSLError() | requests.exceptions.InvalidURL():
             return None
         case requests.HTTPError(response=requests.Response() as response):
             if response.status_code >= _SERVER_ERROR:
-                return Trouble(f"an internal error ({response.status_code})")
+                return TransientFailure(f"an internal error ({response.status_code})")
             return None
         case requests.Timeout():
-            return Trouble("no response in time")
+            return TransientFailure("no response in time")
         case requests.ConnectionError() | requests.exceptions.ChunkedEncodingError():
-            return Trouble("the connection failed")
+            return TransientFailure("the connection failed")
         case GithubException():
             headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-            if (wait_s := _limited_s(error, headers, now_s)) is not None:
-                return Trouble("the rate limit is reached", wait_s)
+            if (wait_s := _read_rate_limit_s(error, headers, now_s)) is not None:
+                return TransientFailure("the rate limit is reached", wait_s)
             if error.status >= _SERVER_ERROR:
-                return Trouble(f"an internal error ({error.status})")
+                return TransientFailure(f"an internal error ({error.status})")
         case _:
             pass
     return None
 
 
-def _limited_s(error: GithubException, headers: Mapping[str, str], now_s: float) -> float | None:
-    """How long a rate limit holds yet; None if there is none.
+def _read_rate_limit_s(error: GithubException, headers: Mapping[str, str], now_s: float) -> float | None:
+    """Return the seconds until a rate limit ends; None if there is none.
 
     In the order of docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api.
     """
     if error.status not in _MAYBE_LIMITED:
         return None
-    if (after := _number(headers.get("retry-after"))) is not None:
+    # First: a secondary rate limit sends it, even while the primary one has requests left.
+    if (after := _parse_number(headers.get("retry-after"))) is not None:
         return max(1.0, after)
-    reset = _number(headers.get("x-ratelimit-reset"))
+    reset = _parse_number(headers.get("x-ratelimit-reset"))
     if headers.get("x-ratelimit-remaining") == "0" and reset is not None:
-        return max(0.0, reset - now_s) + 1  # nobody knows when within that second
+        return max(0.0, reset - now_s) + 1  # the reset is rounded to seconds
     if error.status == requests.codes.too_many_requests or isinstance(error, RateLimitExceededException):
         return _LEAST_WAIT_S
     return None
 
 
-def _number(text: str | None) -> float | None:
+def _parse_number(text: str | None) -> float | None:
     try:
         value = float(text) if text is not None else None
     except ValueError:
@@ -142,63 +146,63 @@ def _number(text: str | None) -> float | None:
     return value if value is not None and value >= 0 else None
 
 
-def refusal(error: Exception, purpose: RequestPurpose) -> ForgeError:
-    """What to tell the user of a request that GitHub will not carry out."""
+def translate_error(error: Exception, purpose: RequestPurpose) -> ForgeError:
+    """Return the error for a request that GitHub will not carry out."""
     if not isinstance(error, GithubException):
-        return _no_answer(error, purpose)
-    said = _words(error)
+        return _translate_transport_error(error, purpose)
+    reason = _read_message(error)
     needed = f"the job needs `permissions: {{{purpose.permission}}}`"
     match error.status:
         case 401:
             return ForgeError(
-                f"cannot {purpose.doing}: GitHub rejects GITHUB_TOKEN ({said})",
+                f"cannot {purpose.action}: GitHub rejects GITHUB_TOKEN ({reason})",
                 hint="it has expired or was revoked; a job's token is valid only while the job runs",
             )
         case 403:
-            return ForgeError(f"cannot {purpose.doing}: GitHub denies it ({said})", hint=needed)
+            return ForgeError(f"cannot {purpose.action}: GitHub denies it ({reason})", hint=needed)
         case 404:
             return ForgeError(
-                f"cannot {purpose.doing}: it does not exist, or the token has no access to it ({said})",
+                f"cannot {purpose.action}: it does not exist, or the token has no access to it ({reason})",
                 hint=f"check the number and the repository; {needed}",
             )
         case 410:
             return ForgeError(
-                f"cannot {purpose.doing}: it no longer exists ({said})",
+                f"cannot {purpose.action}: it no longer exists ({reason})",
                 hint="it has expired or was deleted, or issues are disabled in the repository's settings",
             )
         case _:
             pass
-    return ForgeError(f"cannot {purpose.doing}: GitHub returned status {error.status} ({said})")
+    return ForgeError(f"cannot {purpose.action}: GitHub returned status {error.status} ({reason})")
 
 
-def _no_answer(error: Exception, purpose: RequestPurpose) -> ForgeError:
+def _translate_transport_error(error: Exception, purpose: RequestPurpose) -> ForgeError:
     match error:
         case requests.exceptions.SSLError():
             return ForgeError(
-                f"cannot {purpose.doing}: GitHub's certificate is not trusted here",
+                f"cannot {purpose.action}: GitHub's certificate is not trusted here",
                 hint="set REQUESTS_CA_BUNDLE to a file with the certificates of your own authority",
             )
         case requests.HTTPError(response=requests.Response() as response):
-            # Without its address, which is signed: whoever has it may fetch the same.
+            # The message omits the URL: it is signed, so it would grant access to its reader.
             return ForgeError(
-                f"cannot {purpose.doing}: GitHub's storage returned status {response.status_code}"
+                f"cannot {purpose.action}: GitHub's storage returned status {response.status_code}"
             )
         case _:
             return ForgeError(
-                f"cannot {purpose.doing}: the response is not one of GitHub's API ({type(error).__name__})",
+                f"cannot {purpose.action}: the response is not one of GitHub's API ({type(error).__name__})",
                 hint="check GITHUB_API_URL: https://api.github.com, or https://HOST/api/v3",
             )
 
 
-def _words(error: GithubException) -> str:
-    """GitHub's own words, with those on single fields."""
+def _read_message(error: GithubException) -> str:
+    """Return GitHub's error message, with those on single fields."""
     data = error.data if isinstance(error.data, dict) else {}
-    said = [str(data.get("message") or error.message or "no reason given")]
+    messages = [str(data.get("message") or error.message or "no reason given")]
     details = data.get("errors")
     for detail in details if isinstance(details, list) else ():
         if isinstance(detail, dict):
             field, why = detail.get("field"), detail.get("message") or detail.get("code")
-            said.append(f"{field}: {why}" if field else str(why))
+            messages.append(f"{field}: {why}" if field else str(why))
         else:
-            said.append(str(detail))
-    return "; ".join(said)
+            messages.append(str(detail))
+    return "; ".join(messages)

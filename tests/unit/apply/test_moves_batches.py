@@ -7,10 +7,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.apply.moves.batches import FREE_PARTITIONS, PartitionMove, cut
-from kafkaform.core.layout import Replicas
-from kafkaform.core.moves import MoveOptions
-from tests.support.scenes import topic
+from kafkaform.apply.moves.batches import FREE_PARTITIONS, PartitionMove, cut_batches
+from kafkaform.core.partitions import Replicas
+from kafkaform.resources.replicas.moves import MoveOptions
+from tests.support.plans.scenes import topic
 
 
 def move(partition: int, before: Replicas, after: Replicas, size: int = 0, name: str = "a") -> PartitionMove:
@@ -31,7 +31,7 @@ OPTIONS = st.builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_byte
 def test_every_move_is_in_one_batch_within_the_bounds(
     moves: list[PartitionMove], options: MoveOptions
 ) -> None:
-    batches = cut(moves, options)
+    batches = cut_batches(moves, options)
     assert sorted(one.key for batch in batches for one in batch) == sorted(one.key for one in moves)
     for batch in batches:
         copies = [bool(one.adding) for one in batch]
@@ -46,40 +46,34 @@ def test_the_order_of_moves_does_not_matter(
 ) -> None:
     shuffled = [*moves]
     chance.shuffle(shuffled)
-    assert cut(shuffled, options) == cut(moves, options)
+    assert cut_batches(shuffled, options) == cut_batches(moves, options)
 
 
 @given(MOVES, OPTIONS)
 def test_what_copies_nothing_comes_first(moves: list[PartitionMove], options: MoveOptions) -> None:
-    order = [bool(one.adding) for batch in cut(moves, options) for one in batch]
+    order = [bool(one.adding) for batch in cut_batches(moves, options) for one in batch]
     assert order == sorted(order)
 
 
-def test_a_batch_takes_from_all_pairs_of_brokers_in_turn() -> None:
+def test_a_batch_takes_from_all_pairs_in_turn_and_a_large_partition_goes_alone() -> None:
     moves = [move(number, (1,), (1, 2), 10) for number in range(6)]
     moves += [move(number, (3,), (3, 4), 10) for number in range(6, 12)]
-    batches = cut(moves, MoveOptions(batch_partitions=4))
+    batches = cut_batches(moves, MoveOptions(batch_partitions=4))
     assert [sorted(one.before[0] for one in batch) for batch in batches] == [[1, 1, 3, 3]] * 3
-
-
-def test_a_partition_that_is_too_large_goes_alone() -> None:
     moves = [move(0, (1,), (1, 2), 10), move(1, (1,), (1, 2), 500), move(2, (1,), (1, 2), 10)]
-    batches = cut(moves, MoveOptions(batch_bytes=100))
+    batches = cut_batches(moves, MoveOptions(batch_bytes=100))
     assert [[one.partition for one in batch] for batch in batches] == [[0], [1], [2]]
 
 
-def test_what_a_batch_throttles_of_a_topic_fits_into_the_topics_list() -> None:
-    """A controller refuses a config of more than 32,767 bytes, and then nothing of the batch is begun."""
+def test_what_a_batch_throttles_fits_the_topics_list_and_bytes_count_once_a_replica() -> None:
+    # A controller refuses a config of more than 32,767 bytes, and then nothing of the batch is begun.
     before, after = (100_001, 100_002, 100_003), (100_004, 100_005, 100_006)
     moves = [move(number, before, after, 10) for number in range(9_000, 10_000)]
-    batches = cut(moves, MoveOptions(batch_partitions=1_000))
+    batches = cut_batches(moves, MoveOptions(batch_partitions=1_000))
     assert sum(map(len, batches)) == 1_000
     for batch in batches:
         throttled = ",".join(f"{one.partition}:{broker}" for one in batch for broker in sorted(one.brokers))
         assert len(throttled) <= 32_767
     assert len(batches) == 3, "no more batches than that takes"
-
-
-def test_bytes_count_once_for_each_new_replica() -> None:
     assert move(0, (1,), (1, 2, 3), 10).copied == 20
     assert move(0, (1, 2, 3), (1,), 10).copied == 0

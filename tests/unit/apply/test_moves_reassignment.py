@@ -13,8 +13,6 @@ from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.reassignment import ReassignmentReport
 from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
-from kafkaform.cluster.testing.memory import MemoryCluster
-from kafkaform.cluster.testing.replicas import CLUSTER
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,
@@ -25,11 +23,23 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.health import LogDir
-from kafkaform.core.layout import Assignment, Layout, Replicas, TopicPartition
-from kafkaform.core.lock import Guard, lost, unguarded
-from kafkaform.core.moves import MoveOptions, MoveProgress, Rates, ThrottledReplicas, Throttles, WhenBusy
-from tests.support.move_scenes import MB, Crew, MemoryThrottleJournal, laid_out, now_on, three_racks, work
-from tests.support.scenes import Watched, topic
+from kafkaform.core.lock import Guard, lock_lost_error, unguarded
+from kafkaform.core.partitions import Replicas, TopicPartition
+from kafkaform.resources.replicas.layout import Assignment, Layout
+from kafkaform.resources.replicas.moves import (
+    MoveOptions,
+    MoveProgress,
+    Rates,
+    ThrottledReplicas,
+    Throttles,
+    WhenBusy,
+)
+from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.memory_cluster.replicas import CLUSTER
+from tests.support.plans.moves import MB, Crew, MemoryThrottleJournal, laid_out, now_on, three_racks, work
+from tests.support.plans.scenes import Watched, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
@@ -92,7 +102,7 @@ def killed(memory: MemoryCluster, crew: Crew) -> None:
 
     def guard() -> None:
         if gone:
-            raise lost("it is dead")
+            raise lock_lost_error("it is dead")
 
     crew.guard = guard
     crew.notes.on_progress = at(2, lambda: gone.append(True), crew.stop.set)
@@ -179,13 +189,34 @@ def test_preferred_leaders_lead_again(memory: MemoryCluster) -> None:
     assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
 
 
+def test_partitions_that_are_gone_by_the_election_are_passed_over(memory: MemoryCluster) -> None:
+    def remake(progress: MoveProgress) -> None:
+        if progress.partitions_done == 3:
+            assert memory.execute([DeleteTopic(A, memory.observe([A]).resources[A].uid)]) == [None]
+            assert memory.execute([CreateTopic(A, 1, 1, {})]) == [None]
+
+    crew = Crew(memory, MoveOptions(throttle=None))
+    crew.notes.on_progress = remake
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+
+
+def test_no_election_is_asked_for_where_preferred_leaders_lead(memory: MemoryCluster) -> None:
+    class Unelected(Watched):
+        def elect_leaders(
+            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
+        ) -> Mapping[TopicPartition, ClusterError | None]:
+            raise AssertionError((partitions, guard))
+
+    assert Crew(Unelected(memory)).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+
+
 def test_leaders_that_are_not_elected_are_a_note(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     crew.notes.on_progress = lambda progress: (
         memory.fail_next(NO, A) if progress.partitions_done == 3 else None
     )
     assert crew.move(work("a", SINGLE, ((2, 1), (2,), (3,)))).outcomes == {A: None}
-    assert crew.notes.lines == [f"the preferred leader of a-0 does not lead yet: {NO.message}"]
+    assert crew.notes.lines == [wording]
 
 
 def test_a_replica_that_is_out_of_sync_is_not_asked_to_lead(memory: MemoryCluster) -> None:
@@ -217,7 +248,7 @@ def test_a_stop_takes_back_what_is_under_way(memory: MemoryCluster) -> None:
     crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
-    assert str(failure(report)) == "stopped; 1 of 3 partitions in place"
+    assert str(failure(report)) == wording
     assert failure(report).in_part
     assert now_on(memory, "a") == (TRIPLE[0], *SINGLE[1:])
     assert not memory.layout().reassigning
@@ -231,7 +262,7 @@ def test_what_was_taken_back_is_not_taken_for_done_by_a_reading_that_lags(memory
     crew.notes.on_progress = at(2, lambda: memory.lag(3), crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
-    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert str(failure(report)) == wording
 
 
 def test_what_was_not_begun_when_it_stopped_is_left_out(memory: MemoryCluster) -> None:
@@ -241,7 +272,7 @@ def test_what_was_not_begun_when_it_stopped_is_left_out(memory: MemoryCluster) -
     report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.interrupted
     assert report.outcomes.keys() == {A}
-    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert str(failure(report)) == wording
     assert (now_on(memory, "a"), now_on(memory, "b")) == (SINGLE, SINGLE)
     before = Crew(memory)
     before.stop.set()
@@ -256,7 +287,7 @@ def test_an_interrupt_cleans_up_too(memory: MemoryCluster) -> None:
     crew.notes.on_progress = at(2, interrupt)
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
-    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert str(failure(report)) == wording
     assert now_on(memory, "a") == SINGLE
     assert not memory.throttles(["a"])
 
@@ -277,7 +308,7 @@ def test_a_timeout_ends_it(memory: MemoryCluster) -> None:
     memory.pace(10_000)
     crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert str(error) == "not finished within 90s; 0 of 3 partitions in place"
+    assert str(error) == wording
     assert "--timeout" in (error.hint or "")
     assert sum(crew.time.naps) == pytest.approx(90)
     assert now_on(memory, "a") == SINGLE
@@ -308,7 +339,7 @@ def test_once_the_lock_is_lost_it_is_not_asked_for_again_to_clean_up(memory: Mem
     def guard() -> None:
         requests[0] += 1
         if requests[0] == 2:  # after the throttles
-            raise lost("bob has it")
+            raise lock_lost_error("bob has it")
 
     crew = Crew(memory, guard=guard)
     assert isinstance(failure(crew.move(work("a", SINGLE, TRIPLE))), LockLost)
@@ -322,16 +353,15 @@ def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
     def guard() -> None:
         requests[0] += 1
         if requests[0] > 2:  # the throttles and the first batch
-            raise lost("bob has it")
+            raise lock_lost_error("bob has it")
 
     memory.pace(2)
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=2), guard=guard)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, LockLost)
     assert "2 of 3 partitions in place" in error.message
-    assert "throttled until the next apply" in error.message
-    told = "still set: the throttle of brokers 1, 2, 3 and throttled replicas of 1 topic (a)"
-    assert f"{told}; the next apply removes them" in crew.notes.lines
+    assert error.message == wording
+    assert crew.notes.lines == wording
 
 
 @pytest.mark.parametrize("end", ["stopped", "timeout"])
@@ -342,7 +372,7 @@ def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster,
     def guard() -> None:
         requests[0] += 1
         if requests[0] > 2:  # the throttles and the first batch
-            raise lost("bob has it")
+            raise lock_lost_error("bob has it")
 
     memory.pace(10_000)
     crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None), guard=guard)
@@ -353,7 +383,7 @@ def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster,
     assert report.interrupted == (end == "stopped")
     assert isinstance(error, LockLost)
     assert error.in_part
-    assert "0 of 3 partitions in place; what is being moved goes on" in error.message
+    assert error.message == wording
     assert requests == [3]
     assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
 
@@ -364,7 +394,7 @@ def test_a_lock_that_is_lost_over_one_batch_does_not_begin_the_next(memory: Memo
     def guard() -> None:
         requests[0] += 1
         if requests[0] > 2:
-            raise lost("bob has it")
+            raise lock_lost_error("bob has it")
 
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), guard=guard)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
@@ -390,7 +420,7 @@ def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster, e
     crew.notes.on_progress = at(2, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
-    assert str(failure(report)) == "stopped; 0 of 3 partitions in place"
+    assert str(failure(report)) == wording
     assert failure(report).in_part
     told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert (told in crew.notes.lines) == isinstance(error, Unreachable)
@@ -409,7 +439,7 @@ def test_replicas_that_are_named_and_not_filled_are_not_in_place(memory: MemoryC
             )
             return replace(layout, topics={**layout.topics, "a": states}, reassigning={})
 
-    misplaced = Crew(Late(memory)).reassigner().misplaced([work("a", SINGLE, TRIPLE)])
+    misplaced = Crew(Late(memory)).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
     assert misplaced == (set() if filled else {A})
 
 
@@ -418,7 +448,7 @@ def test_without_moves_the_layout_is_not_read(memory: MemoryCluster) -> None:
         def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise AssertionError
 
-    assert Crew(Unread(memory)).reassigner().misplaced([]) == set()
+    assert Crew(Unread(memory)).reassigner().find_misplaced([]) == set()
 
 
 def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:
@@ -427,17 +457,17 @@ def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster)
     def guard() -> None:
         requests[0] += 1
         if requests[0] > 2:
-            raise lost("bob has it")
+            raise lock_lost_error("bob has it")
 
     crew = Crew(memory, guard=guard)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    told = "all replicas are in place; what follows was given up: this apply lost the lock"
+    told = "all replicas are in place, but the steps after that were abandoned: this apply lost the lock"
     assert any(line.startswith(told) for line in crew.notes.lines)
 
 
 def test_nothing_is_said_to_be_in_place_that_was_not_begun(memory: MemoryCluster) -> None:
     def guard() -> None:
-        raise lost("bob has it")
+        raise lock_lost_error("bob has it")
 
     class Slow(Watched):
         def set_throttles(self, throttles: Throttles, *_: object) -> None:
@@ -458,7 +488,7 @@ def test_throttles_that_cannot_be_taken_off_are_told(memory: MemoryCluster) -> N
 
     crew = Crew(Deaf(memory))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert "the throttles could not be removed: nobody answers" in crew.notes.lines
+    assert crew.notes.lines == wording
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 
@@ -494,7 +524,7 @@ def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memo
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert watched.reassigned == []
-    assert "continuing the moves that are already running: 3 partitions" in crew.notes.lines
+    assert crew.notes.lines == wording
     assert during == [dict.fromkeys((1, 2, 3), Rates(2 * MB, 2 * MB))]
     assert not memory.throttles(["a"])
     assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
@@ -530,14 +560,12 @@ def test_throttles_of_a_dead_apply_are_taken_off_though_nothing_is_to_be_moved(m
     throttle_journal.run = 2
     crew = Crew(memory, throttle_journal=throttle_journal)
     crew.reassigner().recover()
-    assert crew.notes.lines == ["throttles of an earlier apply stay on: what they are for is not over"]
+    assert crew.notes.lines == [wording]
     assert memory.throttles(["a"])
     memory.advance(100)
     crew.reassigner().recover()
     assert not memory.throttles(["a"])
-    assert crew.notes.lines[-1].startswith(
-        "removed the throttles that an earlier apply left behind: the throttle of"
-    )
+    assert crew.notes.lines[-1] == wording
     assert throttle_journal.gone == list(throttle_journal.announced)
 
 
@@ -554,12 +582,12 @@ def test_of_what_a_dead_apply_left_only_what_is_as_it_left_it_is_taken_off(memor
 
 def test_what_dead_applies_left_is_not_known_without_the_record(memory: MemoryCluster) -> None:
     class Unread(MemoryThrottleJournal):
-        def left(self) -> Sequence[Announcement]:
+        def read_leftovers(self) -> Sequence[Announcement]:
             raise PermissionDenied("no right to read")
 
     crew = Crew(memory, throttle_journal=Unread())
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.lines == ["cannot determine whether an earlier apply left throttles: no right to read"]
+    assert crew.notes.lines == [wording]
 
 
 def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryCluster) -> None:
@@ -570,7 +598,7 @@ def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryClu
     throttle_journal.run = 2
     crew = Crew(memory, throttle_journal=throttle_journal)
     crew.reassigner().recover()
-    assert "broker 3 is down, and may keep the throttle of an earlier apply" in crew.notes.lines
+    assert crew.notes.lines == wording
     assert (memory.throttles(["a"]), throttle_journal.gone) == (Throttles(), [])
     memory.start_broker(3)
     assert memory.throttles(["a"]).rates == {3: Rates(MB, MB)}
@@ -587,7 +615,7 @@ def test_an_account_that_may_not_see_throttles_has_left_none(memory: MemoryClust
             raise PermissionDenied(f"may not describe the brokers, nor {len(topics)} topics")
 
     class Unread(MemoryThrottleJournal):
-        def left(self) -> Sequence[Announcement]:
+        def read_leftovers(self) -> Sequence[Announcement]:
             raise AssertionError
 
     crew = Crew(Unseen(memory), throttle_journal=Unread())
@@ -613,10 +641,7 @@ def test_a_throttle_that_cannot_be_taken_off_is_said(memory: MemoryCluster) -> N
     crew = Crew(memory)
     crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
     assert crew.move(work("b", ((3, 1), (3, 2)), ((1, 2), (2, 1)))).outcomes == {B: None}
-    assert crew.notes.lines[-2:] == [
-        "broker 3 is down, and keeps its throttle",
-        "still set: the throttle of broker 3; the next apply removes them",
-    ]
+    assert crew.notes.lines[-2:] == wording
     assert not any("trying again" in line for line in crew.notes.lines), "nobody waits for a dead broker"
     memory.start_broker(3)
     assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
@@ -631,7 +656,7 @@ def test_a_reassignment_of_somebody_else_is_refused_and_left_alone(memory: Memor
     before = memory.layout().reassigning
     watched = Requests(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
-    assert error.message == "a reassignment that is not of this apply is running: b-1 from 2 to 2:1"
+    assert error.message == wording
     assert "--when-busy wait" in (error.hint or "")
     assert (watched.reassigned, memory.layout().reassigning) == ([], before)
     assert not memory.throttles(["a"])
@@ -646,7 +671,7 @@ def test_a_reassignment_of_somebody_else_to_the_same_place_is_joined_and_never_t
     crew.notes.on_progress = at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
     assert (memory.layout().reassigning or {}).keys() == {("a", 1)}
-    assert "not started by an apply, so it goes on: the reassignment of a-1" in crew.notes.lines
+    assert crew.notes.lines == wording
     assert not memory.throttles(["a"])
     assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
@@ -658,7 +683,7 @@ def test_a_reassignment_of_somebody_else_is_waited_for_if_told_to(memory: Memory
     crew = Crew(memory, MoveOptions(throttle=MB, when_busy=WhenBusy.WAIT))
     crew.notes.on_progress = lambda _: memory.pace(2)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    waiting = "waiting: a reassignment that is not of this apply is running: b-1 from 2 to 2:1"
+    waiting = "waiting: a reassignment that this apply did not start is running: b-1 from 2 to 2:1"
     assert crew.notes.lines == [waiting] * 3  # at first, and every 15 s
     assert now_on(memory, "b")[1] == (2, 1)
 
@@ -667,7 +692,7 @@ def test_somebody_who_takes_a_partition_elsewhere_meanwhile_is_left_alone(memory
     crew = Crew(memory)
     crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message.startswith("partition 0: somebody else is moving it from 1:2 to 1:3; 2 of 3")
+    assert error.message == wording
     assert now_on(memory, "a")[1:] == TRIPLE[1:]
     assert not memory.throttles(["a"])
 
@@ -678,7 +703,7 @@ def test_somebody_who_cancels_it_is_believed(memory: MemoryCluster) -> None:
     crew = Crew(watched)
     crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): None}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message == "partition 0: somebody cancelled its reassignment; 2 of 3 partitions in place"
+    assert error.message == wording
     assert len(watched.reassigned) == 1
 
 
@@ -693,10 +718,7 @@ def test_throttles_of_somebody_else_stay_as_they_are(memory: MemoryCluster) -> N
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert during == [{1: Rates(5 * MB, MB), 2: Rates(MB, 3 * MB), 3: Rates(MB, MB)}]
     assert memory.throttles(["a"]) == foreign
-    assert crew.notes.lines == [
-        "broker 1 keeps the throttle that somebody else has set: 5 MB/s sending",
-        "broker 2 keeps the throttle that somebody else has set: 1 MB/s sending, 3 MB/s receiving",
-    ]
+    assert crew.notes.lines == wording
 
 
 def test_a_topic_that_moved_since_the_plan_is_left_alone_as_a_whole(memory: MemoryCluster) -> None:
@@ -712,7 +734,7 @@ def test_a_topic_that_moved_since_the_plan_is_left_alone_as_a_whole(memory: Memo
 def test_a_topic_that_is_gone_is_no_reason_to_stop(memory: MemoryCluster) -> None:
     report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
-    assert failure(report, "b").message.startswith("partition 0 is not there any more")
+    assert failure(report, "b").message == wording
 
 
 # --- health, and brokers that come and go ----------------------------------------------------------
@@ -771,7 +793,7 @@ def test_a_broker_that_stops_in_the_midst_is_waited_for_and_said(memory: MemoryC
     crew.notes.on_progress = step
     assert crew.move(work("a", ((1,), (2,)), ((1, 2), (2, 3)))).outcomes == {A: None}
     stalled = {one.stalled for one in crew.notes.progress}
-    assert stalled == {"", "broker 3 down, which a-1 is to be on: start it again"}
+    assert stalled == {"", "broker 3 down, the target of a-1: start it again"}
     assert sum(crew.time.naps) > STALL_S
     assert not memory.throttles(["a"])
 
@@ -799,7 +821,7 @@ def test_readings_that_fail_for_a_while_do_not_end_it(memory: MemoryCluster) -> 
     watched.seen = flaky
     crew = Crew(watched)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert "the cluster does not answer, trying again: nobody answers" in crew.notes.lines
+    assert crew.notes.lines == wording
 
 
 def test_a_cluster_that_is_gone_ends_it_and_is_said(memory: MemoryCluster) -> None:
@@ -814,7 +836,7 @@ def test_a_cluster_that_is_gone_ends_it_and_is_said(memory: MemoryCluster) -> No
     watched.seen = gone
     crew = Crew(watched)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message == "nobody answers; 0 of 3 partitions in place"
+    assert error.message == wording
     assert sum(crew.time.naps) >= PATIENCE_S
     told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert told in crew.notes.lines
@@ -854,7 +876,7 @@ def test_what_cannot_be_announced_is_not_set_and_not_begun(memory: MemoryCluster
     throttle_journal.broken = True
     watched = Requests(memory)
     error = failure(Crew(watched, throttle_journal=throttle_journal).move(work("a", SINGLE, TRIPLE)))
-    assert (error.message, error.hint) == ("not throttled: the record cannot be written", "mend that")
+    assert (error.message, error.hint) == (wording, "mend that")
     assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
 
 
@@ -865,7 +887,7 @@ def test_nothing_is_moved_blindly(memory: MemoryCluster) -> None:
 
     error = failure(Crew(Blind(memory)).move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
-    assert "it lacks Describe on the cluster" in error.message
+    assert error.message == wording
     assert str(error.hint).endswith(" --operation Describe --cluster")
 
 
@@ -970,10 +992,7 @@ def test_a_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> No
     assert found.outcomes[B] is None
     error = found.outcomes[A]
     assert isinstance(error, MovesUnfinished)
-    assert error.message == (
-        "broker 3 cannot hold its largest replica: 9.5 MiB; 19.1 MiB usable, less a reserve of 14.3 MiB "
-        "(15% of 95.4 MiB); 1 of 3 partitions in place"
-    )
+    assert error.message == wording
     assert "enlarge its volume" in str(error.hint)
     assert not memory.layout().reassigning
     assert not memory.throttles(["a", "b"])
@@ -986,7 +1005,7 @@ def test_disks_that_cannot_be_read_stop_no_batch(memory: MemoryCluster) -> None:
 
     crew = Crew(Silent(memory))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert "whether disks have the space is not known: this account may not" in crew.notes.lines
+    assert crew.notes.lines == wording
 
 
 # --- replicas in sync ------------------------------------------------------------------------------
@@ -1003,9 +1022,7 @@ def test_too_few_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
     memory.reassign({("a", number): to for number, to in enumerate(TRIPLE)})
     crew = Crew(memory)
     assert crew.reassigner().wait_in_sync({A: 2}).outcomes == {A: None}
-    assert crew.notes.lines[0] == (
-        "waiting for replicas of a: partition 0 has 1 replica in sync: acks=all writes would stop"
-    )
+    assert crew.notes.lines[0] == wording
 
 
 def test_too_few_replicas_in_sync_for_good_are_an_error(memory: MemoryCluster) -> None:
@@ -1013,7 +1030,7 @@ def test_too_few_replicas_in_sync_for_good_are_an_error(memory: MemoryCluster) -
     crew = Crew(memory)
     report = crew.reassigner().wait_in_sync({A: 2, B: 2})
     assert report.outcomes[B] is None
-    assert failure(report).message == "partition 0 has 1 replica in sync: acks=all writes would stop"
+    assert failure(report).message == wording
     assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
 
 
@@ -1024,3 +1041,11 @@ def test_replicas_that_are_about_to_go_do_not_count(memory: MemoryCluster) -> No
     crew = Crew(memory, MoveOptions(timeout_s=60))
     error = failure(crew.reassigner().wait_in_sync({B: 2}), "b")
     assert str(error).startswith("not finished within 1m")
+
+
+def test_that_no_record_is_kept_of_throttles_is_said_once(memory: MemoryCluster) -> None:
+    journal = MemoryThrottleJournal()
+    journal.kept = False
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), throttle_journal=journal)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {topic("a"): None}
+    assert crew.notes.lines == wording

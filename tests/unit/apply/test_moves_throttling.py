@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttles import (
+    compute_throttles,
     other_rates,
     partitions,
-    unchanged,
-    wanted,
-    without,
+    select_unchanged,
+    subtract_throttles,
 )
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles, union
+from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.unit.apply.test_moves_batches import move
 
 NOTHING = Throttles()
@@ -28,43 +28,38 @@ THROTTLES = st.builds(
 )
 
 
-def test_senders_have_it_and_receivers_are_to_get_it() -> None:
+def test_senders_and_receivers_that_are_up_are_throttled() -> None:
+    # Senders have it and receivers are to get it.
     moves = [move(0, (1, 2), (2, 3)), move(1, (2,), (2, 1)), move(2, (1, 2), (1,))]
-    asked = wanted(moves, 1000, [1, 2, 3])
+    asked = compute_throttles(moves, 1000, [1, 2, 3])
     assert asked.rates == dict.fromkeys((1, 2, 3), Rates(1000, 1000))
     listed = ThrottledReplicas(frozenset({"0:1", "0:2", "1:2"}), frozenset({"0:3", "1:1"}))
     assert asked.replicas == {"a": listed}
-
-
-def test_brokers_that_are_down_take_no_rate() -> None:
-    assert set(wanted([move(0, (1, 2), (2, 3))], 1000, [2, 3]).rates) == {2, 3}
-
-
-def test_what_copies_nothing_needs_no_throttle() -> None:
-    assert not wanted([move(0, (1, 2), (2, 1)), move(1, (1, 2), (2,))], 1000, [1, 2])
+    assert set(compute_throttles([move(0, (1, 2), (2, 3))], 1000, [2, 3]).rates) == {2, 3}
+    assert not compute_throttles([move(0, (1, 2), (2, 1)), move(1, (1, 2), (2,))], 1000, [1, 2])
 
 
 @given(THROTTLES)
 def test_nothing_is_left_without_itself(one: Throttles) -> None:
-    assert without(one, one) == NOTHING == without(NOTHING, one)
-    assert without(one, NOTHING) == one == unchanged(one, one) == union([one, one])
+    assert subtract_throttles(one, one) == NOTHING == subtract_throttles(NOTHING, one)
+    assert subtract_throttles(one, NOTHING) == one == select_unchanged(one, one) == union([one, one])
 
 
 @given(THROTTLES, THROTTLES)
 def test_what_is_added_can_be_told_from_what_was_there(asked: Throttles, present: Throttles) -> None:
     """Whatever is taken off again was not there before."""
-    ours = without(asked, present)
+    ours = subtract_throttles(asked, present)
     after = union([ours, present])
-    assert without(after, ours) == without(present, ours) == present
-    assert unchanged(ours, after) == ours
-    assert without(asked, after) == NOTHING
-    assert unchanged(ours, present) == NOTHING
+    assert subtract_throttles(after, ours) == subtract_throttles(present, ours) == present
+    assert select_unchanged(ours, after) == ours
+    assert subtract_throttles(asked, after) == NOTHING
+    assert select_unchanged(ours, present) == NOTHING
 
 
 @given(THROTTLES, THROTTLES)
 def test_only_what_is_as_it_was_is_unchanged(one: Throttles, present: Throttles) -> None:
-    still = unchanged(one, present)
-    assert unchanged(still, present) == still
+    still = select_unchanged(one, present)
+    assert select_unchanged(still, present) == still
     for broker, rates in still.rates.items():
         live = present.rates[broker]
         assert rates.leader in {None, live.leader}
@@ -74,15 +69,14 @@ def test_only_what_is_as_it_was_is_unchanged(one: Throttles, present: Throttles)
         assert listed.follower <= present.replicas[topic].follower
 
 
-def test_a_list_of_all_has_everything() -> None:
+def test_other_rates_and_partitions_in_throttles_are_named() -> None:
+    # A list of all has everything.
     everything = Throttles(replicas={"a": ThrottledReplicas(frozenset({"*"}), frozenset())})
     asked = Throttles(replicas={"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))})
-    assert without(asked, everything) == Throttles(
+    assert subtract_throttles(asked, everything) == Throttles(
         replicas={"a": ThrottledReplicas(frozenset(), frozenset({"0:2"}))}
     )
-
-
-def test_other_rates_and_partitions_are_named() -> None:
+    # Other rates and partitions are named.
     asked = Throttles({1: Rates(5, 5), 2: Rates(5, 5), 3: Rates(5, 5)})
     present = Throttles({1: Rates(5, 5), 2: Rates(leader=7)})
     assert other_rates(asked, present) == {2: Rates(leader=7)}

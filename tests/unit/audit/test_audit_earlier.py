@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 
 from kafkaform.apply.earlier import EarlierApplies, read_earlier
-from kafkaform.apply.executor import apply
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.safeguards import Safeguards, settle
-from kafkaform.cluster.protocol import TOPIC, Cluster
-from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.errors import OutcomeUnknown
-from kafkaform.core.model import FieldValue, Observation, Plan, ResourceRef
-from tests.support.audit_scenes import ALICE, HEADER, Story, recorded_apply
-from tests.support.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
+from kafkaform.core.model import FieldValue, Observation, ResourceRef
+from kafkaform.core.plans import Plan
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import ALICE, HEADER, Story, recorded_apply
+from tests.support.plans.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
 
 KEPT = AuditSettings()
 RETENTION = "config.retention.ms"
@@ -33,7 +36,7 @@ def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
     """Apply a plan, or only mean to, and write no result; returns the id of the apply."""
     journal = open_journal(cluster, KEPT, plan, HEADER, "sha256:0", ALICE)
     if done:
-        apply(plan, cluster, journal=journal, clock=FakeClock().clock)
+        apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock))
     else:
         journal.intend(plan.changes)
     return journal.run
@@ -63,9 +66,7 @@ def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: Memor
     cut, *_ = read_record(memory, KEPT).entries
     assert cut.carried_out == cut.fields
     assert cut.outcome is not None
-    assert cut.outcome.message == (
-        "found done by apply later: this one ended before it could write its result"
-    )
+    assert cut.outcome.message == wording
     lines = memory.read_audit()
     assert settled(memory) == []
     assert memory.read_audit() == lines
@@ -83,7 +84,7 @@ def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> Non
     )
     run = killed(plan_for(memory, *desired, allow="Topic/*:retention-cut"), memory, done=False)
     half = plan_for(memory, declared("half", retention_ms=DAY), allow="Topic/half:retention-cut")
-    apply(half, memory, clock=FakeClock().clock)
+    apply(half, memory, ApplyOptions(clock=FakeClock().clock))
     lines = memory.read_audit()
     assert settled(memory) == []
     assert memory.read_audit() == lines
@@ -98,7 +99,7 @@ def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: Memory
     apply(
         plan_for(memory, declared("a", retention_ms=DAY), allow="Topic/a:retention-cut"),
         memory,
-        clock=FakeClock().clock,
+        ApplyOptions(clock=FakeClock().clock),
     )
     uid = memory.observe([lost.ref], kinds=["Topic"]).resources[lost.ref].uid
     story.entries[0] = replace(lost, uid=uid)
@@ -150,7 +151,7 @@ def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -
     (live,) = memory.observe([topic("a")]).resources.values()
 
     def looked_at(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
-        found = EarlierApplies(entries, KEPT)._unsettled()
+        found = EarlierApplies(entries, KEPT)._find_unsettled()
         return [(entry.run, [field.path for field in entry.fields]) for entry in found]
 
     story = Story()
@@ -191,7 +192,7 @@ def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
 def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None:
     made(memory, "a", retention_ms=DAY)
     story = Story()
-    story.add("create", "a", {RETENTION: (None, DAY)}, result=None, whole=False)
+    story.add("create", "a", {RETENTION: (None, DAY)}, result=None, complete=False)
     cut = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
     story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
     story.add("create", "a", {RETENTION: (None, DAY)}, result=None, kind="Unheard")
@@ -219,7 +220,7 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
 def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
     story = Story()
     entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)  # type: ignore[arg-type]
-    found = EarlierApplies(story.entries).spent("sha256:0", "2026-11-03T11:00:00.000Z")
+    found = EarlierApplies(story.entries).find_spent("sha256:0", "2026-11-03T11:00:00.000Z")
     assert found == ({entry.ref: entry} if spent else {})
 
 
@@ -237,7 +238,7 @@ def test_a_plan_that_was_made_after_an_apply_is_another_one(created_at: str, spe
     """Its digest is the same, as that is over content without times."""
     story = Story()
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
-    assert bool(EarlierApplies(story.entries).spent("sha256:0", created_at)) == spent
+    assert bool(EarlierApplies(story.entries).find_spent("sha256:0", created_at)) == spent
 
 
 def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
@@ -247,10 +248,8 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     made(memory, "a", retention_ms=WEEK)
     killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
     memory.hide(TOPIC)
-    earlier = Safeguards().earlier(memory, target, "memory", saved=True)
-    assert earlier == EarlierApplies()
-    told = capsys.readouterr().err
-    assert told.startswith("the record of earlier applies cannot be read: the record in the topic ")
+    assert Safeguards().earlier(memory, target, "memory", saved=True) == EarlierApplies()
+    assert capsys.readouterr().err == wording
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
     assert capsys.readouterr().err == ""
 
@@ -261,8 +260,7 @@ def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
     killed(plan_for(memory, declared("a")), memory)
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     settle(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
-    told = capsys.readouterr().err
-    assert told.startswith("results of earlier applies that are not recorded stay unrecorded: the record in ")
+    assert capsys.readouterr().err == wording
 
 
 def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kafkaform.audit.journal import open_journal
-from kafkaform.audit.trail import read_trail
-from kafkaform.cluster.protocol import TOPIC, Cluster
-from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
@@ -21,17 +20,19 @@ from kafkaform.core.model import (
     Desired,
     FieldValue,
     Intent,
-    Plan,
     ResourceRef,
     Risk,
     Status,
     Update,
 )
-from kafkaform.core.operations import CommitInitialOffsets
+from kafkaform.core.plans import Plan
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
-from tests.support.audit_scenes import ALICE, HEADER, recorded_apply
-from tests.support.scenes import QUIET, absent, declared, made
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import ALICE, HEADER, recorded_apply
+from tests.support.plans.scenes import QUIET, absent, declared, made
 
 HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
@@ -80,7 +81,7 @@ def test_the_first_time_is_safe(memory: MemoryCluster) -> None:
 
 
 def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster) -> None:
-    run = committed(memory, group("orders"))
+    committed(memory, group("orders"))
     assert plan_for(memory, group("orders")).changes == ()
     expire(memory)
     plan = plan_for(memory, group("orders"))
@@ -88,15 +89,7 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
     assessment = planned.change.assessment
-    (setting,) = read_trail(memory, AuditSettings(), memory.facts().cluster_id).settings(
-        planned.ref, "offsets.orders"
-    )
-    today = setting.at[:10]
-    assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, HAZARD)
-    assert assessment.reason == (
-        f"it had offsets in orders: an apply of {today} by alice committed them (run {run}). They expired "
-        "since, or the group or the topic was deleted: starting again, records are read again"
-    )
+    assert (assessment.risk, assessment.hazard, assessment.reason) == (Risk.DESTRUCTIVE, HAZARD, wording)
     assert assessment.remedy is not None
 
 
@@ -136,8 +129,7 @@ def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluste
     (planned,) = plan_for(memory, group("orders", "prices")).changes
     assert isinstance(planned.change, Update)
     assert [field.path for field in planned.change.fields] == ["offsets.orders"]
-    assert planned.change.fields[0].assessment.hazard == HAZARD
-    assert planned.status is Status.NEEDS_CONSENT
+    assert (planned.change.fields[0].assessment.hazard, planned.status) == (HAZARD, Status.NEEDS_CONSENT)
 
 
 def test_a_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
@@ -186,12 +178,15 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
     assessment = planned.change.assessment
-    assert assessment.hazard == HAZARD
-    assert assessment.reason.startswith("it may have had offsets in orders: an apply of ")
-    assert assessment.reason.endswith(
-        f"by alice was to commit them, and whether it did is not known (run {journal.run}). "
-        "If it did, they expired since, or were deleted: starting again, unread records are skipped"
-    )
+    assert (assessment.hazard, assessment.reason) == (HAZARD, wording)
+
+
+def test_a_group_that_is_there_does_not_show_that_a_commit_was_none(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, group("orders"))
+    open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
+    made(memory, "prices", 1)
+    memory.commit("g", {("prices", 0): 0})
+    assert status_of(plan_for(memory, group("orders", "prices"))) is Status.NEEDS_CONSENT
 
 
 @pytest.mark.parametrize("carried_out", [True, False])
@@ -213,7 +208,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
     (planned,) = plan_for(memory, group("orders")).changes
     assert planned.status is Status.NEEDS_CONSENT
     assert isinstance(planned.change, Create)
-    assert planned.change.assessment.reason.startswith("it may have had offsets in orders: an apply of ")
+    assert planned.change.assessment.reason == wording
 
 
 def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
@@ -264,6 +259,6 @@ def test_a_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryClu
     plan = plan_for(memory, group("orders"))
     assert status_of(plan) is Status.PLANNED
     (note,) = [note for note in plan.diagnostics if note.code == "KF422"]
-    assert f"the record in the topic {TOPIC.name} cannot be read" in note.message
+    assert note.message == wording
     assert note.suggestion is not None
     assert "grant Read" in note.suggestion

@@ -12,43 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafkaform.audit.entries import AuditRecord, merged, read_log
+from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
 from kafkaform.audit.record import (
     LONGEST_LINE,
     Author,
-    about,
-    author_here,
-    intent_lines,
-    new_run,
-    result_lines,
-    timestamp,
+    create_run_id,
+    describe_apply,
+    detect_author,
+    format_timestamp,
+    render_intent,
+    render_result,
 )
-from kafkaform.cluster.protocol import key_of
+from kafkaform.cluster.audit_layout import make_record_key
 from kafkaform.core.apply_result import ResourceResult, Result
-from kafkaform.core.groups import partition_path
-from kafkaform.core.model import (
-    Consent,
-    Create,
-    Delete,
-    FieldChange,
-    PlannedChange,
-    ResourceRef,
-    Status,
-    Update,
-)
-from kafkaform.core.operations import (
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    Operation,
-    Reassign,
-    ResetOffsets,
-)
+from kafkaform.core.model import Create, Delete, FieldChange, ResourceRef, Status, Update
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.plans import Consent, PlannedChange
 from kafkaform.core.schema_files import load_schema
+from kafkaform.resources.consumer_group.fields import partition_path
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, ResetOffsets
+from kafkaform.resources.replicas.operations import Reassign
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.resources.values import action_of, fields_of
-from tests.support.audit_scenes import ALICE, COMMON
-from tests.support.strategies import hostile_text, planned_changes
+from tests.support.golden import wording
+from tests.support.plans.audit import ALICE, COMMON
+from tests.support.plans.strategies import hostile_text, planned_changes
 
 AT = "2026-11-03T12:00:00.000Z"
 REF = ResourceRef("Topic", "orders")
@@ -68,17 +56,17 @@ UPDATE = PlannedChange(
 
 
 def intent(planned: PlannedChange, *consents: Consent, change_id: str = "run.1") -> list[str]:
-    return list(intent_lines(change_id, AT, COMMON, planned, consents))
+    return list(render_intent(change_id, AT, COMMON, planned, consents))
 
 
 def result(
     planned: PlannedChange, *done: Operation, result: Result = Result.APPLIED, message: str = ""
 ) -> list[str]:
-    return list(result_lines("run.1", AT, ResourceResult(planned, result, message, done=done)))
+    return list(render_result("run.1", AT, ResourceResult(planned, result, message, done=done)))
 
 
 def read(*lines: str) -> AuditRecord:
-    return read_log(lines, "here")
+    return parse_record(lines, "here")
 
 
 # --- writing ---------------------------------------------------------------------------------------
@@ -111,7 +99,7 @@ def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
         ],
         "consent": [{"hazard": "retention-cut", "reason": "legal hold ended"}],
     }
-    assert key_of(line) == "Topic/orders"
+    assert make_record_key(line) == "Topic/orders"
 
 
 def test_a_result_says_which_fields_were_carried_out() -> None:
@@ -147,7 +135,7 @@ def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
     planned = PlannedChange(Update(REF, "id-1", fields), Status.PLANNED)
     more, moves = AddPartitions(REF, 1, 2, ((2,),)), Reassign(REF, {0: (1,)}, {0: (1, 2)})
     half = ResourceResult(planned, Result.FAILED, done=(more,), not_done=(moves,), unsure=(moves,))
-    (line,) = result_lines("run.1", AT, half)
+    (line,) = render_result("run.1", AT, half)
     assert json.loads(line)["done"] == ["partitions"]
     assert json.loads(line)["unsure"] == ["replicationFactor", "placement"]
     (line,) = result(planned, more, moves)
@@ -160,7 +148,7 @@ def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
 def test_a_result_says_of_which_fields_no_answer_came() -> None:
     configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
     ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(more,), unsure=(more,))
-    lines = [*intent(UPDATE), *result_lines("run.1", AT, ended)]
+    lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
     assert json.loads(lines[-1])["done"] == ["config.retention.ms"]
     assert json.loads(lines[-1])["unsure"] == ["partitions"]
     (entry,) = read(*lines).entries
@@ -172,18 +160,18 @@ def test_a_result_says_of_which_fields_no_answer_came() -> None:
 def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> None:
     configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
     ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, more), unsure=(more,))
-    lines = [*intent(UPDATE), *result_lines("run.1", AT, ended)]
+    lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
     (entry,) = read(*lines).entries
-    lines += entry.settled(AT, "later")  # which says more than it is asked
+    lines += entry.render_confirmation(AT, "later")  # which says more than it is asked
     assert [*json.loads(lines[-1])["done"]] == ["partitions", "config.retention.ms"]
     (entry,) = read(*lines).entries
     assert entry.outcome is not None
     assert [field.path for field in entry.carried_out] == ["partitions"]
     assert not entry.is_open
     assert entry.outcome.result == "failed", "not all of it was carried out"
-    assert entry.outcome.message == "no answer; found done by apply later: no answer had come"
+    assert entry.outcome.message == wording
     ended = replace(ended, done=(configs,), not_done=(more,))
-    (entry,) = read(lines[0], *result_lines("run.1", AT, ended), lines[-1]).entries
+    (entry,) = read(lines[0], *render_result("run.1", AT, ended), lines[-1]).entries
     assert entry.outcome is not None
     assert entry.outcome.result == "applied"
 
@@ -195,7 +183,7 @@ def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
     unsure = (ResetOffsets(group, offsets),)
     done = (CommitInitialOffsets(group, {"orders": "earliest"}),)
     ended = ResourceResult(planned, Result.FAILED, done=done, not_done=unsure, unsure=unsure)
-    lines = [*result_lines("run.1", AT, ended)]
+    lines = [*render_result("run.1", AT, ended)]
     assert len(lines) > 1
     assert max(map(len, lines)) <= LONGEST_LINE
     documents = [json.loads(line) for line in lines]
@@ -217,18 +205,16 @@ def test_every_end_has_its_word(ended: Result, word: str) -> None:
     assert json.loads(result(UPDATE, result=ended)[0])["result"] == word
 
 
-def test_the_ids_of_applies_sort_by_time_and_differ() -> None:
+def test_ids_of_applies_sort_by_time_and_times_are_utc() -> None:
+    # The ids of applies sort by time and differ.
     start = datetime(2026, 11, 3, tzinfo=UTC)
     times = [start + timedelta(seconds=n * 3_000_017) for n in range(100)]
-    runs = [new_run(time) for time in times]
+    runs = [create_run_id(time) for time in times]
     assert runs == sorted(runs)
     assert all(re.fullmatch(r"[0-9a-hjkmnp-tv-z]{11}", run) for run in runs)
-    assert len({new_run(start) for _ in range(100)}) > 90
-
-
-def test_a_time_is_utc_whatever_zone_it_came_in() -> None:
+    assert len({create_run_id(start) for _ in range(100)}) > 90
     east = datetime.fromisoformat("2026-11-03T14:00:00.1234+02:00")
-    assert timestamp(east) == "2026-11-03T12:00:00.123Z"
+    assert format_timestamp(east) == "2026-11-03T12:00:00.123Z"
 
 
 # --- who -------------------------------------------------------------------------------------------
@@ -243,21 +229,21 @@ def test_whoever_set_a_job_off_counts_and_not_the_robot_that_runs_it() -> None:
         "GITHUB_REPOSITORY": "a/b",
         "GITHUB_RUN_ID": "42",
     }
-    assert replace(author_here(github), host="ci-3") == ALICE
-    assert author_here({**github, "GITHUB_RUN_ID": ""}).url is None
+    assert replace(detect_author(github), host="ci-3") == ALICE
+    assert detect_author({**github, "GITHUB_RUN_ID": ""}).url is None
     gitlab = {"GITLAB_CI": "true", "GITLAB_USER_LOGIN": "bob", "CI_JOB_URL": "https://gitlab.example/1"}
-    assert replace(author_here(gitlab), host="") == Author("bob", "", "gitlab", "https://gitlab.example/1")
+    assert replace(detect_author(gitlab), host="") == Author("bob", "", "gitlab", "https://gitlab.example/1")
 
 
 def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "carol")
-    assert author_here({"GITHUB_ACTOR": "not me"}).who == "carol"
+    assert detect_author({"GITHUB_ACTOR": "not me"}).who == "carol"
 
     def nameless() -> str:
         raise KeyError("getpwuid(): uid not found: 4711")
 
     monkeypatch.setattr("getpass.getuser", nameless)
-    assert author_here({}).who == "unknown"
+    assert detect_author({}).who == "unknown"
 
 
 # --- the size of a line ----------------------------------------------------------------------------
@@ -275,15 +261,16 @@ def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one(
     assert max(map(len, results)) <= LONGEST_LINE
     (entry,) = read(*intents, *results).entries
     assert {one.path: one.before for one in entry.fields} == offsets
-    assert entry.whole
+    assert entry.complete
     assert entry.outcome is not None
     assert len(entry.outcome.done) == 9_000
     partial = read(*intents[1:], *results)
-    assert not partial.entries[0].whole
-    assert partial.problems == ("here: a part of run.1 is missing",)
+    assert not partial.entries[0].complete
+    assert partial.problems == (wording,)
 
 
-def test_a_value_of_many_pages_is_cut_and_says_so() -> None:
+def test_long_values_and_foreign_words_are_bounded_in_a_record() -> None:
+    # A value of many pages is cut and says so.
     long, short = "é" * 400_000, "x" * 50_000
     fields = tuple(FieldChange(f"config.c{n}", short, long) for n in range(9))
     lines = intent(PlannedChange(Update(REF, None, fields), Status.PLANNED))
@@ -293,18 +280,13 @@ def test_a_value_of_many_pages_is_cut_and_says_so() -> None:
     assert entry.fields[0].before == short
     assert entry.fields[0].after == "é" * 10_000
     assert json.loads(lines[0])["fields"][0]["cut"] == ["after"]
-
-
-def test_foreign_words_are_bounded_too() -> None:
+    # Foreign words are bounded too.
     author = Author("a" * 10**6, "h" * 10**6, "github", "u" * 10**6)
-    common = about(author, commit=None, plan="p", tool="1", cluster="c", environment=None)
+    common = describe_apply(author, commit=None, plan="p", tool="1", cluster="c", environment=None)
     consent = Consent(str(REF), "retention-cut", "r" * 10**6)
-    (line,) = intent_lines("run.1", AT, common, UPDATE, [consent])
+    (line,) = render_intent("run.1", AT, common, UPDATE, [consent])
     assert len(line) < 10_000
     assert len(result(UPDATE, message="m" * 10**6)[0]) < 10_000
-
-
-# --- the law ---------------------------------------------------------------------------------------
 
 
 SCHEMA = Draft202012Validator(load_schema("audit"))
@@ -315,12 +297,12 @@ CONSENTS = st.lists(st.builds(Consent, hostile_text(), hostile_text(), hostile_t
 def test_what_is_written_is_read_back(planned: PlannedChange, consents: list[Consent]) -> None:
     due = [one for one in fields_of(planned.change) if one.deferred is None]
     ended = ResourceResult(planned, Result.FAILED, "why \x1b[2J")
-    lines = [*intent(planned, *consents), *result_lines("run.1", AT, ended)]
+    lines = [*intent(planned, *consents), *render_result("run.1", AT, ended)]
     for line in lines:
         assert line.isascii()
         assert line.isprintable()
         SCHEMA.validate(json.loads(line))
-        assert key_of(line) == str(planned.ref)
+        assert make_record_key(line) == str(planned.ref)
     log = read(*lines)
     assert log.problems == ()
     (entry,) = log.entries
@@ -368,37 +350,26 @@ DAMAGED = [
 def test_a_damaged_line_costs_no_other(line: str) -> None:
     log = read(line, *intent(UPDATE), *result(UPDATE))
     assert [entry.id for entry in log.entries] == ["run.1"]
-    assert log.problems == ("here: record 1: left out, as damaged, or not a record of kafkaform",)
+    assert log.problems == (wording,)
 
 
-def test_a_change_of_a_kind_that_only_a_later_version_knows_is_on_record() -> None:
+def test_later_formats_and_damaged_lines_are_told_once_and_left_out() -> None:
     log = read(*(line.replace('"kind":"Topic"', '"kind":"Later"') for line in intent(UPDATE)))
     assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())
-
-
-def test_many_damaged_lines_are_one_warning() -> None:
     log = read(*intent(UPDATE), "x", "y", "z")
-    assert log.problems == ("here: record 2, and 2 more: left out, as damaged, or not a record of kafkaform",)
-
-
-def test_a_later_format_is_told_and_left_out() -> None:
+    assert log.problems == (wording,)
     later = json.dumps({"format_version": 2, "record": "something new"})
     log = read(*intent(UPDATE), later)
     assert len(log.entries) == 1
-    assert log.problems == (
-        "here: record 2: left out, as of a format later than 1: read it with a newer kafkaform",
-    )
-
-
-def test_more_than_this_version_knows_is_no_damage() -> None:
+    assert log.problems == (wording,)
     lines = [*intent(UPDATE), *result(UPDATE)]
     more = [json.dumps({**json.loads(line), "colour": "green"}) for line in lines]
     log = read(*more)
     assert (len(log.entries), log.problems) == (1, ())
 
 
-def test_the_first_word_on_a_change_counts() -> None:
-    """Nobody rewrites history by writing it again."""
+def test_the_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -> None:
+    # Nobody rewrites history by writing it again.
     forged = json.dumps({**json.loads(intent(UPDATE)[0]), "who": "mallory"})
     again = json.dumps({**json.loads(result(UPDATE)[0]), "result": "failed"})
     log = read(*intent(UPDATE), forged, *result(UPDATE), again)
@@ -406,13 +377,7 @@ def test_the_first_word_on_a_change_counts() -> None:
     assert entry.who == "alice"
     assert entry.outcome is not None
     assert entry.outcome.result == "applied"
-
-
-def test_a_result_of_nothing_is_told() -> None:
-    assert read(*result(UPDATE)).problems == ("here: 1 result without an intent",)
-
-
-def test_without_a_result_nobody_knows() -> None:
+    assert read(*result(UPDATE)).problems == (wording,)
     (entry,) = read(*intent(UPDATE)).entries
     assert entry.outcome is None
     assert not entry.took_place
@@ -424,7 +389,7 @@ def test_two_copies_are_one_record_in_the_order_of_time() -> None:
         (line,) = intent(UPDATE, change_id=f"run{number}.1")
         return line.replace(AT, f"2026-11-03T12:00:0{number}.000Z")
 
-    both = merged(read(at(1), at(3)), read(at(1), at(2)))
+    both = merge_records(read(at(1), at(3)), read(at(1), at(2)))
     assert [entry.run for entry in both.entries] == ["run1", "run2", "run3"]
 
 

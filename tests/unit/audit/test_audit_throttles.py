@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
-from kafkaform.audit.entries import read_log
+from kafkaform.audit.entries import parse_record
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import LONGEST_LINE
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.protocol import TOPIC
-from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.cluster.audit_layout import TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
-from kafkaform.core.moves import Rates, ThrottledReplicas, Throttles, union
-from tests.support.audit_scenes import recorded_apply
-from tests.support.scenes import declared, plan_for
-from tests.support.strategies import examples
+from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import recorded_apply
+from tests.support.plans.scenes import declared, plan_for
+from tests.support.plans.strategies import examples
 
 KEPT = AuditSettings()
 SOME = Throttles(
@@ -40,19 +40,19 @@ def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: M
     assert first.kept
     announced = first.announce(SOME)
     assert [one.throttles for one in announced] == [SOME]
-    assert first.left() == []  # its own are not what a dead one has left
+    assert first.read_leftovers() == []  # its own are not what a dead one has left
     second = throttle_journal(memory, "bbb")
-    assert [(one.id, one.throttles) for one in second.left()] == [("aaa.1", SOME)]
-    second.removed(second.left())
-    assert throttle_journal(memory, "ccc").left() == []
+    assert [(one.id, one.throttles) for one in second.read_leftovers()] == [("aaa.1", SOME)]
+    second.record_removal(second.read_leftovers())
+    assert throttle_journal(memory, "ccc").read_leftovers() == []
 
 
 def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
     first = throttle_journal(memory, "aaa")
     one = first.announce(SOME)
     first.announce(Throttles({3: Rates(5, 5)}))
-    first.removed(one)
-    assert [left.throttles for left in throttle_journal(memory, "bbb").left()] == [
+    first.record_removal(one)
+    assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [
         Throttles({3: Rates(5, 5)})
     ]
 
@@ -60,23 +60,23 @@ def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
 def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     announced = throttle_journal(memory, "aaa", both).announce(SOME)
-    assert [one.throttles for one in throttle_journal(memory, "bbb", both).left()] == [SOME]
-    throttle_journal(memory, "aaa", AuditSettings(topic=False, file=both.file)).removed(announced)
-    assert throttle_journal(memory, "bbb", both).left() == []
+    assert [one.throttles for one in throttle_journal(memory, "bbb", both).read_leftovers()] == [SOME]
+    throttle_journal(memory, "aaa", AuditSettings(topic=False, file=both.file)).record_removal(announced)
+    assert throttle_journal(memory, "bbb", both).read_leftovers() == []
 
 
 def test_throttles_of_another_cluster_are_not_of_this_one(tmp_path: Path) -> None:
     file = AuditSettings(topic=False, file=tmp_path / "audit.jsonl")
     throttle_journal(MemoryCluster("one"), "aaa", file).announce(SOME)
-    assert throttle_journal(MemoryCluster("two"), "bbb", file).left() == []
-    assert len(throttle_journal(MemoryCluster("one"), "bbb", file).left()) == 1
+    assert throttle_journal(MemoryCluster("two"), "bbb", file).read_leftovers() == []
+    assert len(throttle_journal(MemoryCluster("one"), "bbb", file).read_leftovers()) == 1
 
 
 def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
     none = throttle_journal(memory, "aaa", AuditSettings(topic=False))
     assert not none.kept
     assert [one.throttles for one in none.announce(SOME)] == [SOME]
-    assert (none.left(), memory.read_audit()) == ([], ())
+    assert (none.read_leftovers(), memory.read_audit()) == ([], ())
 
 
 def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
@@ -85,7 +85,7 @@ def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryClust
         throttle_journal(memory, "aaa").announce(SOME)
     memory.hide(TOPIC)
     with pytest.raises(AuditError, match="cannot be read"):
-        throttle_journal(memory, "aaa").left()
+        throttle_journal(memory, "aaa").read_leftovers()
 
 
 def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
@@ -108,7 +108,7 @@ def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> 
         {key: value for key, value in document.items() if key != "topics"},
         {key: value for key, value in document.items() if key != "cluster"},
     ]
-    log = read_log(map(json.dumps, broken), "here")
+    log = parse_record(map(json.dumps, broken), "here")
     assert log.throttles == ()
     assert "damaged" in log.problems[0]
 
@@ -127,11 +127,11 @@ def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partit
     )
     throttles = Throttles({1: Rates(5, 5)}, {f"t{n}": listed for n in range(topics)} if partitions else {})
     announced = AuditedThrottles(
-        [Lines()], lambda: read_log(lines, "here").throttles, "aaa", "memory"
+        [Lines()], lambda: parse_record(lines, "here").throttles, "aaa", "memory"
     ).announce(throttles)
     assert max(map(len, lines)) <= LONGEST_LINE
     assert union(one.throttles for one in announced) == throttles
-    log = read_log(lines, "here")
+    log = parse_record(lines, "here")
     assert log.problems == ()
     assert union(entry.throttles for entry in log.throttles) == throttles
 

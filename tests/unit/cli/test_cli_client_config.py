@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_helpers import Call, Project, kafkaform
+from tests.support.cli.project import Call, Project, kafkaform
+from tests.support.golden import wording
 
 MANIFEST = """\
 apiVersion: kafkaform/v1
@@ -54,10 +55,10 @@ def test_the_environment_is_that_of_the_cluster(project: Project) -> None:
     assert "fetch.max.wait.ms=2000\n" in config(project, "checkout", "--cluster", "prod").needs(0).out
     assert "fetch.max.wait.ms=1000\n" in config(project, "checkout", "--cluster", "dev").needs(0).out
     both = config(project, "checkout", "--cluster", "dev", "-e", "prod").needs(64)
-    assert "cluster dev is of environment dev" in both.err
+    assert both.err == wording
 
 
-def test_each_format(project: Project) -> None:
+def test_each_format_has_the_settings_as_its_reader_names_them(project: Project) -> None:
     call = config(project, "checkout", "--format", "json").needs(0)
     assert call.json["max.poll.interval.ms"] == "300000"
     assert "max.poll.interval.ms: '300000'\n" in config(project, "checkout", "--format", "yaml").needs(0).out
@@ -90,7 +91,7 @@ def test_a_path_of_ones_own(project: Project) -> None:
 
 def test_a_group_that_no_manifest_declares(project: Project) -> None:
     call = config(project, "chekout").needs(64)
-    assert "no manifest declares a group 'chekout'" in call.err
+    assert call.err == wording
     assert "did you mean 'checkout'?" in call.err
     assert "groups: checkout" in config(project, "orders").needs(64).err
     project.topic("orders")
@@ -106,15 +107,14 @@ def test_a_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:
 def test_what_librdkafka_lacks_is_refused_at_its_place(project: Project) -> None:
     project.write("topics/g.yaml", MANIFEST.replace("MORE", "max.poll.records: 200"))
     call = config(project, "checkout", "--format", "librdkafka").needs(1)
-    assert call.out == ""
-    assert "topics/g.yaml:9:5: librdkafka has no max.poll.records" in call.err
+    assert (call.out, call.err) == ("", wording)
     left = config(project, "checkout", "--format", "librdkafka", "--without", "max.poll.records").needs(0)
     assert "max.poll.records" not in left.out
 
 
 def test_a_setting_to_leave_out_has_to_be_there(project: Project) -> None:
     call = config(project, "checkout", "--without", "fetch.max.wait").needs(64)
-    assert "did you mean 'fetch.max.wait.ms'?" in call.err
+    assert call.err == wording
 
 
 def test_overrides_hold_for_the_chosen_environment_or_that_of_the_only_cluster(project: Project) -> None:
@@ -124,7 +124,7 @@ def test_overrides_hold_for_the_chosen_environment_or_that_of_the_only_cluster(p
     project.config(environments=["dev", "prod"], clusters=clusters)
     assert "fetch.max.wait.ms=2000\n" in config(project, "checkout").needs(0).out
     assert "fetch.max.wait.ms=3000\n" in config(project, "checkout", "-e", "prod").needs(0).out
-    assert "there is no environment 'stage'" in config(project, "checkout", "-e", "stage").needs(64).err
+    assert config(project, "checkout", "-e", "stage").needs(64).err == wording
     two = {**clusters, "prod": {"client": {"bootstrap.servers": "127.0.0.1:2"}, "environment": "prod"}}
     project.config(environments=["dev", "prod"], clusters=two)
     assert config(project, "checkout").needs(1).out == ""

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kafkaform.cli.main import run
-from tests.support.cli_helpers import environment, manifest
+from tests.support.cli.project import environment, manifest
 
 Completed = Callable[[Path, str], list[str]]
 
@@ -76,6 +76,8 @@ OFFERED = [
     ("kafkaform validate --environment p", ["prod"]),
     ("kafkaform plan --target ", ["ConsumerGroup/orders-reader", "Topic/orders", "Topic/orders.draft"]),
     ("kafkaform plan --target Topic/p", ["Topic/payments"]),
+    ("kafkaform get q", ["quota", "quotas"]),
+    ("kafkaform get Topic/p", ["Topic/payments"]),
     ("kafkaform get topic o", ["orders", "orders.draft"]),
     ("kafkaform get groups o", ["orders-reader"]),
     ("kafkaform reset o", ["orders-reader"]),

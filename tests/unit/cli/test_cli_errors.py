@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.main import run
-from kafkaform.cli.options import Where
+from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import KafkaformError, UsageError
-from tests.support.cli_helpers import Call, Project, called
+from tests.support.cli.project import Call, Project, called
+from tests.support.golden import wording
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
@@ -68,21 +69,18 @@ def test_an_error_of_nobody_is_one_line_too(
     assert run(["validate"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines() == [
-        r"Error: unexpected RuntimeError: boom \x1b[31m\nsecond line",
-        "hint: kafkaform --debug, then the command, shows the traceback",
-    ]
+    assert err.splitlines() == wording
 
 
 SIGNS = """
 import logging
-from kafkaform.cli.error_handler import Complaints
-from kafkaform.cluster.transport.tokens import token_source
+from kafkaform.cli.error_handler import ErrorHandler
+from kafkaform.cluster.transport.tokens import make_token_source
 from kafkaform.config.client_properties.transport import MskIamSettings, SaslSettings
 
-Complaints().debug()
+ErrorHandler().debug()
 logging.getLogger("a.client").debug("is shown")
-print(token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-west-1"))).token().value)
+print(make_token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-west-1"))).token().value)
 """
 
 
@@ -110,45 +108,27 @@ def test_debug_shows_no_credentials_of_aws() -> None:
 def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no cluster is configured"):
-        Session.start(Where()).cluster()
+        Session.start(ClusterSelector()).cluster()
     with pytest.raises(KafkaformError, match="no such file"):
-        Session.start(Where(tmp_path / "nowhere.yaml"))
+        Session.start(ClusterSelector(tmp_path / "nowhere.yaml"))
 
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        (
-            ["status", "--bootstrap-server", "127.0.0.1:99999"],
-            "Error: --bootstrap-server: bootstrap.servers: has a port that is not between 1 and 65535",
-        ),
-        (
-            ["status", "--bootstrap-server", "http://127.0.0.1:9092"],
-            "Error: --bootstrap-server: bootstrap.servers: must be HOST:PORT without http://",
-        ),
-        (
-            ["reset", "g", "--to", "2026-11-20", *NOWHERE],
-            "has no time of day and no time zone; write 2026-11-20T",
-        ),
-        (
-            ["history", "--since", "2026-11-20", *NOWHERE],
-            "has no time of day and no time zone; write 2026-11-20T",
-        ),
-        (
-            ["plan", "--target", "orders.v1", *NOWHERE],
-            "hint: include the kind: --target Topic/orders.v1",
-        ),
-        (
-            ["plan", "--target", "orders.*", *NOWHERE],
-            "hint: include the kind: --target 'Topic/orders.*'",
-        ),
+        ["status", "--bootstrap-server", "127.0.0.1:99999"],
+        ["status", "--bootstrap-server", "http://127.0.0.1:9092"],
+        ["reset", "g", "--to", "2026-11-20", *NOWHERE],
+        ["history", "--since", "2026-11-20", *NOWHERE],
+        ["plan", "--target", "orders.v1", *NOWHERE],
+        ["plan", "--target", "orders.*", *NOWHERE],
     ],
 )
-def test_slips_get_the_right_words(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_slips_get_the_right_words(tmp_path: Path, arguments: list[str]) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "")
     project.topic("a")
     call = called(*arguments, cwd=tmp_path).needs(64)
-    assert said in " ".join(call.err.split("\n"))
+    assert " ".join(call.err.split("\n")) == wording

@@ -15,28 +15,29 @@ from unittest.mock import patch
 import click
 import pytest
 
-from kafkaform.cli.error_handler import Complaints
-from kafkaform.cli.fleet import Answer, Fleet, ask_all, plan_path, worst
-from kafkaform.cli.options import Where
+from kafkaform.cli.error_handler import ErrorHandler
+from kafkaform.cli.fleet import Answer, Fleet, ask_all, combine_exit_codes, plan_path
+from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import header, render
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.session import Session
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import KafkaformError, UsageError
-from kafkaform.core.model import Plan
+from kafkaform.core.plans import Plan
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.fleet import (
-    Answered,
-    Failed,
+    ClusterReport,
+    FailedCluster,
     Member,
     fleet_sentence,
     fleet_to_json,
     fleet_to_markdown,
     render_fleet,
 )
-from tests.support.cli_helpers import Call, Project, environment
-from tests.support.scenes import declared, plan_for
+from tests.support.cli.project import Call, Project, environment
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import declared, plan_for
 from tests.unit.report.test_report_text import HEADER
 
 DEAD = "127.0.0.1:1"
@@ -51,7 +52,7 @@ def make(session: Session) -> tuple[Plan, PlanHeader]:
 
 def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
     """Plan every cluster of the project, as a command does."""
-    given = {"where": Where(), "make": make, "save": lambda *_: None, **more}
+    given = {"where": ClusterSelector(), "make": make, "save": lambda *_: None, **more}
 
     def ask(session: Session) -> Answer:
         plan, about = given["make"](session)
@@ -63,7 +64,7 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
     def command() -> int:
         return ask_all(given["where"], ask, Fleet("plan", output_format))
 
-    out, complaints = io.StringIO(), Complaints()
+    out, error_handler = io.StringIO(), ErrorHandler()
     err = io.StringIO()
     with (
         contextlib.chdir(project.folder),
@@ -72,29 +73,29 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
         contextlib.redirect_stderr(err),
     ):
         try:
-            code = command.main([], standalone_mode=False, obj=complaints)
+            code = command.main([], standalone_mode=False, obj=error_handler)
         except KafkaformError as error:
-            code = complaints.tell(error)
+            code = error_handler.tell(error)
     return Call(code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize(
     "where",
     [
-        Where(cluster_name="dev"),
-        Where(environment="dev"),
-        Where(bootstrap_server=DEAD),
-        Where(command_config=Path("x")),
+        ClusterSelector(cluster_name="dev"),
+        ClusterSelector(environment="dev"),
+        ClusterSelector(bootstrap_server=DEAD),
+        ClusterSelector(command_config=Path("x")),
     ],
 )
-def test_no_cluster_may_be_chosen(tmp_path: Path, where: Where) -> None:
+def test_no_cluster_may_be_chosen(tmp_path: Path, where: ClusterSelector) -> None:
     call = run_all(Project(tmp_path, DEAD, ""), where=where).needs(64)
-    assert "--all-clusters uses every cluster of kafkaform.yaml" in call.err
+    assert call.err == wording
 
 
 def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
-    assert "--all-clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
+    assert run_all(project, "sarif").needs(64).err == wording
     assert "names no cluster" in run_all(project).needs(64).err
 
 
@@ -121,22 +122,19 @@ def test_clusters_are_planned_side_by_side(tmp_path: Path) -> None:
     assert "3 clusters: no changes on 3." in run_all(project, make=waiting).needs(0).out
 
 
-# --- the reports -----------------------------------------------------------------------------------
-
-
 def plan_of(count: int) -> Plan:
     with MemoryCluster() as cluster:
         return plan_for(cluster, *(declared(f"orders.{n:04d}") for n in range(count)))
 
 
-def answered(name: str, plan: Plan, output_format: str = "text") -> Answered:
-    return Answered(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
+def answered(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
+    return ClusterReport(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
 
 
 def test_the_worst_exit_code_wins() -> None:
-    assert worst([0, 2, 0]) == 2
-    assert worst([2, 1, 0]) == 1
-    assert worst([0, 0]) == 0
+    assert combine_exit_codes([0, 2, 0]) == 2
+    assert combine_exit_codes([2, 1, 0]) == 1
+    assert combine_exit_codes([0, 0]) == 0
 
 
 def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
@@ -149,14 +147,14 @@ def test_markdown_holds_every_plan_while_there_is_room() -> None:
     members: list[Member] = [
         answered("dev", plan_of(0), "markdown"),
         answered("prod|eu", plan_of(2), "markdown"),
-        Failed("x", "test", "no|answer", "wait"),
+        FailedCluster("x", "test", "no|answer", "wait"),
     ]
     text = fleet_to_markdown(members)
     assert text.startswith("## kafkaform plan: 3 clusters\n")
     assert "**3 clusters: 2 changes on 1, no changes on 1, 1 not planned.**" in text
     assert text.count("## kafkaform plan: ") == 3
     assert r"| `prod\|eu` |" in text
-    assert "| `x` | `test` | **not planned**: " in text
+    assert "| `x` | `test` | not planned: " in text
 
 
 @pytest.mark.parametrize("clusters", [2, 5, 14])
@@ -166,20 +164,18 @@ def test_markdown_stays_within_a_comment(clusters: int) -> None:
     text = fleet_to_markdown(members)
     assert len(text) <= 65_536
     shown = text.count("### Changes")
-    assert shown + text.count("left out below: too long") == clusters
+    assert shown + text.count("report left out: too long") == clusters
     assert shown >= clusters // 2
 
 
-def test_what_came_from_outside_is_printable() -> None:
-    failed = Failed("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
+def test_what_came_from_outside_is_printable_and_the_sum_says_what_is_held_back() -> None:
+    # What came from outside is printable.
+    failed = FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
     text = render_fleet([failed]).plain
     assert "\x1b" not in text
     assert "\x07" not in text
     assert json.loads(fleet_to_json([failed]))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
     assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
-
-
-def test_the_sum_says_what_is_held_back() -> None:
     with MemoryCluster() as cluster:
         plan_ = plan_for(cluster, declared("a", replicas=9))
-    assert fleet_sentence([answered("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."
+    assert fleet_sentence([answered("a", plan_)]) == wording

@@ -6,23 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cli.options import Where
+from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.show import Saving
-from kafkaform.core.model import Create, Plan, PlannedChange, Status
-from tests.support.scenes import topic
+from kafkaform.core.model import Create, Status
+from kafkaform.core.plans import Plan, PlannedChange
+from tests.support.golden import wording
+from tests.support.plans.scenes import topic
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ((), "saved to p.json: it has nothing to apply"),
-        ((Status.PLANNED,), "saved: kafkaform apply p.json applies exactly this plan"),
-        ((Status.REFUSED,), "saved to p.json, but an apply of it changes nothing: 1 refused"),
-    ],
-)
+@pytest.mark.parametrize("changes", [(), (Status.PLANNED,), (Status.REFUSED,)])
 def test_an_apply_is_offered_only_where_there_is_something_to_apply(
-    changes: tuple[Status, ...], said: str, capsys: pytest.CaptureFixture[str]
+    changes: tuple[Status, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = Plan("c", tuple(PlannedChange(Create(topic("t"), {}), status) for status in changes))
-    Saving(Path("p.json")).tell(plan, Where())
-    assert capsys.readouterr().err == f"{said}\n"
+    Saving(Path("p.json")).tell(plan, ClusterSelector())
+    assert capsys.readouterr().err == wording

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.skew import skew
-from kafkaform.cli.skew_options import _Given, understood
+from kafkaform.cli.skew_options import GivenOptions, resolve_options
 from kafkaform.cluster.transport import connection
 from spark_validation.metrics import MetricsTable
-from tests.support.cli_helpers import ROOT, Call, Project, called, environment
+from tests.support.cli.project import ROOT, Call, Project, called, environment
+from tests.support.golden import wording
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -114,7 +115,9 @@ def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
     (tmp_path / "reports").mkdir()
     monkeypatch.chdir(tmp_path)
     parsed = skew.make_context("skew", ["a", *arguments]).params
-    options = understood(_Given(**{one.name: parsed[one.name] for one in fields(_Given)}), ["a"])
+    options = resolve_options(
+        GivenOptions(**{one.name: parsed[one.name] for one in fields(GivenOptions)}), ["a"]
+    )
     assert (options.history and str(options.history)) == history
     if past is not None and past.place.startswith("/here"):
         past = replace(past, place=past.place.replace("/here", str(tmp_path)))
@@ -169,7 +172,7 @@ def test_without_the_spark_extra_one_line_says_so(tmp_path: Path) -> None:
             check=False,
         )
         error, hint = one_error(Call(done.returncode, done.stdout, done.stderr))
-        assert "pyspark, numpy, pandas, pyarrow is not installed" in error
+        assert error == wording
         assert hint == "pip install 'kafkaform[spark]'"
 
 
@@ -189,7 +192,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
 
 def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path: Path) -> None:
     error, _ = one_error(called("skew", "--from", "a.json", cwd=tmp_path))
-    assert error == "--from a.json: no such file or folder"
+    assert error == wording
 
 
 def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:

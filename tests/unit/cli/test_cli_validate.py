@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kafkaform.cli.main import run
-from tests.support.cli_helpers import ESCAPE, ROOT, Call, Project
+from tests.support.cli.project import ESCAPE, ROOT, Call, Project
+from tests.support.golden import wording
 
 
 @pytest.fixture
@@ -56,8 +57,7 @@ def test_no_stage_hides_the_problems_of_another(project: Project, validate: Call
     call = validate()
     assert call.code == 1
     assert "topics/sound.yaml:3:12: error: KF101 'b c'" in call.out
-    assert "topics/wrong.yaml:3:12: error: KF101 'bad name'" in call.out
-    assert "topics/wrong.yaml:4:8: unknown field 'partitons'" in call.err
+    assert (call.out, call.err) == (wording, wording)
     found = json.loads(validate("--format", "json").out)["diagnostics"]
     assert [(one["code"], one["source"]["file"]) for one in found] == [
         (None, "topics/wrong.yaml"),
@@ -86,8 +86,7 @@ def test_every_problem_of_every_file_is_told_with_its_place(
     project.topic("b", partitons=3)
     project.topic("c", config={"retention.mss": "7d"})
     call = validate()
-    assert call.code == 1
-    assert call.out == ""
+    assert (call.code, call.out) == (1, "")
     lines = call.err.splitlines()
     assert lines[-1] == "Error: 3 problems in the input"
     for place, meant in (
@@ -162,7 +161,7 @@ def test_an_unknown_environment_hides_no_other_problem(
     project.write("topics/wrong.yaml", "kind: Topik\n")
     call = validate("-e", "prd").needs(1)
     assert unknown in call.err
-    assert "topics/wrong.yaml:1:7: unknown kind 'Topik'" in call.err
+    assert call.err == wording
     assert "error: KF101 'x.b b'" in call.out
     for output_format in ("json", "github", "sarif"):
         call = validate("-e", "prd", "--format", output_format).needs(1)
@@ -173,8 +172,7 @@ def test_an_unknown_environment_hides_no_other_problem(
 def test_overrides_need_an_environment(project: Project, validate: Callable[..., Call]) -> None:
     project.topic("a", overrides={"dev": {"partitions": 2}})
     call = validate()
-    assert call.code == 1
-    assert "choose one with --environment (dev)" in call.err
+    assert (call.code, call.err) == (1, wording)
     assert validate("-e", "dev").code == 0
 
 
@@ -203,21 +201,13 @@ def test_file_names_cannot_either(project: Project, validate: Callable[..., Call
     assert r"topics/\x1b[31m\n.yaml:" in call.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nowhere"], "nowhere:1:1: no such file or folder"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml: no such file"),
-        ([], "topics"),
-    ],
-)
+@pytest.mark.parametrize("arguments", [["nowhere"], ["--config", "nowhere.yaml"], []])
 def test_what_is_not_there_is_named(
-    project: Project, validate: Callable[..., Call], arguments: list[str], said: str
+    project: Project, validate: Callable[..., Call], arguments: list[str]
 ) -> None:
     assert not list(project.folder.iterdir())
     call = validate(*arguments)
-    assert (call.code, call.out) == (1, "")
-    assert said in call.err
+    assert (call.code, call.out, call.err) == (1, "", wording)
 
 
 def test_a_finding_of_some_environments_names_them(project: Project, validate: Callable[..., Call]) -> None:
@@ -248,8 +238,7 @@ def test_annotations_for_github(project: Project, validate: Callable[..., Call])
     call = validate("--format", "github")
     assert (call.code, call.err) == (1, "")
     annotation, summary = call.out.splitlines()
-    assert annotation.startswith("::error file=topics/a.yaml,line=")
-    assert ",title=KF109::min.insync.replicas is 4" in annotation
+    assert annotation == wording
     assert summary == "1 resource: 1 error."
 
 
@@ -262,10 +251,10 @@ def test_annotations_of_a_job_that_works_in_a_folder_of_its_checkout(
     assert (call.code, call.err) == (1, "")
     annotation, summary = call.out.splitlines()
     assert annotation.startswith(f"::error file={project.folder.name}/topics/a.yaml,line=")
-    assert "title=invalid input::unknown field 'partitons' in spec%0Adid you mean 'partitions'?" in annotation
+    assert annotation == wording
     assert summary == "1 problem in the input"
     monkeypatch.setenv("GITHUB_WORKSPACE", "/elsewhere")
-    assert "::error file=topics/a.yaml,line=" in validate("--format", "github").out
+    assert validate("--format", "github").out == wording
 
 
 def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable[..., Call]) -> None:
@@ -298,11 +287,7 @@ def test_policies_are_checked_with_the_rules(project: Project, validate: Callabl
     )
     project.topic("a")
     call = validate()
-    assert call.code == 1
-    assert (
-        "error: policy/wide Production is wide: partitions is 1; it must be at least 3 (in prod)\n"
-        in call.out
-    )
+    assert (call.code, call.out) == (1, wording)
     assert validate("-e", "dev").code == 0
     (run,) = validate("--format", "sarif").json["runs"]
     texts = {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
@@ -327,18 +312,9 @@ def test_a_waived_error_is_shown_and_counts_for_nothing(
     assert validate("--format", "github").out == "1 resource: valid, 1 waived.\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("KF999", "'KF999' is waived, but there is no such rule"),
-        ("KF410", "KF410 is waived, but is a note, not a rule"),
-        ("KF101", "KF101 cannot be waived"),
-        ("KF106", "KF106 is waived, but kafkaform.yaml switches it off"),
-        ("policy/wide", "policy/wide is waived, but has no finding for Topic/x.a"),
-    ],
-)
+@pytest.mark.parametrize("code", ["KF999", "KF410", "KF101", "KF106", "policy/wide"])
 def test_a_waiver_that_waives_nothing_is_told(
-    project: Project, validate: Callable[..., Call], code: str, said: str
+    project: Project, validate: Callable[..., Call], code: str
 ) -> None:
     wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
     project.config(rules={"KF106": "off"}, policies=[wide])
@@ -346,7 +322,7 @@ def test_a_waiver_that_waives_nothing_is_told(
     call = validate().needs(0)
     (line,) = [line for line in call.out.splitlines() if "KF418" in line]
     assert line.startswith("topics/a.yaml:5:5: warning: KF418 ")
-    assert said in line
+    assert line == wording
 
 
 @pytest.mark.parametrize("code", ["KF401", "KF109"])
@@ -472,12 +448,9 @@ def test_a_finding_about_a_default_is_at_its_line(project: Project, validate: Ca
     assert own.startswith("topics/a.yaml:")
 
 
-# --- where there is nothing --------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("project")
 def test_an_empty_folder_is_told_how_to_start(validate: Callable[..., Call]) -> None:
     call = validate()
     assert call.code == 1
-    assert "start with kafkaform init, or with kafkaform import" in " ".join(call.err.split())
+    assert " ".join(call.err.split()) == wording
     assert "kafkaform init" not in validate("nope.yaml").err, "a file that was named is another slip"

@@ -1,4 +1,4 @@
-"""Properties that are worked out once for each object."""
+"""Properties that are worked out once for each object, and how a cluster is reached."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from kafkaform.cluster.transport.connection import locked_property
+from kafkaform.cluster.transport.brokers import Brokers
+from kafkaform.cluster.transport.connection import Connection, locked_property
+from kafkaform.config.client_properties.transport import TransportSettings
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered
 
 
 class Worker:
@@ -57,7 +60,8 @@ def test_threads_share_one_result() -> None:
     assert (worker.slow, Worker.slow.__doc__) == (1, "What takes its time.")
 
 
-def test_one_object_does_not_wait_for_another() -> None:
+def test_objects_and_properties_load_on_their_own_and_failures_are_tried_again() -> None:
+    # One object does not wait for another.
     first, second = Worker(), Worker()
     thread = Thread(target=lambda: first.slow, daemon=True)
     thread.start()
@@ -67,22 +71,44 @@ def test_one_object_does_not_wait_for_another() -> None:
     assert first.times == 0
     first.allowed.set()
     thread.join(60)
-
-
-def test_one_property_does_not_wait_for_another() -> None:
-    """A plan logs in on two clients at a time."""
+    # A plan logs in on two clients at a time.
     worker = Worker()
     thread = Thread(target=lambda: worker.slow, daemon=True)
     thread.start()
     assert worker.begun.wait(60)
-    assert worker.quick == "quick"
-    assert worker.times == 0
+    assert (worker.quick, worker.times) == ("quick", 0)
     worker.allowed.set()
     thread.join(60)
-
-
-def test_what_fails_is_tried_again() -> None:
     worker = Worker()
     for number in (1, 2):
         with pytest.raises(ValueError, match=str(number)):
             _ = worker.failing
+
+
+def test_a_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed port refuses at once: that is no reason to give up before the time is over."""
+    monkeypatch.setattr("kafkaform.cluster.transport.connection._PAUSE_S", 0.0)
+    refusals = [ClusterError("refused")] * 3
+
+    def read_api_versions(_: Brokers, _node: int | None = None) -> dict[int, tuple[int, int]]:
+        if refusals:
+            raise refusals.pop()
+        return {3: (0, 12)}
+
+    monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
+    assert Connection({}, lambda: TransportSettings(())).read_api_versions() == {3: (0, 12)}
+    assert not refusals
+
+
+@pytest.mark.parametrize("error", [AuthenticationFailed("no"), NotOffered("Metadata"), MalformedAnswer("no")])
+def test_what_a_broker_says_is_not_waited_for(error: ClusterError, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def read_api_versions(_: Brokers, _node: int | None = None) -> dict[int, tuple[int, int]]:
+        asked.append(error)
+        raise error
+
+    monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
+    with pytest.raises(type(error)):
+        Connection({}, lambda: TransportSettings(())).read_api_versions()
+    assert asked == [error]

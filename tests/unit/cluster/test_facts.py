@@ -7,29 +7,26 @@ from typing import Any, cast
 
 import pytest
 
-from kafkaform.cluster.kafka.facts import _group_protocols
+from kafkaform.cluster.kafka.facts import _read_group_protocols
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.core.errors import ClusterError
 
 ENABLED = "group.coordinator.rebalance.protocols"
 NEW = {68: (0, 1), 76: (1, 1), 88: (0, 0)}
 
 
 class Offering:
-    """A connection to a broker that offers requests in these versions; none if it cannot connect."""
+    """A connection to a broker that offers requests in these versions."""
 
-    def __init__(self, offered: Mapping[int, tuple[int, int]] | None) -> None:
+    def __init__(self, offered: Mapping[int, tuple[int, int]]) -> None:
         self._offered = offered
 
-    def offered(self) -> Mapping[int, tuple[int, int]]:
-        if self._offered is None:
-            raise ClusterError("librdkafka alone can connect")
+    def read_api_versions(self) -> Mapping[int, tuple[int, int]]:
         return self._offered
 
 
-def protocols(offered: Mapping[int, tuple[int, int]] | None, *enabled: str | None) -> frozenset[str] | None:
+def protocols(offered: Mapping[int, tuple[int, int]], *enabled: str | None) -> frozenset[str]:
     configs = {broker: {} if names is None else {ENABLED: names} for broker, names in enumerate(enabled)}
-    return _group_protocols(cast("Connection", Offering(offered)), cast("Any", configs))
+    return _read_group_protocols(cast("Connection", Offering(offered)), cast("Any", configs))
 
 
 @pytest.mark.parametrize(
@@ -40,11 +37,10 @@ def protocols(offered: Mapping[int, tuple[int, int]] | None, *enabled: str | Non
         ({68: (0, 1), 76: (0, 0)}, {"classic", "consumer"}),
         ({68: (0, 1), 76: (1, 1)}, {"classic", "consumer", "share"}),
         (NEW, {"classic", "consumer", "share", "streams"}),
-        (None, None),
     ],
 )
 def test_protocols_are_those_whose_heartbeats_a_broker_takes(
-    offered: Mapping[int, tuple[int, int]] | None, wanted: set[str] | None
+    offered: Mapping[int, tuple[int, int]], wanted: set[str]
 ) -> None:
     assert protocols(offered) == wanted, "of brokers that tell no configs"
     assert protocols(offered, "classic,consumer", "classic,consumer") == wanted

@@ -7,15 +7,12 @@ import pytest
 from kafkaform.cluster.transport import brokers
 from kafkaform.core.errors import ClusterError, PermissionDenied
 from kafkaform.core.health import Health
-from kafkaform.core.layout import PartitionState
+from kafkaform.core.partitions import PartitionState
 
 
 def test_topics_that_exist_once_are_listed_once() -> None:
     parts = tuple(PartitionState(name, n, 1, (1,), (1,)) for name in ("b", "a") for n in range(2))
     assert Health(1, (), parts).topics == ["b", "a"]
-
-
-# --- connections that fail -------------------------------------------------------------------------
 
 
 def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,13 +24,13 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
             raise failures.pop()
         return "answer"
 
-    assert brokers.retried(ask) == "answer"
+    assert brokers.retry(ask) == "answer"
     failures.extend([ClusterError("refused")] * 99)
     with pytest.raises(ClusterError, match="refused"):
-        brokers.retried(ask)
+        brokers.retry(ask)
     refusals = [PermissionDenied("no")]
     with pytest.raises(PermissionDenied):
-        brokers.retried(lambda: _raised(refusals.pop()))
+        brokers.retry(lambda: _raised(refusals.pop()))
     assert not refusals
 
 

@@ -11,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.errors import LockHeld
-from kafkaform.core.lock import REMIND_S, RETRY_S, Holder, acquired, introduced, introduction, lost, unguarded
-from tests.support.scenes import FakeClock
+from kafkaform.core.lock import (
+    REMIND_S,
+    RETRY_S,
+    Holder,
+    acquire_lock,
+    format_holder,
+    lock_lost_error,
+    parse_holder,
+    unguarded,
+)
+from tests.support.golden import wording
+from tests.support.plans.scenes import FakeClock
 
 NOW = datetime(2026, 11, 21, 23, 1, 47, tzinfo=UTC)
 ALICE = Holder("alice@ci-3", "apply plan sha256:12ab", 4711, NOW - timedelta(seconds=40))
@@ -20,25 +30,17 @@ SILENT = Holder("client kafkaform-lock-7 at 10.0.0.7")
 
 
 @pytest.mark.parametrize(
-    ("holder", "told"),
-    [
-        (ALICE, "alice@ci-3 (apply plan sha256:12ab, process 4711) since 23:01:07 UTC, 40s"),
-        (Holder("bob", since=NOW - timedelta(days=2)), "bob since 2026-11-19 23:01:47 UTC, 2d"),
-        (Holder("bob", process=5, since=NOW), "bob (process 5) since 23:01:47 UTC, 0s"),
-        (SILENT, "client kafkaform-lock-7 at 10.0.0.7"),
-    ],
+    "holder",
+    [ALICE, Holder("bob", since=NOW - timedelta(days=2)), Holder("bob", process=5, since=NOW), SILENT],
 )
-def test_a_holder_is_told_in_a_few_words(holder: Holder, told: str) -> None:
-    assert holder.told(NOW) == told
+def test_a_holder_is_told_in_a_few_words(holder: Holder) -> None:
+    assert holder.describe(NOW) == wording
 
 
-def test_a_clock_that_is_ahead_makes_no_negative_time() -> None:
-    assert Holder("bob", since=NOW + timedelta(seconds=5)).told(NOW) == "bob since 23:01:52 UTC, 0s"
-
-
-def test_times_are_told_in_utc_wherever_they_were_written() -> None:
+def test_times_of_holders_are_utc_and_never_negative() -> None:
+    assert Holder("bob", since=NOW + timedelta(seconds=5)).describe(NOW) == "bob since 23:01:52 UTC, 0s"
     there = NOW.astimezone(timezone(timedelta(hours=5)))
-    assert Holder("bob", since=there).told(there) == "bob since 23:01:47 UTC, 0s"
+    assert Holder("bob", since=there).describe(there) == "bob since 23:01:47 UTC, 0s"
 
 
 # --- introductions ---------------------------------------------------------------------------------
@@ -54,11 +56,19 @@ def test_an_introduction_is_read_as_it_was_written(
     who: str, purpose: str, process: int | None, since: datetime | None
 ) -> None:
     holder = Holder(who, purpose, process, since)
-    assert introduced(introduction(holder, "m1"), "m1") == holder
+    assert parse_holder(format_holder(holder, "m1"), "m1") == holder
 
 
-def test_an_introduction_of_another_hold_is_none() -> None:
-    assert introduced(introduction(ALICE, "m1"), "m2") is None
+def test_an_introduction_is_plain_json_of_one_hold() -> None:
+    assert parse_holder(format_holder(ALICE, "m1"), "m2") is None
+    # An introduction is plain json.
+    assert json.loads(format_holder(ALICE, "m1")) == {
+        "mark": "m1",
+        "who": "alice@ci-3",
+        "purpose": "apply plan sha256:12ab",
+        "process": 4711,
+        "since": "2026-11-21T23:01:07+00:00",
+    }
 
 
 @pytest.mark.parametrize(
@@ -75,25 +85,15 @@ def test_an_introduction_of_another_hold_is_none() -> None:
     ],
 )
 def test_what_is_no_introduction_is_none(text: str) -> None:
-    assert introduced(text, "m") is None
+    assert parse_holder(text, "m") is None
 
 
 @pytest.mark.parametrize("letter", ["a", "\N{GRINNING FACE}", "\x01", '"', "\udc80"])
 def test_an_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
     """`offset.metadata.max.bytes` is 4096 by default, and some letters take several bytes, or an escape."""
-    text = introduction(Holder(letter * 5_000, letter * 5_000, 2**31, NOW), "m" * 12)
+    text = format_holder(Holder(letter * 5_000, letter * 5_000, 2**31, NOW), "m" * 12)
     assert len(text.encode()) <= 4_096
-    assert introduced(text, "m" * 12) is not None
-
-
-def test_an_introduction_is_plain_json() -> None:
-    assert json.loads(introduction(ALICE, "m1")) == {
-        "mark": "m1",
-        "who": "alice@ci-3",
-        "purpose": "apply plan sha256:12ab",
-        "process": 4711,
-        "since": "2026-11-21T23:01:07+00:00",
-    }
+    assert parse_holder(text, "m" * 12) is not None
 
 
 # --- waiting ---------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class RuleContext:
         def tell(line: str) -> None:
             self.said.append((self.waited, line))
 
-        return acquired(
+        return acquire_lock(
             self.attempt,
             self.occupant,
             timeout_s=timeout_s,
@@ -174,27 +174,16 @@ def test_without_a_time_to_wait_it_is_tried_once() -> None:
     assert "waited" not in caught.value.message
 
 
-def test_a_holder_that_has_just_begun_may_say_first_who_it_is() -> None:
+def test_a_holder_may_say_who_it_is_first_or_never() -> None:
     scene = RuleContext(2, [SILENT, ALICE])
     assert scene.acquired(90) == "mine"
     assert [(at, "alice" in line) for at, line in scene.said] == [(RETRY_S, True)]
-
-
-def test_a_holder_that_never_says_who_it_is_is_told_of_all_the_same() -> None:
     scene = RuleContext(2, [SILENT])
     assert scene.acquired(90) == "mine"
     assert [(at, "kafkaform-lock-7" in line) for at, line in scene.said] == [(1.0, True)]
 
 
-# --- guards ----------------------------------------------------------------------------------------
-
-
-def test_a_lost_lock_says_why_and_what_to_do() -> None:
-    error = lost("its session ended")
-    assert error.message == "this apply lost the lock of the cluster: its session ended"
-    assert error.hint is not None
-    assert "run the same apply again" in error.hint
-
-
-def test_nothing_is_in_the_way_without_a_lock() -> None:
+def test_a_lost_lock_says_why_and_no_lock_is_in_no_way() -> None:
+    error = lock_lost_error("its session ended")
+    assert (error.message, error.hint) == (wording, wording)
     unguarded()

@@ -1,134 +1,298 @@
-"""What the coordinator of the lock answers, and what becomes of it; librdkafka's consumer is played."""
+"""Membership in the group that is the lock: what is made of each answer of a coordinator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
 
-from kafkaform.cluster.kafka import lock_membership
-from kafkaform.cluster.kafka.lock_membership import ConsumerMembership
+from kafkaform.cluster.kafka import lock as kafka_lock
+from kafkaform.cluster.kafka import lock_coordinator, lock_membership
+from kafkaform.cluster.kafka.lock_membership import Membership
+from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.config.client_properties.transport import TransportSettings
-from kafkaform.core.errors import LockLost, PermissionDenied
-from kafkaform.core.lock import NAME
+from kafkaform.cluster.wire.error_codes import ErrorCode, name_code
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.core import lock
+from kafkaform.core.errors import (
+    ClusterError,
+    LockLost,
+    NotOffered,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from kafkaform.core.lock import NAME, Holder
+from kafkaform.core.progress import silent
+from tests.support.golden import wording
 
-NOBODY: dict[str, object] = {"bootstrap.servers": "127.0.0.1:1"}
-
-
-class Refusal:
-    """A message that is an error."""
-
-    def __init__(self, error: KafkaError) -> None:
-        self.error = lambda: error
+MINE = "me-1"
+OTHER = "other-1"
 
 
 class Played:
-    """A consumer that is let in, or refused, and whose commits are answered one after the other."""
+    """A coordinator that lets us lead generation 7, but for the answers that a test has put in."""
 
-    refused: KafkaError | None = None
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.scripted: dict[str, list[Any]] = {}
+        self.fencing = True
+        self.closed = False
 
-    def __init__(self, properties: dict[str, Any]) -> None:
-        self.on_commit: Callable[..., None] = properties["on_commit"]
-        self.codes: Iterator[int] = iter(())  # of the next answers; afterwards, all is well
-        self.due: Callable[[], None] | None = None
+    def ask(
+        self,
+        request_type: RequestType[Any],
+        requests: Sequence[Any],
+        node: int | None = None,
+        timeout_s: float = 0,
+    ) -> list[Any]:
+        (request,) = requests
+        assert timeout_s > 0
+        assert (node is None) == (request_type.name == "FindCoordinator")
+        self.asked.append(request_type.name)
+        scripted = self.scripted.get(request_type.name)
+        if scripted:
+            answer = scripted.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, int):
+                return [_failed(request_type.name, answer)]
+            return [answer]
+        return [getattr(self, f"_{request_type.name}")(request)]
 
-    def subscribe(self, topics: list[str], on_assign: Callable[..., None], **_: object) -> None:
-        assert topics == [NAME]
-        if self.refused is None:
-            self.due = lambda: on_assign(self, [TopicPartition(NAME, 0)])
+    def close(self) -> None:
+        self.closed = True
 
-    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
-        assert asynchronous
-        code = next(self.codes, None)
-        self.due = lambda: self.on_commit(None if code is None else KafkaError(code), offsets)
+    def _FindCoordinator(self, request: Any) -> Any:  # noqa: N802
+        assert request == {"key": NAME, "key_type": 0}
+        return {"error_code": 0, "node_id": 3}
 
-    def poll(self, _: float) -> Refusal | None:
-        if self.refused is not None:
-            return Refusal(self.refused)
-        due, self.due = self.due, None
-        if due is not None:
-            due()
-        return None
+    def _JoinGroup(self, request: Any) -> Any:  # noqa: N802
+        assert request["protocol_type"] != "consumer"
+        if not request["member_id"]:
+            return {"error_code": ErrorCode.MEMBER_ID_REQUIRED, "member_id": MINE}
+        return {"error_code": 0, "generation": 7, "leader": MINE, "member_id": MINE, "members": []}
 
-    def close(self) -> None: ...
+    def _SyncGroup(self, request: Any) -> Any:  # noqa: N802
+        assert (request["generation"], request["member_id"]) == (7, MINE)
+        return {"error_code": 0}
 
-    incremental_assign = pause = staticmethod(lambda _: None)
+    def _OffsetCommit(self, request: Any) -> Any:  # noqa: N802
+        fits = (request["generation"], request["member_id"]) == (7, MINE)
+        return _failed("OffsetCommit", 0 if fits or not self.fencing else ErrorCode.ILLEGAL_GENERATION)
 
+    def _Heartbeat(self, _: Any) -> Any:  # noqa: N802
+        return {"error_code": 0}
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_membership, "Consumer", Played)
-    monkeypatch.setattr(lock_membership, "_PAUSE_S", 0.0)
+    def _LeaveGroup(self, request: Any) -> Any:  # noqa: N802
+        assert request["members"] == [{"member_id": MINE}]
+        return {"error_code": 0}
 
-
-def membership() -> tuple[ConsumerMembership, Played]:
-    made = ConsumerMembership(Connection(NOBODY, lambda: TransportSettings(())), "me")
-    played: Any = made._consumer
-    return made, played
+    def _DescribeGroups(self, _: Any) -> Any:  # noqa: N802
+        return {"groups": [{"error_code": 0, "members": []}]}
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, error: KafkaError) -> bool:
-    monkeypatch.setattr(Played, "refused", error)
-    return membership()[0].join("hello")
+def _failed(request: str, code: int) -> Any:
+    if request == "OffsetCommit":
+        return {"topics": [{"partitions": [{"error_code": code}]}]}
+    if request == "DescribeGroups":
+        return {"groups": [{"error_code": code, "members": []}]}
+    return {"error_code": code, "member_id": MINE}
 
 
-def fatal(code: int) -> KafkaError:
-    """As librdkafka tells that it gives up: with a code of its own, and its words for the true one."""
-    return KafkaError(KafkaError._FATAL, f"Fatal consumer error: {KafkaError(code).str()}")
+@pytest.fixture
+def played() -> Played:
+    return Played()
 
 
-def test_who_is_let_in_is_the_member() -> None:
-    made, _ = membership()
-    assert made.join("hello")
-    made.prove()
+@pytest.fixture
+def membership(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[Membership]:
+    monkeypatch.setattr(lock_coordinator, "PAUSE_S", 0.001)
+    monkeypatch.setattr(lock_membership, "PAUSE_S", 0.001)
+    made = Membership(cast("Brokers", played), lambda: False)
+    yield made
+    made.leave()
+
+
+def test_who_leads_a_generation_is_the_member(played: Played, membership: Membership) -> None:
+    assert membership.join("hello")
+    membership.prove()
+    membership.leave()
+    # The second commit is one of the next generation, which must be refused.
+    assert played.asked == [
+        *("FindCoordinator", "JoinGroup", "JoinGroup", "SyncGroup"),
+        *("OffsetCommit", "OffsetCommit", "OffsetCommit", "LeaveGroup"),
+    ]
+    assert played.closed
+
+
+def test_nobody_joins_while_a_holder_has_said_who_it_is(played: Played) -> None:
+    assert not Membership(cast("Brokers", played), lambda: True).join("hello")
+    assert played.asked == []
+
+
+def follower() -> Any:
+    return {"error_code": 0, "generation": 7, "leader": OTHER, "member_id": MINE, "members": []}
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError._TRANSPORT,
-    ],
+    "answer",
+    [follower(), ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED],
+    ids=["follower", "other protocol", "full"],
 )
-def test_a_coordinator_that_moves_is_asked_again(code: int) -> None:
-    made, played = membership()
-    assert made.join("hello")
-    played.codes = iter([code] * 3)
-    made.prove()
-    assert [*played.codes] == []
+def test_who_does_not_lead_does_not_hold(played: Played, membership: Membership, answer: Any) -> None:
+    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, answer]
+    assert not membership.join("hello")
+    assert "OffsetCommit" not in played.asked
+    assert played.asked[-1] == "LeaveGroup"
 
 
-@pytest.mark.parametrize("code", [KafkaError.FENCED_INSTANCE_ID, KafkaError.UNKNOWN_MEMBER_ID])
-def test_who_is_not_the_member_any_more_has_lost_it_for_good(code: int) -> None:
-    made, played = membership()
-    assert made.join("hello")
-    played.codes = iter([code])
+@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION])
+def test_a_generation_that_is_not_written_down_is_none(
+    played: Played, membership: Membership, code: int
+) -> None:
+    played.scripted["SyncGroup"] = [code]
+    assert membership.join("hello")
+    assert played.asked.count("JoinGroup") == 3
+    assert played.asked.index("OffsetCommit") > played.asked.index("SyncGroup") + 2
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_a_leader_that_is_overtaken_before_its_first_proof_does_not_hold(
+    played: Played, membership: Membership, code: int
+) -> None:
+    played.scripted["OffsetCommit"] = [code]
+    assert not membership.join("hello")
+
+
+def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, membership: Membership) -> None:
+    played.fencing = False
+    with pytest.raises(RequestRejected, check=lambda error: str(error) == wording) as caught:
+        membership.join("hello")
+    assert caught.value.hint == wording
+    assert played.asked[-1] == "LeaveGroup"
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "OffsetCommit", "FindCoordinator"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ClusterError("the connection failed"),
+    ],
+    ids=["moved", "loading", "connection"],
+)
+def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
+    played: Played, membership: Membership, request_name: str, answer: Any
+) -> None:
+    played.scripted[request_name] = [answer] * 2
+    assert membership.join("hello")
+    assert played.asked.count("FindCoordinator") == 3
+    membership.prove()
+
+
+def test_who_is_forgotten_while_it_waits_applies_anew(played: Played, membership: Membership) -> None:
+    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert membership.join("hello")
+    assert played.asked.count("JoinGroup") == 4
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [([{"member_id": OTHER}], None), ([{"member_id": MINE}], Unreachable)],
+    ids=["somebody else", "nobody else"],
+)
+def test_a_group_that_is_not_formed_is_held_if_somebody_else_is_in_it(
+    played: Played,
+    membership: Membership,
+    monkeypatch: pytest.MonkeyPatch,
+    members: Any,
+    expected: type[ClusterError] | None,
+) -> None:
+    monkeypatch.setattr(lock_membership, "JOIN_TIMEOUT_S", 0.05)
+    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, *[ErrorCode.REBALANCE_IN_PROGRESS] * 1000]
+    played.scripted["DescribeGroups"] = [{"groups": [{"error_code": 0, "members": members}]}]
+    if expected is None:
+        assert not membership.join("hello")
+    else:
+        with pytest.raises(expected, match="did not answer"):
+            membership.join("hello")
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_who_is_not_the_member_any_more_has_lost_it_for_good(
+    played: Played, membership: Membership, code: int
+) -> None:
+    assert membership.join("hello")
+    played.scripted["OffsetCommit"] = [code]
     for _ in range(2):
-        with pytest.raises(LockLost, match=KafkaError(code).name()):
-            made.prove()
+        with pytest.raises(LockLost, match=name_code(code)):
+            membership.prove()
 
 
-def test_a_coordinator_that_never_answers_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = membership()
-    assert made.join("hello")
+def test_a_heartbeat_that_is_refused_loses_it(
+    played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "SESSION_S", 0.01)
+    played.scripted["Heartbeat"] = [
+        ErrorCode.REBALANCE_IN_PROGRESS,  # as while somebody waits: it is a member all the same
+        ErrorCode.NOT_COORDINATOR,
+        ClusterError("the connection failed"),
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert membership.join("hello")
+    deadline = time.monotonic() + 10
+    while membership._lost is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert played.scripted["Heartbeat"] == []
+    with pytest.raises(LockLost, match="its session ended"):
+        membership.prove()
+
+
+def test_the_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
+    played.scripted["JoinGroup"] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
+    with pytest.raises(PermissionDenied, check=lambda error: str(error) == wording) as caught:
+        membership.join("hello")
+    assert caught.value.hint == wording
+
+
+def test_a_coordinator_that_never_answers_loses_it(
+    played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert membership.join("hello")
     monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.0)
-    with pytest.raises(LockLost, match="the coordinator of the lock does not respond"):
-        made.prove()
+    played.scripted["OffsetCommit"] = [ClusterError("the connection failed")] * 1_000
+    with pytest.raises(LockLost, check=lambda error: str(error) == wording):
+        membership.prove()
 
 
-@pytest.mark.parametrize("code", [KafkaError.UNRELEASED_INSTANCE_ID, KafkaError.GROUP_ID_NOT_FOUND])
-def test_somebody_else_is_the_member(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Of this protocol, or of the classic one."""
-    assert not refused(monkeypatch, fatal(code))
+def test_what_is_refused_is_told_in_the_broker_s_words(played: Played, membership: Membership) -> None:
+    """As where brokers allow no session of that length (group.max.session.timeout.ms)."""
+    played.scripted["JoinGroup"] = [ErrorCode.INVALID_SESSION_TIMEOUT]
+    with pytest.raises(RequestRejected, match="session timeout"):
+        membership.join("hello")
+    assert "LeaveGroup" not in played.asked
 
 
-def test_the_rights_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PermissionDenied, match="may not use the lock") as caught:
-        refused(monkeypatch, KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
-    assert caught.value.hint is not None
-    assert f"grant Read on the topic and on the group {NAME}" in caught.value.hint
+def test_brokers_without_the_protocol_are_told_of_at_once(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Connected:
+        def separate(self, _: str) -> Brokers:
+            return cast("Brokers", played)
+
+    monkeypatch.setattr(kafka_lock, "_make_topic", lambda _: None)
+    played.scripted["JoinGroup"] = [NotOffered("JoinGroup")]
+    connection = cast("Connection", Connected())
+    begun = time.monotonic()
+    with (
+        pytest.raises(NotOffered, check=lambda error: str(error) == wording) as caught,
+        kafka_lock.lock(connection, Holder("me"), timeout_s=60, tell=silent),
+    ):
+        raise AssertionError
+    assert time.monotonic() - begun < 30
+    assert caught.value.hint == wording
+    assert played.closed

@@ -71,19 +71,13 @@ def quorum(leader: int, *voters: Replica, version: int = 1) -> Quorum:
     return read_quorum(cast("Connection", told), None, TIMEOUT_S)
 
 
-def test_voters_are_measured_by_the_leader() -> None:
+def test_voters_are_measured_by_the_leader_if_there_is_one() -> None:
     voters = [Replica(1, 100, 50_000), Replica(2, 90, 49_500), Replica(3, -1, -1), Replica(4, 101, 50_001)]
     assert quorum(1, *voters) == Quorum(
         1, (Voter(1, 0), Voter(2, 10, 500), Voter(3, None, None), Voter(4, 0, 0))
     )
-
-
-def test_brokers_that_tell_no_times() -> None:
     told = quorum(1, Replica(1, 100), Replica(2, 90), version=0)
     assert told == Quorum(1, (Voter(1, 0), Voter(2, 10, None)))
-
-
-def test_a_quorum_without_a_leader() -> None:
     assert quorum(-1, Replica(1, 5, 5)) == Quorum(None, (Voter(1, None),))
 
 
@@ -103,7 +97,7 @@ def test_where_zookeeper_elects_the_controller_metadata_names_it() -> None:
 @pytest.mark.parametrize("told", [answer(-1, [], 1, NOT_LEADER), OutcomeUnknown("timed out")])
 def test_where_nobody_leads(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
-    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
+    assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
     assert unread == {}
 
 
@@ -111,7 +105,7 @@ def test_where_nobody_leads(told: bytes | ClusterError) -> None:
 def test_a_request_that_is_refused_does_not_mean_that_nobody_leads(error: int) -> None:
     unread: dict[Part, str] = {}
     told = answer(-1, [], 1, of_all=error)
-    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) is None
+    assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) is None
     assert unread.keys() == {Part.QUORUM}
 
 
@@ -120,6 +114,6 @@ def test_a_request_that_is_refused_does_not_mean_that_nobody_leads(error: int) -
 )
 def test_a_quorum_that_is_not_told(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
-    assert health._quorum(cast("Connection", Answering([1], told)), 7, unread) is None
+    assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) is None
     assert unread.keys() == {Part.QUORUM}
     assert "not authorised" in unread[Part.QUORUM]

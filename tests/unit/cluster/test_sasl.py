@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 from scramp import ScramMechanism
 
-from kafkaform.cluster.transport.sasl import RejectedError, log_in, mechanism_refused
+from kafkaform.cluster.transport.sasl import RejectedError, log_in, make_mechanism_error
 from kafkaform.cluster.transport.tokens import Token, TokenSource
 from kafkaform.config.client_properties.transport import SaslSettings
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError
+from tests.support.golden import wording
 
 BROKER = ("broker-1.example", 9093)
 ODD = "p'w\\d;$x=,\u00bd\u00ad \u00e4"
@@ -75,14 +76,16 @@ def test_plain_sends_user_and_password_as_they_are() -> None:
     assert sent == [b"\0alice\0" + ODD.encode()]
 
 
-def test_a_refusal_names_mechanism_and_user_and_hides_a_password_that_is_repeated() -> None:
+def test_a_refused_login_names_mechanism_and_user_and_no_password() -> None:
+    # A refusal names mechanism and user and hides a password that is repeated.
     def send(_: bytes) -> bytes:
         raise RejectedError("hunter2-4711 is wrong\nfor alice")
 
     message = failure(SaslSettings("PLAIN", "alice", "hunter2-4711"), send)
-    assert (
-        message == "broker-1.example:9093: the PLAIN login of alice was refused: <hidden> is wrong for alice"
-    )
+    assert message == wording
+    broker = ScramBroker("SCRAM-SHA-512", "right")
+    message = failure(SaslSettings("SCRAM-SHA-512", "alice", "wrong-hunter2"), broker.send)
+    assert message == wording
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -92,15 +95,6 @@ def test_scram_proves_the_password_without_sending_it(mechanism: str) -> None:
     assert broker.user == "al=i,ce"
     assert len(broker.messages) == 2
     assert ODD not in "".join(broker.messages)
-
-
-def test_a_wrong_scram_password_is_refused() -> None:
-    broker = ScramBroker("SCRAM-SHA-512", "right")
-    message = failure(SaslSettings("SCRAM-SHA-512", "alice", "wrong-hunter2"), broker.send)
-    assert message == (
-        "broker-1.example:9093: the SCRAM-SHA-512 login of alice was refused: "
-        "Authentication failed: invalid credentials"
-    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +114,7 @@ def test_a_scram_broker_that_does_not_know_the_password_is_not_believed(final: b
         return answer if len(broker.messages) == 1 else final
 
     message = failure(SaslSettings("SCRAM-SHA-256", "alice", "right"), send)
-    assert "the broker did not prove that it knows the password" in message
+    assert message == wording
     assert why in message
 
 
@@ -171,10 +165,7 @@ def test_what_a_broker_says_of_a_token_is_told_and_the_token_is_not(end: Excepti
 
     tokens = TokenSource(lambda: Token("a.b.c", LATER, "ada"))
     message = failure(SaslSettings("OAUTHBEARER"), send, tokens)
-    assert message == (
-        "broker-1.example:9093: the OAUTHBEARER login of ada was refused: "
-        '{"status":"invalid_token","scope":"<hidden>"}'
-    )
+    assert message == wording
     assert sent[1:] == [b"\x01"]
 
 
@@ -237,15 +228,13 @@ def test_kerberos_shows_a_ticket_and_asks_for_no_security_layer() -> None:
 
 @pytest.mark.usefixtures("kerberos")
 def test_kerberos_says_why_there_is_no_ticket() -> None:
-    message = failure(SaslSettings("GSSAPI", service="stranger"), lambda _: b"")
-    assert message == "broker-1.example:9093: the GSSAPI login failed: status 2529638919"
+    assert failure(SaslSettings("GSSAPI", service="stranger"), lambda _: b"") == wording
 
 
 @pytest.mark.usefixtures("kerberos")
 def test_a_broker_that_insists_on_a_security_layer_of_kerberos_is_refused() -> None:
     answers = [b"the broker's", b"wrapped \x06\0\x10\0"]
-    message = failure(SaslSettings("GSSAPI"), lambda _: answers.pop(0))
-    assert "insists on a security layer of Kerberos" in message
+    assert failure(SaslSettings("GSSAPI"), lambda _: answers.pop(0)) == wording
 
 
 def test_kerberos_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,10 +254,8 @@ def test_what_cannot_be_used_is_refused_by_name_before_anything_is_sent(mechanis
 
 
 def test_a_broker_without_the_mechanism_says_which_it_has() -> None:
-    error = mechanism_refused(SaslSettings("PLAIN", "alice"), BROKER, ["SCRAM-SHA-512", "GSSAPI"])
-    assert (
-        error.message == "broker-1.example:9093: the broker does not offer PLAIN, only: SCRAM-SHA-512, GSSAPI"
-    )
+    error = make_mechanism_error(SaslSettings("PLAIN", "alice"), BROKER, ["SCRAM-SHA-512", "GSSAPI"])
+    assert error.message == wording
 
 
 def test_no_library_of_a_login_is_imported_before_it_is_used() -> None:

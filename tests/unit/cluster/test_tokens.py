@@ -15,7 +15,7 @@ from threading import Event
 import pytest
 
 from kafkaform.cluster.transport import tokens as module
-from kafkaform.cluster.transport.tokens import Token, TokenSource, librdkafka_options, token_source
+from kafkaform.cluster.transport.tokens import Token, TokenSource, make_librdkafka_options, make_token_source
 from kafkaform.config.client_properties.transport import (
     MskIamSettings,
     OidcSettings,
@@ -23,9 +23,10 @@ from kafkaform.config.client_properties.transport import (
     TokenFileSettings,
 )
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
-from tests.support.certificates import self_signed
-from tests.support.scenes import logged
-from tests.support.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
+from tests.support.clusters.certificates import self_signed
+from tests.support.clusters.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
+from tests.support.golden import wording
+from tests.support.plans.scenes import logged
 
 
 def test_plain_http_takes_no_proxy(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +44,7 @@ def endpoint() -> Iterator[TokenEndpoint]:
 def source(
     of: OidcSettings | TokenFileSettings | MskIamSettings, extensions: dict[str, str] | None = None
 ) -> TokenSource:
-    made = token_source(SaslSettings("OAUTHBEARER", tokens=of, extensions=extensions or {}))
+    made = make_token_source(SaslSettings("OAUTHBEARER", tokens=of, extensions=extensions or {}))
     assert made is not None
     return made
 
@@ -84,11 +85,7 @@ def test_no_scope_is_sent_where_none_is_set(endpoint: TokenEndpoint) -> None:
 
 
 def test_a_wrong_secret_is_refused_with_the_words_of_the_endpoint(endpoint: TokenEndpoint) -> None:
-    message = failure(source(oidc(endpoint, "hunter2-4711")))
-    assert message == (
-        f"the token endpoint {endpoint.url} gave no token to the client ada: HTTP 401: invalid_client: "
-        "no such client, or another secret"
-    )
+    assert failure(source(oidc(endpoint, "hunter2-4711"))) == wording
     assert endpoint.refused == 1
 
 
@@ -100,8 +97,7 @@ def test_an_endpoint_that_repeats_the_secret_is_not_quoted_with_it(endpoint: Tok
 def test_an_endpoint_that_is_down_is_named() -> None:
     with token_endpoint() as gone:
         pass
-    message = failure(source(oidc(gone)))
-    assert message == f"the token endpoint {gone.url} cannot be used: Connection refused"
+    assert failure(source(oidc(gone))) == f"the token endpoint {gone.url} cannot be used: Connection refused"
 
 
 def test_the_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
@@ -120,28 +116,28 @@ def test_only_http_to_a_host_is_spoken(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    "body",
     [
-        (b"", "gave no access token"),
-        (b"[]", "gave no access token"),
-        (b'{"access_token": 1}', "gave no access token"),
-        (b"<html>", "gave no access token"),
-        (b'{"access_token": "opaque"}', "it is not a JWT"),
-        (b'{"access_token": "a.b.c"}', "it is not a JWT"),
-        (b'{"access_token": "a.MTI.c"}', "it is not a JWT"),
-        (b'{"access_token": "a.e30.c"}', "does not say when it expires"),
-        (b'{"access_token": "a.e30.\\u0001"}', "it is not a JWT"),
-        (b" " * ((1 << 20) + 1), "larger than 1,048,576 bytes"),
+        b"",
+        b"[]",
+        b'{"access_token": 1}',
+        b"<html>",
+        b'{"access_token": "opaque"}',
+        b'{"access_token": "a.b.c"}',
+        b'{"access_token": "a.MTI.c"}',
+        b'{"access_token": "a.e30.c"}',
+        b'{"access_token": "a.e30.\\u0001"}',
+        b" " * ((1 << 20) + 1),
     ],
 )
-def test_an_answer_without_a_usable_token_is_an_error(endpoint: TokenEndpoint, body: bytes, why: str) -> None:
+def test_an_answer_without_a_usable_token_is_an_error(endpoint: TokenEndpoint, body: bytes) -> None:
     endpoint.answer = lambda: (200, body)
-    assert why in failure(source(oidc(endpoint)))
+    assert failure(source(oidc(endpoint))) == wording
 
 
 def test_an_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(-1))
-    assert failure(source(oidc(endpoint))) == "the token for ada has expired"
+    assert failure(source(oidc(endpoint))) == wording
 
 
 def test_an_endpoint_that_is_busy_is_asked_again(
@@ -167,7 +163,7 @@ def test_an_endpoint_may_not_take_longer_however_it_trickles(
         return 200, b""
 
     endpoint.answer = silent
-    assert failure(source(oidc(endpoint))).endswith("cannot be used: timed out")
+    assert failure(source(oidc(endpoint))) == wording
     assert not waited, "the source waited for the answer"
     ended.set()
 
@@ -197,13 +193,9 @@ def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clo
 
 def test_a_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    assert failure(source(TokenFileSettings(path))) == (
-        f"the token file {path} cannot be read: No such file or directory"
-    )
+    assert failure(source(TokenFileSettings(path))) == wording
     path.write_bytes(b"\xff" * 10)
-    assert failure(source(TokenFileSettings(path))) == (
-        f"the token of the token file {path} cannot be used: it is not a JWT"
-    )
+    assert failure(source(TokenFileSettings(path))) == wording
     path.write_bytes(b"a" * ((1 << 20) + 1))
     assert "larger than" in failure(source(TokenFileSettings(path)))
 
@@ -235,9 +227,7 @@ def test_msk_iam_signs_with_the_credentials_of_the_environment(monkeypatch: pyte
 
 @pytest.mark.usefixtures("no_aws")
 def test_msk_iam_without_credentials_says_so() -> None:
-    assert (
-        failure(source(MskIamSettings("eu-west-1"))) == "no token for MSK IAM: there are no AWS credentials"
-    )
+    assert failure(source(MskIamSettings("eu-west-1"))) == wording
 
 
 def test_msk_iam_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,18 +324,18 @@ def test_threads_that_wait_share_one_fetch_and_its_failure() -> None:
     "extensions", [{"auth": "x"}, {"": "x"}, {"a b": "x"}, {"name": "a\x01auth=Bearer b"}]
 )
 def test_an_extension_that_would_be_read_as_something_else_is_refused(extensions: dict[str, str]) -> None:
-    with pytest.raises(KafkaformError, match=r"client property sasl\.oauthbearer\.extensions"):
+    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
         source(MskIamSettings("eu-west-1"), extensions)
 
 
 def test_there_is_no_source_where_librdkafka_gets_its_own() -> None:
-    assert token_source(SaslSettings("OAUTHBEARER")) is None
-    assert token_source(SaslSettings("PLAIN", "alice", "x")) is None
+    assert make_token_source(SaslSettings("OAUTHBEARER")) is None
+    assert make_token_source(SaslSettings("PLAIN", "alice", "x")) is None
 
 
 def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
     tokens = source(oidc(endpoint), {"name": "value"})
-    given = librdkafka_options(tokens)["oauth_cb"]("")
+    given = make_librdkafka_options(tokens)["oauth_cb"]("")
     token = tokens.token()
     assert given == (token.value, token.expires_at, CLIENT, {"name": "value"})
     assert len(endpoint.asked) == 1
@@ -353,7 +343,7 @@ def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
 
 def test_no_librdkafka_client_is_made_without_a_token(endpoint: TokenEndpoint) -> None:
     with pytest.raises(AuthenticationFailed, match="invalid_client"):
-        librdkafka_options(source(oidc(endpoint, "wrong")))
+        make_librdkafka_options(source(oidc(endpoint, "wrong")))
 
 
 def test_a_token_that_librdkafka_does_not_get_is_logged(
@@ -367,10 +357,8 @@ def test_a_token_that_librdkafka_does_not_get_is_logged(
             raise AuthenticationFailed("the endpoint is down")
         return fetches.pop()()
 
-    current = librdkafka_options(TokenSource(fetch))["oauth_cb"]
+    current = make_librdkafka_options(TokenSource(fetch))["oauth_cb"]
     clock.now += 200
     with caplog.at_level(logging.WARNING), pytest.raises(AuthenticationFailed):
         current("")
-    assert logged(caplog, "kafkaform.cluster.transport.tokens") == [
-        "librdkafka gets no OAUTHBEARER token: the endpoint is down"
-    ]
+    assert logged(caplog, "kafkaform.cluster.transport.tokens") == [wording]

@@ -7,12 +7,13 @@ from struct import pack
 import pytest
 
 from kafkaform.cluster.kafka.answers import Configs
-from kafkaform.cluster.kafka.topic_sources import WireReader
+from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.wire import large_answers
 from kafkaform.cluster.wire.message_schema import RequestType, T
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
-from tests.support.scenes import VARIED
+from tests.support.golden import wording
+from tests.support.plans.scenes import VARIED
 
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
 
@@ -20,9 +21,6 @@ _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.st
 def test_the_varied_configs_are_all_there_are() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
-
-
-# --- bytes that a broker of these tests does not send ----------------------------------------------
 
 
 def short(text: str | None) -> bytes:
@@ -126,6 +124,6 @@ def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_err
             return [request_type.read(pack(">ii", 0, 0), 1)] * len(requests)
 
     connection = Counting()
-    with pytest.raises(ClusterError, match="of 5,000 topics lacks 5,000 of them, such as t0"):
-        WireReader(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, check=lambda error: str(error) == wording):
+        TopicRequests(connection).configs([f"t{n}" for n in range(5_000)])  # type: ignore[arg-type]
     assert connection.sent == [10]

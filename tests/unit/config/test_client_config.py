@@ -13,17 +13,18 @@ import yaml
 from confluent_kafka import Consumer, KafkaException
 
 from kafkaform.config.client_config import (
+    ALTERNATIVES,
     FORMATS,
-    INSTEAD,
-    NATIVE,
-    java_settings,
-    librdkafka_settings,
-    render,
+    LIBRDKAFKA_SETTINGS,
+    build_java_settings,
+    build_librdkafka_settings,
+    render_settings,
 )
 from kafkaform.core.errors import InvalidInput, KafkaformError
-from kafkaform.core.kafka_configs import consumer_configs, refused_by_client
+from kafkaform.core.kafka_configs import ASSIGNMENT, consumer_configs, refused_by_client
 from kafkaform.core.model import Desired, Intent, ResourceRef
-from kafkaform.resources.consumer_group.client import ASSIGNMENT, is_taken
+from kafkaform.resources.consumer_group.client import is_taken
+from tests.support.golden import wording
 
 JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 
@@ -45,30 +46,28 @@ def accepted(settings: Mapping[str, Any]) -> str | None:
 
 def refusals(client: Mapping[str, str], protocol: str = "classic") -> list[str]:
     with pytest.raises(InvalidInput) as caught:
-        librdkafka_settings(group(client, protocol))
+        build_librdkafka_settings(group(client, protocol))
     return [str(problem) for problem in caught.value.problems]
 
 
 # --- Java ------------------------------------------------------------------------------------------
 
 
-def test_what_makes_a_member_comes_first_and_then_the_settings_by_name() -> None:
-    settings = java_settings(group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
+def test_names_of_members_come_first_and_follow_the_protocol() -> None:
+    # What makes a member comes first and then the settings by name.
+    settings = build_java_settings(group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
     assert list(settings.items()) == [
         ("group.id", "g"),
         ("group.protocol", "classic"),
         ("fetch.max.wait.ms", "1000"),
         ("max.poll.records", "200"),
     ]
-
-
-def test_a_share_consumer_is_not_told_the_protocol() -> None:
-    settings = java_settings(group({"max.poll.records": "5"}, "share"))
+    settings = build_java_settings(group({"max.poll.records": "5"}, "share"))
     assert settings == {"group.id": "g", "max.poll.records": "5"}
-
-
-def test_an_application_of_kafka_streams_is_named_after_its_group() -> None:
-    assert java_settings(group(protocol="streams")) == {"application.id": "g", "group.protocol": "streams"}
+    assert build_java_settings(group(protocol="streams")) == {
+        "application.id": "g",
+        "group.protocol": "streams",
+    }
 
 
 @pytest.mark.parametrize(
@@ -80,18 +79,18 @@ def test_an_application_of_kafka_streams_is_named_after_its_group() -> None:
     ],
 )
 def test_java_names_assignors_by_class(short: str, classes: str) -> None:
-    assert java_settings(group({ASSIGNMENT: short}))[ASSIGNMENT] == classes
+    assert build_java_settings(group({ASSIGNMENT: short}))[ASSIGNMENT] == classes
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
 def test_settings_with_which_a_client_does_not_start_are_refused(protocol: str) -> None:
     for name in refused_by_client(protocol):
         with pytest.raises(InvalidInput) as caught:
-            java_settings(group({name: "1"}, protocol))
+            build_java_settings(group({name: "1"}, protocol))
         (problem,) = caught.value.problems
         assert problem.message == f"clients of a {protocol} group do not start with {name}"
         assert (
-            name not in java_settings(group({name: "1"}, protocol), without={name})
+            name not in build_java_settings(group({name: "1"}, protocol), without={name})
             or name == "group.protocol"
         )
 
@@ -140,9 +139,9 @@ COMPANIONS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(NATIVE))
+@pytest.mark.parametrize("name", sorted(LIBRDKAFKA_SETTINGS))
 def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: str) -> None:
-    native = NATIVE[name]
+    native = LIBRDKAFKA_SETTINGS[name]
     own = native.name or name
     if native.least is None:
         values, beyond = [USUAL[name]], []
@@ -151,13 +150,13 @@ def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: s
         beyond = [native.least - 1, native.greatest + 1]
     for value in values:
         client = {name: value, **COMPANIONS.get(name, {})}
-        settings = librdkafka_settings(group(client, protocol_for(name)))
+        settings = build_librdkafka_settings(group(client, protocol_for(name)))
         assert own in settings
         assert accepted(settings) is None
     for number in beyond:
         client = {name: str(number), **COMPANIONS.get(name, {})}
         if dict(native.values).get(str(number)) is not None:
-            assert accepted(librdkafka_settings(group(client))) is None
+            assert accepted(build_librdkafka_settings(group(client))) is None
             continue
         assert refusals(client, protocol_for(name))[0].startswith(f"{name}: librdkafka takes {own} from ")
         bare = {"group.id": "g", **COMPANIONS.get(name, {}), own: str(number)}
@@ -165,16 +164,29 @@ def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: s
             assert accepted(bare) is not None, number
 
 
-def test_librdkafka_takes_all_settings_together() -> None:
-    client = {n: v for n, v in EVERYTHING.items() if n in NATIVE} | {
+def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
+    # Librdkafka takes all settings together.
+    client = {n: v for n, v in EVERYTHING.items() if n in LIBRDKAFKA_SETTINGS} | {
         ASSIGNMENT: "range,roundrobin",
         "auto.offset.reset": "earliest",
     }
-    settings = librdkafka_settings(group(client))
+    settings = build_librdkafka_settings(group(client))
     assert len(settings) == len(client) + 2
     assert accepted(settings) is None
     consumer = {n: v for n, v in client.items() if n not in refused_by_client("consumer")}
-    assert accepted(librdkafka_settings(group(consumer, "consumer"))) is None
+    assert accepted(build_librdkafka_settings(group(consumer, "consumer"))) is None
+    assert refusals({"max.poll.records": "200", "metrics.num.samples": "3"}) == wording
+    left_out = build_librdkafka_settings(group({"max.poll.records": "200"}), without=["max.poll.records"])
+    assert left_out == {"group.id": "g", "group.protocol": "classic"}
+    # Every setting of a manifest is translated or refused.
+    taken = {name for name in consumer_configs() if is_taken(name)}
+    assert LIBRDKAFKA_SETTINGS.keys() <= taken
+    assert ALTERNATIVES.keys() <= taken
+    assert not LIBRDKAFKA_SETTINGS.keys() & ALTERNATIVES.keys()
+    for name in taken - LIBRDKAFKA_SETTINGS.keys() - refused_by_client("classic"):
+        assert refusals({name: "1"})[0].startswith(f"librdkafka has no {name} ")
+        # It takes max.poll.records, but for share consumers only.
+        assert accepted({"group.id": "g", name: "1"}) is not None or name == "max.poll.records"
 
 
 @pytest.mark.parametrize(
@@ -191,71 +203,40 @@ def test_librdkafka_takes_all_settings_together() -> None:
     ],
 )
 def test_names_and_values_of_librdkafka(name: str, value: str, own: str, translated: str) -> None:
-    settings = librdkafka_settings(group({name: value}))
+    settings = build_librdkafka_settings(group({name: value}))
     assert settings == {"group.id": "g", "group.protocol": "classic", own: translated}
 
 
-def test_settings_that_librdkafka_lacks_are_refused_by_name_with_what_to_do() -> None:
-    assert refusals({"max.poll.records": "200", "metrics.num.samples": "3"}) == [
-        (
-            "librdkafka has no max.poll.records (give consume() the number of messages in the application; "
-            "poll() returns one; --without max.poll.records leaves it out here)"
-        ),
-        (
-            "librdkafka has no metrics.num.samples (remove it from the manifest if no Java client uses it; "
-            "--without metrics.num.samples leaves it out here)"
-        ),
-    ]
-    left_out = librdkafka_settings(group({"max.poll.records": "200"}), without=["max.poll.records"])
-    assert left_out == {"group.id": "g", "group.protocol": "classic"}
-
-
-def test_every_setting_of_a_manifest_is_translated_or_refused() -> None:
-    taken = {name for name in consumer_configs() if is_taken(name)}
-    assert NATIVE.keys() <= taken
-    assert INSTEAD.keys() <= taken
-    assert not NATIVE.keys() & INSTEAD.keys()
-    for name in taken - NATIVE.keys() - refused_by_client("classic"):
-        assert refusals({name: "1"})[0].startswith(f"librdkafka has no {name} ")
-        # It takes max.poll.records, but for share consumers only.
-        assert accepted({"group.id": "g", name: "1"}) is not None or name == "max.poll.records"
-
-
 @pytest.mark.parametrize(
-    ("client", "said"),
+    "client",
     [
-        ({ASSIGNMENT: "sticky"}, "librdkafka has no assignor sticky"),
-        ({ASSIGNMENT: "com.example.Own"}, "librdkafka has no assignor com.example.Own"),
-        ({ASSIGNMENT: "cooperative-sticky,range"}, "cannot have cooperative-sticky beside another"),
-        ({"auto.offset.reset": "by_duration:PT6H"}, "librdkafka does not know by_duration:PT6H"),
-        ({"fetch.max.wait.ms": "300001"}, "takes fetch.wait.max.ms from 0 to 300000, not 300001"),
-        ({"max.poll.interval.ms": "44999"}, "(44999) not to be below session.timeout.ms (45000)"),
-        ({"reconnect.backoff.ms": "10001"}, "reconnect.backoff.max.ms (10000) not to be below"),
+        {ASSIGNMENT: "sticky"},
+        {ASSIGNMENT: "com.example.Own"},
+        {ASSIGNMENT: "cooperative-sticky,range"},
+        {"auto.offset.reset": "by_duration:PT6H"},
+        {"fetch.max.wait.ms": "300001"},
+        {"max.poll.interval.ms": "44999"},
+        {"reconnect.backoff.ms": "10001"},
     ],
 )
-def test_what_librdkafka_refuses_is_refused_here(client: dict[str, str], said: str) -> None:
-    (refusal,) = refusals(client)
-    assert said in refusal
-    own = {NATIVE[name].name or name: value for name, value in client.items()}
+def test_what_librdkafka_refuses_is_refused_here(client: dict[str, str]) -> None:
+    assert refusals(client) == [wording]
+    own = {LIBRDKAFKA_SETTINGS[name].name or name: value for name, value in client.items()}
     assert accepted({"group.id": "g", **own}) is not None
 
 
-def test_a_short_poll_interval_goes_with_the_consumer_protocol() -> None:
-    settings = librdkafka_settings(group({"max.poll.interval.ms": "10000"}, "consumer"))
+def test_the_consumer_protocol_decides_what_librdkafka_takes() -> None:
+    settings = build_librdkafka_settings(group({"max.poll.interval.ms": "10000"}, "consumer"))
     assert accepted(settings) is None
+    for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
+        assert refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer") == [wording]
 
 
 @pytest.mark.parametrize("protocol", ["share", "streams"])
 def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        librdkafka_settings(group(protocol=protocol))
+        build_librdkafka_settings(group(protocol=protocol))
     assert f"cannot be a member of a {protocol} group" in str(caught.value.problems[0])
-
-
-def test_the_consumer_protocol_has_no_session_timeout_in_librdkafka_either() -> None:
-    for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
-        (refusal,) = refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer")
-        assert refusal.startswith(f"clients of a consumer group do not start with {name}")
 
 
 # --- formats ---------------------------------------------------------------------------------------
@@ -265,32 +246,26 @@ ODD = {"client.id": "é = : # ! \\ ' \" $x", "client.rack": "", "max.poll.record
 
 def test_every_format_says_the_same() -> None:
     declared = group(ODD, name="my group: 1")
-    settings = java_settings(declared)
-    assert javaproperties.loads(render(declared, "properties")) == settings
-    assert json.loads(render(declared, "json")) == settings
-    assert yaml.safe_load(render(declared, "yaml")) == settings
-    env = dict(line.split("=", 1) for line in render(declared, "env").splitlines())
+    settings = build_java_settings(declared)
+    assert javaproperties.loads(render_settings(declared, "properties")) == settings
+    assert json.loads(render_settings(declared, "json")) == settings
+    assert yaml.safe_load(render_settings(declared, "yaml")) == settings
+    env = dict(line.split("=", 1) for line in render_settings(declared, "env").splitlines())
     assert env == {f"KAFKA_CONSUMER_{n.upper().replace('.', '_')}": v for n, v in settings.items()}
     assert "KAFKA_CONSUMER_MAX_POLL_RECORDS" in env
     for name in FORMATS:
-        assert render(declared, name, ["max.poll.records"]).endswith("\n")
+        assert render_settings(declared, name, ["max.poll.records"]).endswith("\n")
 
 
-def test_properties_are_the_same_each_time_and_ascii() -> None:
-    text = render(group(ODD), "properties")
-    assert text == render(group(ODD), "properties")
+def test_each_format_has_the_names_and_text_of_its_reader() -> None:
+    text = render_settings(group(ODD), "properties")
+    assert text == render_settings(group(ODD), "properties")
     assert text.isascii()
     assert not [line for line in text.splitlines() if line.startswith("#")]
-
-
-def test_variables_of_kafka_streams_are_called_so() -> None:
-    assert render(group(protocol="streams"), "env") == (
+    assert render_settings(group(protocol="streams"), "env") == (
         "KAFKA_STREAMS_APPLICATION_ID=g\nKAFKA_STREAMS_GROUP_PROTOCOL=streams\n"
     )
-
-
-def test_librdkafka_has_plain_lines() -> None:
-    assert render(group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
+    assert render_settings(group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
         "group.id=g\ngroup.protocol=consumer\nfetch.wait.max.ms=1000\n"
     )
 
@@ -298,6 +273,6 @@ def test_librdkafka_has_plain_lines() -> None:
 @pytest.mark.parametrize("output_format", ["env", "librdkafka"])
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\u2028b"])
 def test_a_line_cannot_hold_two(output_format: str, name: str) -> None:
-    with pytest.raises(KafkaformError, match="does not fit into one line"):
-        render(group(name=name), output_format)
-    assert javaproperties.loads(render(group(name=name), "properties"))["group.id"] == name
+    with pytest.raises(KafkaformError, match="contains a line break"):
+        render_settings(group(name=name), output_format)
+    assert javaproperties.loads(render_settings(group(name=name), "properties"))["group.id"] == name

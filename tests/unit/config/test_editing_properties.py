@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from ruamel.yaml import YAML
 
-from kafkaform.config.manifests.editing import Edit, edit, write
+from kafkaform.config.manifests.editing import Edit, edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.model import Desired, FieldValue, ResourceRef
 from kafkaform.resources import KINDS
@@ -270,10 +270,10 @@ def applied(
 ) -> list[dict[ResourceRef, dict[str, FieldValue]]]:
     """Make edits, which must all be possible, and read the file again."""
     desired = load_all([path], [case.context])[0]
-    editing = edit(edits, desired, case.context)
+    editing = edit_manifests(edits, desired, case.context)
     assert editing.refused == ()
     assert len(editing.files) <= 1
-    write(editing)
+    write_edits(editing)
     return readings(path, case)
 
 
@@ -293,7 +293,7 @@ def test_edits_say_what_is_wanted_and_nothing_else(case: Case) -> None:
     for ref, fields in wanted.items():
         assert fields.keys() == chosen[ref].keys()
         for name, value in fields.items():
-            assert KINDS[ref.kind].equal(name, value, chosen[ref][name])
+            assert KINDS[ref.kind].field(name).equal(value, chosen[ref][name])
     assert others == before[1:]
     assert MARK.findall(after) == MARK.findall(case.text)
     assert outlines(after) == outlines(case.text)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.config.manifest_text import file_names, prefix
-from tests.support.strategies import names
+from kafkaform.config.manifest_text import choose_file_names, get_prefix
+from tests.support.plans.strategies import names
 
 RESERVED = ["con", "NUL", "com1.v2", "kafkaform", "Kafkaform", ".hidden", "..a", ".", "..", ""]
 
 
 @pytest.mark.parametrize("name", ["orders.v1", "a", "_x", "-x", "x" * 249, "A.b-c_d", "console", "com10"])
 def test_a_name_that_every_disk_takes_stays(name: str) -> None:
-    assert file_names([name]) == {name: f"{name}.yaml"}
+    assert choose_file_names([name]) == {name: f"{name}.yaml"}
 
 
 @pytest.mark.parametrize(
     "name", [*RESERVED, "a/b", "../../etc/passwd", "a b", "é", "x" * 250, "a\nb", "\x1b[2J"]
 )
 def test_another_is_marked(name: str) -> None:
-    made = file_names([name])[name]
+    made = choose_file_names([name])[name]
     assert made != f"{name}.yaml"
     assert "~" in made
     assert "/" not in made
@@ -29,17 +29,17 @@ def test_another_is_marked(name: str) -> None:
 
 
 def test_names_that_differ_by_case_have_files_that_differ_by_more() -> None:
-    made = file_names(["orders", "Orders", "ORDERS"])
+    made = choose_file_names(["orders", "Orders", "ORDERS"])
     assert made["ORDERS"] == "ORDERS.yaml"
     assert len({name.casefold() for name in made.values()}) == 3
 
 
 @given(st.lists(names() | st.sampled_from(RESERVED) | st.text(max_size=300), unique=True, max_size=20))
 def test_files_of_different_names_are_different_on_any_disk(given_names: list[str]) -> None:
-    made = file_names(given_names)
+    made = choose_file_names(given_names)
     assert {*made} == {*given_names}
     assert len({name.casefold() for name in made.values()}) == len(given_names)
-    assert made == file_names(reversed(given_names))
+    assert made == choose_file_names(reversed(given_names))
     for name in made.values():
         assert name.isascii()
         assert name.isprintable()
@@ -63,4 +63,4 @@ def test_files_of_different_names_are_different_on_any_disk(given_names: list[st
     ],
 )
 def test_the_prefix_of_a_name(name: str, expected: str) -> None:
-    assert prefix(name) == expected
+    assert get_prefix(name) == expected

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
 from kafkaform.core import kafka_configs
-from tests.support.client_quota import SCHEMA, registered
+from kafkaform.resources import KINDS
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
@@ -72,31 +72,30 @@ def test_they_are_up_to_date(generator: ModuleType, monkeypatch: pytest.MonkeyPa
     assert run(generator, monkeypatch, "--check") == 0, "run python scripts/generate_schemas.py"
 
 
-def test_a_new_kind_finds_its_way_into_the_config_file(
-    generator: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for path in (*SCHEMAS, SCHEMA):
-        shutil.copy(path, tmp_path)
-    monkeypatch.setattr(generator, "FOLDER", tmp_path)
-    with registered():
-        texts = generator.generated()
-    config = json.loads(texts[tmp_path / "config.schema.json"])
-    Draft202012Validator.check_schema(config)
-    document = {
-        "apiVersion": "kafkaform/v1",
-        "kind": "Config",
-        "defaults": {"ClientQuota": {"config": {"request_percentage": 50}}},
-        "policies": [{"name": "p", "kind": "ClientQuota", "message": "No.", "require": {"labels": ["team"]}}],
-    }
-    assert list(Draft202012Validator(config).iter_errors(document)) == []
-    assert len(list(Draft202012Validator(read("config")).iter_errors(document))) == 2
+def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
+    # Every kind has its place in the config file.
+    config = Draft202012Validator(read("config"))
+    for kind in KINDS:
+        document = {
+            "apiVersion": "kafkaform/v1",
+            "kind": "Config",
+            "defaults": {kind: {"deletionProtection": True}},
+            "policies": [{"name": "p", "kind": kind, "message": "No.", "require": {"labels": ["team"]}}],
+        }
+        assert list(config.iter_errors(document)) == []
+        others = json.loads(json.dumps(document).replace(f'"{kind}"', f'"{kind}s"'))
+        assert len(list(config.iter_errors(others))) == 2
+    # A quotas limits can be defaults and its entity cannot.
+    config = Draft202012Validator(read("config"))
+    document = {"apiVersion": "kafkaform/v1", "kind": "Config"}
+    limits: dict[str, object] = {"config": {"request_percentage": 50}}
+    assert list(config.iter_errors({**document, "defaults": {"ClientQuota": limits}})) == []
+    limits["entity"] = {"user": "alice"}
+    assert len(list(config.iter_errors({**document, "defaults": {"ClientQuota": limits}}))) == 1
 
 
 def test_a_stale_file_is_found_and_written_anew(
-    generator: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    generator: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in SCHEMAS:
         shutil.copy(path, tmp_path)
@@ -113,25 +112,21 @@ def test_a_stale_file_is_found_and_written_anew(
     assert topic.read_text("utf-8") == whole
 
 
-def test_editors_know_every_config_that_a_manifest_may_set() -> None:
+def test_editors_know_every_config_its_default_and_every_client_property() -> None:
+    # Editors know every config that a manifest may set.
     config = read("topic")["$defs"]["config"]["properties"]
     known = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
     assert set(config) == (known | kafka_configs.RETIRED_KEYS) - kafka_configs.REASSIGNMENT_KEYS
     assert config["retention.ms"]["default"] == "7d"
     assert "discard old log segments" in config["retention.ms"]["description"]
     assert config["cleanup.policy"]["examples"] == ["compact", "delete"]
-
-
-def test_every_default_that_editors_offer_means_the_default() -> None:
+    # Every default that editors offer means the default.
     config = read("topic")["$defs"]["config"]["properties"]
     for name, key in kafka_configs.topic_configs().items():
         if "default" in config.get(name, {}):
             offered = config[name]["default"]
             text = str(offered).lower() if isinstance(offered, bool) else str(offered)
             assert kafka_configs.canonical(key, text) == kafka_configs.canonical(key, str(key.default)), name
-
-
-def test_editors_know_every_client_property() -> None:
     client = read("config")["$defs"]["client"]["properties"]
     assert set(client) == set(PROPERTIES) | set(ALIASES)
     assert "SASL_SSL" in client["security.protocol"]["examples"]

@@ -15,9 +15,10 @@ from kafkaform.config.manifests.loader import VERBATIM
 from kafkaform.config.manifests.yaml12 import Data, read_documents
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import load_schema
-from tests.support.cli_helpers import ROOT
+from kafkaform.resources import KINDS
+from tests.support.cli.project import ROOT
 
-SCHEMAS = {"Topic": "topic", "ConsumerGroup": "consumergroup", "Config": "config"}
+SCHEMAS = {"Config": "config"} | {name: kind.format.schema for name, kind in KINDS.items()}
 ODD: list[Any] = [
     *(None, True, False, 0, 1, -1, 3.0, 0.5, 1.5, -0.0, 1e300, 5e-324),
     *(2**53 + 1, 2**63, 2**64, 10**50, -(10**50)),
@@ -42,7 +43,7 @@ EXAMPLES = examples()
 
 
 def refused(schema: str, value: Any) -> bool:
-    return next(structure._validator(schema, None).iter_errors(value), None) is not None
+    return next(structure._load_validator(schema, None).iter_errors(value), None) is not None
 
 
 @pytest.mark.parametrize(("schema", "data"), EXAMPLES)

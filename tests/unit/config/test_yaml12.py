@@ -20,6 +20,7 @@ from kafkaform.config.manifests.yaml_hazards import (
 )
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
+from tests.support.golden import wording
 
 
 def read(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> tuple[list[Document], list[str]]:
@@ -112,7 +113,7 @@ CORE: list[tuple[str, Data]] = [
 
 
 @pytest.mark.parametrize(("text", "value"), CORE, ids=[repr(text[:20]) for text, _ in CORE])
-def test_core_schema(text: str, value: Data) -> None:
+def test_plain_scalars_are_of_the_core_schema_of_yaml_1_2(text: str, value: Data) -> None:
     # As an item of a list, where "-" is one more list.
     assert repr(only(f"- {text}\n")) == repr([value])
 
@@ -124,12 +125,10 @@ def test_below_a_verbatim_key_scalars_keep_their_text(text: str) -> None:
     }
 
 
-def test_null_is_null_below_a_verbatim_key_unless_it_is_quoted() -> None:
+def test_null_and_keys_are_text_below_a_verbatim_key() -> None:
     data = only("config: {a: null, b: ~, c: , d: 'null', e: ''}", frozenset({"config"}))
     assert data == {"config": {"a": None, "b": None, "c": None, "d": "null", "e": ""}}
-
-
-def test_keys_are_text_whatever_they_look_like() -> None:
+    # Keys are text whatever they look like.
     assert only("1: a\ntrue: b\nnull: c\n0.50: d\n? e\n: f") == {
         "1": "a",
         "true": "b",
@@ -139,14 +138,12 @@ def test_keys_are_text_whatever_they_look_like() -> None:
     }
 
 
-def test_line_breaks_and_byte_order_mark() -> None:
+def test_documents_line_breaks_and_places() -> None:
     assert only(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n") == {"a": 1, "b": [2]}
     documents, _ = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n")
     assert documents[0].locate(["a"]) == Location("f", 1, 4)
     assert documents[0].locate(["b", 0]) == Location("f", 3, 5)
-
-
-def test_documents_and_places() -> None:
+    # Documents and places.
     documents, problems = read("---\na: {b: [x, {c: é}]}\n---\n# nothing\n---\n- 1\n")
     assert problems == []
     assert [d.data for d in documents] == [{"a": {"b": ["x", {"c": "é"}]}}, None, [1]]
@@ -157,179 +154,79 @@ def test_documents_and_places() -> None:
     assert first.locate(["a", "nope", "deeper"]) == Location("f", 2, 4)
     assert first.locate(["a", "b", 7]) == Location("f", 2, 8)
     assert last.locate([0]) == Location("f", 6, 3)
-    assert [text for _, text in first.texts()] == ["a", "b", "x", "c", "é"]
-
-
-def test_no_documents() -> None:
+    assert [text for _, text in first.walk_texts()] == ["a", "b", "x", "c", "é"]
     assert read("") == ([], [])
     assert read("# only\n# comments\n") == ([], [])
     assert [d.data for d in read("---\n---\n---\n")[0]] == [None, None, None]
 
 
-BRACES = "(quote the value if the braces are text; {{ … }} is not expanded)"
-TAG_HINT = "(write the plain value, quoted if it is text)"
-
-REFUSED: dict[str, tuple[bytes | str, list[str]]] = {
-    "tab": ("a:\n\tb: 1\n", ["f:2:1: a tab cannot indent YAML (indent with spaces)"]),
-    "tab after spaces": ("a:\n  \tb: 1\n", ["f:2:3: a tab cannot indent YAML (indent with spaces)"]),
-    "tab that is not the fault": (
-        "key:\tvalue: x",
-        ["f:1:11: the value has a ': ' in it (put the value in quotes)"],
-    ),
-    "duplicate key": (
-        "a: 1\nb: 2\na: 3\n'a': 4\n",
-        [
-            "f:3:1: duplicate key 'a' (first used in line 1; keep one of the two)",
-            "f:4:1: duplicate key 'a' (first used in line 1; keep one of the two)",
-        ],
-    ),
-    "duplicate keys deep down": (
-        "x:\n- {a: 1, a: 2}\n",
-        ["f:2:10: duplicate key 'a' (first used in line 2; keep one of the two)"],
-    ),
-    "merge key": (
-        "a: &a {b: 1}\nc:\n  <<: *a\n",
-        ["f:3:3: merge keys (<<) are not part of YAML 1.2 (write the fields out)"],
-    ),
-    "python object": (
-        "a: !!python/object/apply:os.system [ls]\n",
-        [f"f:1:4: the tag '!!python/object/apply:os.system' is not allowed {TAG_HINT}"],
-    ),
-    "include": ("a: !include x.yaml\n", [f"f:1:4: the tag '!include' is not allowed {TAG_HINT}"]),
-    "core tag": ("a: !!str 12\n", [f"f:1:4: the tag '!!str' is not allowed {TAG_HINT}"]),
-    "tag of a key": ("!!str a: 12\n", [f"f:1:1: the tag '!!str' is not allowed {TAG_HINT}"]),
-    "tag of a mapping": ("!!map {a: 1}\n", [f"f:1:1: the tag '!!map' is not allowed {TAG_HINT}"]),
-    "binary": ("a: !!binary aGk=\n", [f"f:1:4: the tag '!!binary' is not allowed {TAG_HINT}"]),
-    "key that is a list": ("? [a]\n: 1\n", [f"f:1:3: a key must be plain text {BRACES}"]),
-    "key that is a mapping": ("{{a: b}: c}\n", [f"f:1:2: a key must be plain text {BRACES}"]),
-    "recursive alias": ("a: &a [*a]\n", ["f:1:4: an alias contains itself (write the value out)"]),
-    "recursive alias in a mapping": (
-        "a: &a\n  b: {c: *a}\n",
-        ["f:1:4: an alias contains itself (write the value out)"],
-    ),
-    "unknown alias": (
-        "a: *b\n",
-        [
-            (
-                "f:1:4: the alias has no anchor (define it with & above in the same document, "
-                "or quote the value if * is text)"
-            )
-        ],
-    ),
-    "control character": (
-        "a: 1\nb: é\x01\n",
-        ["f:2:5: control characters are not allowed in YAML (remove it, or write it as an escape)"],
-    ),
-    "control character after a byte order mark": (
-        b"\xef\xbb\xbfa: \x00\n",
-        ["f:1:4: control characters are not allowed in YAML (remove it, or write it as an escape)"],
-    ),
-    "latin-1": (
-        "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
-        ["f:2:6: not UTF-8: byte 0xfc (save the file as UTF-8)"],
-    ),
-    "latin-1 after a byte order mark": (
-        b"\xef\xbb\xbfa: \xff",
-        ["f:1:4: not UTF-8: byte 0xff (save the file as UTF-8)"],
-    ),
-    "utf-16": ("a: 1\n".encode("utf-16"), ["f:1:1: the file is UTF-16 (save the file as UTF-8)"]),
-    "surrogate": (b"a: \xed\xa0\x80", ["f:1:4: not UTF-8: byte 0xed (save the file as UTF-8)"]),
-    "bracket": (
-        "\r\ra: ]",
-        ["f:3:4: unexpected ']' (remove it, or put the value in quotes)"],
-    ),
-    "open quote": (
-        "a: 'x",
-        ["f:1:4: a quote is opened and never closed (close it, or quote the whole value)"],
-    ),
-    "at sign": (
-        "a: @x",
-        ["f:1:4: a value cannot begin with '@' (put the value in quotes)"],
-    ),
+REFUSED: dict[str, bytes | str] = {
+    "tab": "a:\n\tb: 1\n",
+    "tab after spaces": "a:\n  \tb: 1\n",
+    "tab that is not the fault": "key:\tvalue: x",
+    "duplicate key": "a: 1\nb: 2\na: 3\n'a': 4\n",
+    "duplicate keys deep down": "x:\n- {a: 1, a: 2}\n",
+    "merge key": "a: &a {b: 1}\nc:\n  <<: *a\n",
+    "python object": "a: !!python/object/apply:os.system [ls]\n",
+    "include": "a: !include x.yaml\n",
+    "core tag": "a: !!str 12\n",
+    "tag of a key": "!!str a: 12\n",
+    "tag of a mapping": "!!map {a: 1}\n",
+    "binary": "a: !!binary aGk=\n",
+    "key that is a list": "? [a]\n: 1\n",
+    "key that is a mapping": "{{a: b}: c}\n",
+    "recursive alias": "a: &a [*a]\n",
+    "recursive alias in a mapping": "a: &a\n  b: {c: *a}\n",
+    "unknown alias": "a: *b\n",
+    "control character": "a: 1\nb: é\x01\n",
+    "control character after a byte order mark": b"\xef\xbb\xbfa: \x00\n",
+    "latin-1": "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
+    "latin-1 after a byte order mark": b"\xef\xbb\xbfa: \xff",
+    "utf-16": "a: 1\n".encode("utf-16"),
+    "surrogate": b"a: \xed\xa0\x80",
+    "bracket": "\r\ra: ]",
+    "open quote": "a: 'x",
+    "at sign": "a: @x",
 }
 
 
-@pytest.mark.parametrize(("raw", "problems"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused(raw: bytes | str, problems: list[str]) -> None:
-    assert refused(raw) == problems
+@pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_plain_yaml_is_told_at_its_place(raw: bytes | str) -> None:
+    assert refused(raw) == wording
 
 
 SPEC = "spec:\n  partitions: 3\n"
-PAIR = "(write `name: value`, with a space after the colon)"
 
-SLIPS: dict[str, tuple[str, str]] = {
-    "indented too little": (
-        SPEC + " replicationFactor: 1\n",
-        (
-            "f:3:2: this line is indented by 1 space, and no line above it is "
-            "(indent it by 2 spaces, like the lines that it belongs to)"
-        ),
-    ),
-    "indented too much": (
-        SPEC + "    replicationFactor: 1\n",
-        "f:3:5: this line is indented deeper than line 2, which has a value already (indent it by 2 spaces)",
-    ),
-    "no space after a colon": (
-        "spec:\n  partitions:3\n  replicationFactor: 1\n",
-        f"f:2:13: there is no space after this colon {PAIR}",
-    ),
-    "a colon in a value": (
-        "note: this: is bad\n",
-        "f:1:11: the value has a ': ' in it (put the value in quotes)",
-    ),
-    "the first line indented": (
-        " a: 1\nb: 2\n",
-        (
-            "f:2:1: this line is indented less than the first one, or follows the end of the document "
-            "(begin all of apiVersion, kind, metadata and spec in column 1)"
-        ),
-    ),
-    "an item among keys": (
-        "a: 1\n- b\n",
-        "f:2:1: this does not continue what is above (check indentation, dashes and quotes)",
-    ),
-    "a brace that is never closed": (
-        "spec: {a: 1, b: 2\n",
-        "f:2:1: a ',' or '}' is missing before this (the bracket is opened in line 1, column 7)",
-    ),
-    "four dashes": (
-        "a: 1\n----\n",
-        "f:2:1: this line has no value (a line of exactly three dashes separates documents)",
-    ),
-    "a word alone": ("a: 1\nword\nb: 2\n", f"f:2:1: this line has no value {PAIR}"),
-    "a Windows path": (
-        'a: "C:\\data"\n',
-        (
-            "f:1:7: unknown escape in double quotes "
-            "(use single quotes, where a backslash has no special meaning)"
-        ),
-    ),
+SLIPS = {
+    "indented too little": SPEC + " replicationFactor: 1\n",
+    "indented too much": SPEC + "    replicationFactor: 1\n",
+    "no space after a colon": "spec:\n  partitions:3\n  replicationFactor: 1\n",
+    "a colon in a value": "note: this: is bad\n",
+    "the first line indented": " a: 1\nb: 2\n",
+    "an item among keys": "a: 1\n- b\n",
+    "a brace that is never closed": "spec: {a: 1, b: 2\n",
+    "four dashes": "a: 1\n----\n",
+    "a directive without a document": "%YAML 1.2\na: 1\n",
+    "indented unlike the lines around a comment": "a:\n    b: 1\n  # c\n  d: 2\n",
+    "a word alone": "a: 1\nword\nb: 2\n",
+    "a Windows path": 'a: "C:\\data"\n',
 }
 
 
-@pytest.mark.parametrize(("text", "problem"), SLIPS.values(), ids=SLIPS.keys())
-def test_a_slip_is_told_in_plain_words(text: str, problem: str) -> None:
-    assert refused(text) == [problem]
+@pytest.mark.parametrize("text", SLIPS.values(), ids=SLIPS.keys())
+def test_a_slip_is_told_in_plain_words(text: str) -> None:
+    assert refused(text) == wording
 
 
-def test_a_document_with_a_problem_does_not_hide_the_others() -> None:
+def test_a_problem_hides_no_other_document_and_is_short() -> None:
     documents, problems = read("a: !x 1\n---\nb: 2\n---\nc: 1\nc: 2\n---\nd: ]\n")
     assert [d.data for d in documents] == [{"b": 2}]
     assert [p.split(": ")[0] for p in problems] == ["f:1:4", "f:6:1", "f:8:4"]
-
-
-def test_a_long_key_is_not_repeated_in_full() -> None:
     (problem,) = refused(f"? {'k' * 5000}\n: 1\n? {'k' * 5000}\n: 2\n")
     assert len(problem) < 200
-
-
-def test_what_would_be_a_merge_key_is_text_in_quotes() -> None:
     assert only("'<<': 1\n\"<<a\": 2\n") == {"<<": 1, "<<a": 2}
-
-
-def test_a_large_file() -> None:
     assert MAX_BYTES == 5 * 2**20
-    assert refused(b"a: " + b"x" * 10_000_000) == ["f:1:1: the file is larger than 5 MiB (split it)"]
+    assert refused(b"a: " + b"x" * 10_000_000) == [wording]
     assert only(b"a: " + b"x" * (MAX_BYTES - 3)) == {"a": "x" * (MAX_BYTES - 3)}
 
 
@@ -340,17 +237,29 @@ def bomb(levels: int) -> str:
     return "\n".join(lines)
 
 
-def test_alias_bombs() -> None:
+def test_aliases_and_nesting_are_bounded() -> None:
+    # Alias bombs.
     (problem,) = refused(bomb(30))
     assert problem.startswith("f:1:1: aliases expand to ")
-    assert problem.endswith(f" values (at most {MAX_NODES:,}) (write the values out, or split the file)")
+    assert problem == wording
     assert isinstance(only(bomb(4)), dict)
     assert only("a: &x [1]\nb: *x\nc: *x\n") == {"a": [1], "b": [1], "c": [1]}
-
-
-def test_an_alias_that_is_used_twice_holds_not_itself() -> None:
     (problem,) = refused("a: &x [1]\nb: *x\nc: [*x, *x]\nd: !include e\n")
-    assert problem == f"f:4:4: the tag '!include' is not allowed {TAG_HINT}"
+    assert problem == wording
+
+    # A chain of aliases is as deep as what it stands for.
+    def chain(length: int) -> str:
+        links = [f"x{i}: &x{i} [*x{i - 1}]" for i in range(1, length)]
+        return "\n".join(["x0: &x0 [1]", *links])
+
+    assert isinstance(only(chain(MAX_DEPTH - 2)), dict)
+    assert refused(chain(600)) == [wording]
+    # The depth that is allowed.
+    assert only("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
+    over = MAX_DEPTH + 1
+    assert refused("[" * over + "1" + "]" * over) == [wording]
+    # Many brackets side by side are no nesting.
+    assert only("[" + "[]," * 1000 + "]") == [[]] * 1000
 
 
 @pytest.fixture
@@ -370,37 +279,32 @@ def nodes_built(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 FEWER = 5_000
 """Values of a document, in the place of MAX_NODES: a parser in Python takes seconds for those."""
 FLAT_BOMBS = {
-    "list": ("a: [" + "1," * (4 * FEWER) + "1]\n", "f:1:4"),
-    "items": ("a:\n" + "- 1\n" * (2 * FEWER), "f:2:1"),
-    "keys": ("".join(f"k{i}: 1\n" for i in range(FEWER)), "f:1:1"),
-    "tags": ("a: [" + "!x 1," * (2 * FEWER) + "1]\n", "f:1:4"),
+    "list": "a: [" + "1," * (4 * FEWER) + "1]\n",
+    "items": "a:\n" + "- 1\n" * (2 * FEWER),
+    "keys": "".join(f"k{i}: 1\n" for i in range(FEWER)),
+    "tags": "a: [" + "!x 1," * (2 * FEWER) + "1]\n",
 }
 
 
-@pytest.mark.parametrize(("text", "place"), FLAT_BOMBS.values(), ids=FLAT_BOMBS.keys())
+@pytest.mark.parametrize("text", FLAT_BOMBS.values(), ids=FLAT_BOMBS.keys())
 def test_a_document_of_too_many_values_is_refused_before_they_are_built(
-    text: str, place: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
+    text: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_NODES == 250_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_NODES", FEWER)
-    assert refused(text) == [
-        f"{place}: a document has more than {FEWER:,} values (write several, in several files)"
-    ]
+    assert refused(text) == [wording]
     assert len(nodes_built) == FEWER
 
 
 def test_deep_nesting_is_refused_before_it_is_built(nodes_built: list[None]) -> None:
-    assert refused("[" * 100_000) == [
-        f"f:1:{MAX_DEPTH + 1}: collections are nested more than 100 deep (flatten it)"
-    ]
+    assert refused("[" * 100_000) == [wording]
     assert len(nodes_built) == MAX_DEPTH + 1
 
 
 def test_many_documents_are_refused_before_all_are_built(nodes_built: list[None]) -> None:
     documents, problems = read("---\n" * (10 * MAX_DOCUMENTS))
     assert len(documents) == MAX_DOCUMENTS
-    line = MAX_DOCUMENTS + 2  # an empty document stands where the next begins
-    assert problems == [f"f:{line}:1: the file contains more than {MAX_DOCUMENTS:,} documents (split it)"]
+    assert problems == [wording]
     assert len(nodes_built) == MAX_DOCUMENTS + 1
 
 
@@ -413,9 +317,7 @@ def test_the_documents_of_a_file_have_a_limit_of_values_together(
     each = 1_000
     document = f"[{anchor}1{',1' * (each - 2)}]\n---\n"  # and the list itself
     _, problems = read(document * (2 * limit // each))
-    assert [problem.split(": ", 1)[1] for problem in problems] == [
-        f"the documents of this file have more than {limit:,} values (split it)"
-    ]
+    assert [problem.split(": ", 1)[1] for problem in problems] == [wording]
     assert len(nodes_built) == limit + 1  # the root of a document has no place to name yet
 
 
@@ -424,9 +326,7 @@ def test_many_small_alias_bombs_count_as_what_they_expand_to(monkeypatch: pytest
     limit = 100_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
     documents, problems = read((bomb(4) + "\n---\n") * 1_000)
-    assert [problem.split(": ", 1)[1] for problem in problems] == [
-        f"the documents of this file have more than {limit:,} values (split it)"
-    ]
+    assert [problem.split(": ", 1)[1] for problem in problems] == [wording]
     assert sum(document.size for document in documents) < limit + documents[0].size
 
 
@@ -469,15 +369,6 @@ def test_locating_everything_takes_work_in_proportion() -> None:
     assert calls(400) <= 4 * calls(100) + 50  # where four times as much work for each would be 16 times
 
 
-def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
-    def chain(length: int) -> str:
-        links = [f"x{i}: &x{i} [*x{i - 1}]" for i in range(1, length)]
-        return "\n".join(["x0: &x0 [1]", *links])
-
-    assert isinstance(only(chain(MAX_DEPTH - 2)), dict)
-    assert refused(chain(600)) == [f"f:1:1: collections are nested more than {MAX_DEPTH} deep (flatten it)"]
-
-
 DEEP = {
     "brackets": "[" * 100_000,
     "braces": "{a: " * 100_000,
@@ -509,22 +400,11 @@ def test_deep_nesting_does_not_crash_the_interpreter(text: str) -> None:
     }
 
 
-def test_the_depth_that_is_allowed() -> None:
-    assert only("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
-    over = MAX_DEPTH + 1
-    place = f"f:1:{over}"
-    assert refused("[" * over + "1" + "]" * over) == [
-        f"{place}: collections are nested more than {MAX_DEPTH} deep (flatten it)"
-    ]
-    # Many brackets side by side are no nesting.
-    assert only("[" + "[]," * 1000 + "]") == [[]] * 1000
-
-
 def check_places(raw: bytes) -> None:
     problems: list[Problem] = []
     for document in read_documents(raw, "f", problems.append):
         document.locate(["a", 0])
-        list(document.texts())
+        list(document.walk_texts())
     for problem in problems:
         assert problem.location is not None
         assert problem.location.line >= 1
@@ -590,3 +470,9 @@ YAML_BITES = st.sampled_from(
 @given(st.lists(YAML_BITES, max_size=40).map("".join))
 def test_any_yaml_like_text_gives_documents_or_problems(text: str) -> None:
     check_places(text.encode())
+
+
+def test_documents_are_equal_whether_or_not_places_were_asked_for() -> None:
+    (asked,), (other,) = (read("a: {b: 1}\nc: [" + "1," * 10_000 + "1]\n")[0] for _ in range(2))
+    assert [asked.locate(("a", "b")) for _ in range(3)] == [Location("f", 1, 8)] * 3
+    assert asked == other

@@ -7,21 +7,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import (
-    MAX_WEIGHT,
-    AddPartitions,
-    AlterConfigs,
-    CommitInitialOffsets,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
-    Operation,
-    Reassign,
-    ResetOffsets,
-    batches,
-)
+from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation, batches
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.resources.replicas.operations import Reassign
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.memory_cluster.memory import MemoryCluster
 
 REF = ResourceRef("Topic", "a")
 COUNTS = st.integers(1, 40)
@@ -54,12 +45,10 @@ def test_no_batch_could_have_taken_the_next_operation(operations: list[Operation
         assert sum(operation.weight for operation in batch) + following[0].weight > limit
 
 
-def test_a_batch_is_filled_to_its_limit() -> None:
+def test_a_batch_is_filled_to_the_weight_that_a_controller_takes() -> None:
     operations: list[Operation] = [DeleteTopic(REF, str(number)) for number in range(7)]
     assert list(map(len, batches(operations, 3))) == [3, 3, 1]
-
-
-def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
+    # An operation weighs as many records as it asks for.
     assert CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"}).weight == 15
     assert CreateTopic(REF, -1, -1, {}).weight == 2
     assert AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",)).weight == 3
@@ -72,19 +61,12 @@ def test_an_operation_weighs_as_many_records_as_it_asks_for() -> None:
     assert CommitInitialOffsets(REF, {"a": "earliest", "b": "latest"}).weight == 3
     assert ResetOffsets(REF, {("a", 0): 1, ("a", 1): 2, ("b", 0): 3}).weight == 4
     assert DeleteGroup(REF, ("consumer.session.timeout.ms",)).weight == 2
-
-
-def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:
-    operations: list[Operation] = [
-        CreateTopic(ResourceRef("Topic", f"t{number}"), 12, 1, {}) for number in range(1_000)
-    ]
+    # What a controller refuses at once it takes in batches.
+    operations = [CreateTopic(ResourceRef("Topic", f"t{number}"), 12, 1, {}) for number in range(1_000)]
     assert None not in MemoryCluster().execute(operations)
     cluster = MemoryCluster()
     made = list(batches(operations))
     assert [outcome for batch in made for outcome in cluster.execute(batch)] == [None] * 1_000
     assert len(made) == 3
     assert max(sum(operation.weight for operation in batch) for batch in made) <= MAX_WEIGHT
-
-
-def test_nothing_makes_no_batch() -> None:
     assert list(batches([])) == []

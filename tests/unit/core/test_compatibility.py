@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from kafkaform.plan.plan_header import is_compatible
-from tests.support import strategies
+from tests.support.plans import strategies
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkaform.plan.plan_file import indented
+from kafkaform.plan.plan_file import format_json
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 VALUES = st.recursive(
@@ -23,4 +23,4 @@ VALUES = st.recursive(
 @example([2**64, -(2**63) - 1])
 @example({"line\n\x7f\x9b\ud800": "\u2028\n"})
 def test_it_is_laid_out_as_python_does(value: object) -> None:
-    assert indented(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    assert format_json(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -21,7 +21,8 @@ from kafkaform.core.kafka_configs import (
 RETENTION = "retention.ms"
 
 
-def test_what_is_known() -> None:
+def test_keys_have_their_limits_and_canonical_defaults() -> None:
+    # What is known.
     topics, groups = topic_configs(), group_configs()
     assert kafka_version() == "4.3.1"
     assert topics.keys() >= REASSIGNMENT_KEYS | {"retention.ms", "cleanup.policy", "remote.storage.enable"}
@@ -31,15 +32,16 @@ def test_what_is_known() -> None:
     )
     assert all(name == key.name and key.documentation for name, key in {**topics, **groups}.items())
     assert not RETIRED_KEYS & topics.keys()
-
-
-def test_limits_of_a_key() -> None:
+    # Limits of a key.
     topics = topic_configs()
     assert (topics[RETENTION].minimum, topics[RETENTION].maximum) == (-1, None)
     assert topics["compression.gzip.level"].ranges == ((-1, -1), (1, 9))
     assert topics["compression.type"].type is ConfigType.STRING
     assert "zstd" in topics["compression.type"].valid_values
     assert [s.factor for s in topics[RETENTION].synonyms] == [1, 60_000, 3_600_000]
+    for name, key in consumer_configs().items():
+        if key.default is not None:
+            assert canonical(key, key.default) == key.default, name
 
 
 def test_what_is_known_of_consumers() -> None:
@@ -56,12 +58,6 @@ def test_what_is_known_of_consumers() -> None:
         "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
     )
     assert consumers["isolation.level"].valid_values == ("read_committed", "read_uncommitted")
-
-
-def test_every_default_of_a_consumer_is_canonical() -> None:
-    for name, key in consumer_configs().items():
-        if key.default is not None:
-            assert canonical(key, key.default) == key.default, name
 
 
 @pytest.mark.parametrize(
@@ -133,9 +129,19 @@ def test_since_which_version_a_config_exists(known: Any, name: str, since: str |
     assert known()[name].since == since
 
 
-def test_knowledge_cannot_be_changed() -> None:
+def test_knowledge_of_kafka_is_fixed_and_canonical() -> None:
     with pytest.raises(TypeError):
         topic_configs()["x"] = topic_configs()[RETENTION]  # type: ignore[index]
+    assert not [name for name in topic_configs() if is_vendor(name)]
+    assert not is_vendor("retention.mss")
+    # Defaults are canonical and leave internal keys out.
+    defaults = cluster_defaults(
+        {"log.cleanup.policy": "delete, compact", "log.cleaner.min.cleanable.ratio": "0.50"}
+    )
+    assert defaults["cleanup.policy"] == "compact,delete"
+    assert defaults["min.cleanable.dirty.ratio"] == "0.5"
+    assert defaults["remote.storage.enable"] == "false"
+    assert defaults.keys() == {name for name, key in topic_configs().items() if not key.internal}
 
 
 @pytest.mark.parametrize(
@@ -151,13 +157,8 @@ def test_knowledge_cannot_be_changed() -> None:
         "diskless.enable",
     ],
 )
-def test_vendor_keys(name: str) -> None:
+def test_keys_of_vendors_are_known_by_their_prefix(name: str) -> None:
     assert is_vendor(name)
-
-
-def test_no_key_of_kafka_is_a_vendor_key() -> None:
-    assert not [name for name in topic_configs() if is_vendor(name)]
-    assert not is_vendor("retention.mss")
 
 
 @pytest.mark.parametrize(
@@ -177,13 +178,3 @@ def test_no_key_of_kafka_is_a_vendor_key() -> None:
 )
 def test_first_synonym_that_is_set_wins(broker: dict[str, str | None], expected: str) -> None:
     assert cluster_defaults(broker)[RETENTION] == expected
-
-
-def test_defaults_are_canonical_and_leave_internal_keys_out() -> None:
-    defaults = cluster_defaults(
-        {"log.cleanup.policy": "delete, compact", "log.cleaner.min.cleanable.ratio": "0.50"}
-    )
-    assert defaults["cleanup.policy"] == "compact,delete"
-    assert defaults["min.cleanable.dirty.ratio"] == "0.5"
-    assert defaults["remote.storage.enable"] == "false"
-    assert defaults.keys() == {name for name, key in topic_configs().items() if not key.internal}

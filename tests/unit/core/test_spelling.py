@@ -20,20 +20,14 @@ FIELDS = ("partitions", "replicationFactor", "retention", "config", "keyed")
         ("", None),
     ],
 )
-def test_nearest(written: str, meant: str | None) -> None:
+def test_the_nearest_of_the_candidates_is_suggested(written: str, meant: str | None) -> None:
     assert nearest(written, FIELDS) == meant
 
 
-def test_order_of_candidates_does_not_matter() -> None:
+def test_a_suggestion_is_one_short_line_whatever_the_order() -> None:
     assert {nearest("ab", order) for order in permutations(["abc", "abd", "AB"])} == {"AB"}
     assert len({nearest("abx", order) for order in permutations(["abc", "abd", "abe"])}) == 1
-
-
-def test_did_you_mean() -> None:
     assert did_you_mean("delte", ["compact", "delete"]) == "; did you mean 'delete'?"
     assert did_you_mean("zzz", ["compact", "delete"]) == ""
-
-
-def test_quoted_is_one_short_line() -> None:
     assert quoted("a\nb\x1b[31m") == r"'a\nb\x1b[31m'"
     assert len(quoted("x" * 10_000_000)) == 62

@@ -1,20 +1,21 @@
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.units import (
+    coarse_duration,
     format_duration,
     format_size,
     parse_age,
     parse_duration,
     parse_size,
     readable_size,
+    rounded_down,
     rounded_duration,
 )
+from tests.support.golden import wording
 
 LONGS = st.integers(0, 2**63 - 1)
 ROUND = st.builds(
@@ -43,7 +44,7 @@ ROUND = st.builds(
         ("9223372036854775806ms", 9_223_372_036_854_775_806),
     ],
 )
-def test_parse_duration(text: str, milliseconds: int) -> None:
+def test_durations_are_read_in_every_unit(text: str, milliseconds: int) -> None:
     assert parse_duration(text) == milliseconds
 
 
@@ -70,15 +71,13 @@ def test_parse_duration(text: str, milliseconds: int) -> None:
     ],
 )
 def test_not_a_duration(text: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"is not a duration; write a number of milliseconds or e\.g\. 7d, 36h"
-    ):
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["0.5ms", "1.0001s", "1h0.1ms"])
 def test_finer_than_a_millisecond(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a whole number of milliseconds"):
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
         parse_duration(text)
 
 
@@ -103,28 +102,15 @@ def test_finer_than_a_millisecond(text: str) -> None:
         ("9007199254740993B", 2**53 + 1),
     ],
 )
-def test_parse_size(text: str, size: int) -> None:
+def test_sizes_are_read_in_every_unit(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "'' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB"),
-        ("-1", "'-1' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB"),
-        ("1,5GB", "'1,5GB' is not a size; write a number of bytes or e.g. 50GiB, 512MiB, 1MB"),
-        ("50G", "'50G' is ambiguous; write GB (powers of 1000) or GiB (powers of 1024)"),
-        ("1k", "'1k' is ambiguous; write kB (powers of 1000) or KiB (powers of 1024)"),
-        ("50Gi", "'50Gi' has no known unit; write GiB"),
-        ("50gb", "'50gb' has no known unit; write GB"),
-        ("50Gb", "'50Gb' has no known unit; write GB"),
-        ("5 dogs", "'5 dogs' has no known unit; write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"),
-        ("0.3B", "'0.3B' is not a whole number of bytes"),
-        ("1.0001KiB", "'1.0001KiB' is not a whole number of bytes"),
-    ],
+    "text", ["", "-1", "1,5GB", "50G", "1k", "50Gi", "50gb", "50Gb", "5 dogs", "0.3B", "1.0001KiB"]
 )
-def test_not_a_size(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+def test_not_a_size(text: str) -> None:
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
         parse_size(text)
 
 
@@ -145,7 +131,7 @@ def test_not_a_size(text: str, message: str) -> None:
         (360_000_000, "4d 4h"),
     ],
 )
-def test_format_duration(milliseconds: int, text: str) -> None:
+def test_durations_are_formatted_in_the_units_that_people_use(milliseconds: int, text: str) -> None:
     assert format_duration(milliseconds) == text
 
 
@@ -165,7 +151,7 @@ def test_format_duration(milliseconds: int, text: str) -> None:
         (28_800_000_000, "333d 8h"),
     ],
 )
-def test_rounded_duration(milliseconds: int, text: str) -> None:
+def test_durations_are_rounded_to_the_units_that_matter(milliseconds: int, text: str) -> None:
     assert rounded_duration(milliseconds) == text
 
 
@@ -192,7 +178,7 @@ def test_a_rounded_duration_is_exact_unless_it_says_about_and_then_within_a_hund
         (1000, "1000"),
     ],
 )
-def test_format_size(size: int, text: str) -> None:
+def test_sizes_are_formatted_in_the_unit_that_divides_them(size: int, text: str) -> None:
     assert format_size(size) == text
 
 
@@ -222,5 +208,27 @@ def test_a_size_that_no_unit_divides_well_is_rounded_before_its_bytes(size: int,
 
 def test_an_age_is_at_most_one_that_dates_are_reckoned_with() -> None:
     assert parse_age("100000d") == 100_000 * 86_400_000
-    with pytest.raises(ValueError, match="is too long; leave it out for any age"):
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
         parse_age(str(100_000 * 86_400_000 + 1))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "1s"),
+        (400, "1s"),
+        (1_600, "2s"),
+        (3_599_400, "59m 59s"),
+        (3_640_000, "61m"),
+        (86_360_000, "23h 59m"),
+        (88_300_000, "25h"),
+    ],
+)
+def test_durations_of_tables_are_rounded_to_seconds_minutes_or_hours(milliseconds: int, text: str) -> None:
+    assert coarse_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(("hours", "rounded"), [(42, 42), (47, 47), (48, 48), (71, 48), (400, 384)])
+def test_ages_are_rounded_down_to_two_or_more_of_a_unit(hours: int, rounded: int) -> None:
+    assert rounded_down(hours * 3_600_000 + 1_800_000) == rounded * 3_600_000
+    assert rounded_down(hours * 3_600_000 - 1) < hours * 3_600_000

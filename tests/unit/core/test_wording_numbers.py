@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.core.wording import counted, listed
-from kafkaform.plan.summary import needing_consent
+from kafkaform.plan.summary import word_consent_count
 
 ROOT = Path(__file__).parents[3]
 NOUNS = (
@@ -23,7 +23,9 @@ PLURAL = re.compile(
     r" (?:(?:more|other|distinct|of|its|the|equal|sampled|declared|refused|idle) )*"
     rf"(?:{'|'.join(f'{noun}s' for noun in NOUNS.split())})\b"
 )
-SHARES = re.compile(r"(?:percent|share|estimated|times_mean|rounded_size|_human|human|_either|shown)\(")
+SHARES = re.compile(
+    r"(?:percent|share|format_estimate|times_mean|rounded_size|_human|human|_either|format_known)\("
+)
 """What is no count."""
 NEVER_ONE = {
     "kafkaform/cluster/kafka/health.py": {"len(partitions)"},
@@ -31,15 +33,13 @@ NEVER_ONE = {
     "kafkaform/config/manifests/loader.py": {"MAX_VALUES"},
     "kafkaform/config/manifests/yaml_hazards.py": {"MAX_FILE_NODES", "MAX_NODES", "sizes[id(root)]"},
     "kafkaform/core/printable.py": {"len(text) - len(pieces)"},
-    "kafkaform/devcluster/cluster.py": {"len(nodes)"},
     "kafkaform/plan/placement/placing.py": {"len(live)", "len(present)"},
     "kafkaform/plan/placement_planning.py": {"counts[-1]"},
     "kafkaform/plan/skew_report.py": {"after"},
-    "kafkaform/report/drift_markdown.py": {"limit"},
     "kafkaform/report/markdown.py": {"limit"},
     "kafkaform/report/skew_markdown.py": {"limit"},
     "kafkaform/resources/topic/config_risk.py": {"after"},
-    "kafkaform/resources/topic/copying.py": {"copying.topics"},
+    "kafkaform/resources/replicas/copying.py": {"copying.topics"},
     "kafkaform/resources/topic/risk.py": {"after"},
     "kafkaform/resources/topic/spec.py": {"replicas"},
     "kafkaform/rules/group.py": {"' or '.join(map(str, near))", "members", "sum(group.partitions.values())"},
@@ -60,23 +60,27 @@ NEVER_ONE = {
     },
     "kafkaform/rules/topic_replicas.py": {"better", "brokers", "least + 1"},
     "kafkaform/rules/topic_settings.py": {"len(name)"},
-    "kafkaform/vcs/forge/marked.py": {"total"},
-    "spark_validation/advice.py": {
-        "MOST_SALTS",
-        "best.partitions",
-        "count",
-        "keys_needed(count, target)",
-        "len(counts)",
-        "listed(bounds)",
-        "members",
-    },
-    "spark_validation/analysis.py": {"len(partitions)", "plan.replicates", "read"},
-    "spark_validation/causes_placement.py": {"keys", "misplaced", "share", "topic.partitions"},
-    "spark_validation/diagnosis.py": {"distinct", "keyless", "topic.partitions"},
+    "kafkaform/vcs/forge/markers.py": {"total"},
     "spark_validation/files.py": {"len(topics)", "total"},
-    "spark_validation/job.py": {"plan.records"},
     "spark_validation/policy.py": {"FEWEST_RECORDS"},
-    "spark_validation/predictions.py": {"FEWEST_RECORDS"},
+    "spark_validation/wording.py": {
+        "case.partitions",
+        "distinct",
+        "facts.partition_count",
+        "fewest",
+        "join_items(bounds)",
+        "keyless",
+        "keys",
+        "len(counts)",
+        "len(partitions)",
+        "members",
+        "most_salts",
+        "needed",
+        "offsets",
+        "partitions",
+        "records",
+        "windows",
+    },
 }
 """Numbers that are followed by a plural and cannot be 1: limits and constants, and those that a condition
 beside the message excludes. Every other one is worded by `counted`."""
@@ -87,7 +91,7 @@ def numbers_before_plurals() -> Iterator[tuple[str, str]]:
     for folder in ("kafkaform", "spark_validation"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for text in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if "testing" in path.parts or not isinstance(text, ast.JoinedStr):
+                if not isinstance(text, ast.JoinedStr):
                     continue
                 for number, words in itertools.pairwise(text.values):
                     if not isinstance(number, ast.FormattedValue) or not isinstance(words, ast.Constant):
@@ -122,4 +126,4 @@ def test_lists_and_nouns_agree(number: int, shown: str) -> None:
     ("number", "shown"), [(0, "0 need consent"), (1, "1 needs consent"), (2, "2 need consent")]
 )
 def test_numbers_and_verbs_agree(number: int, shown: str) -> None:
-    assert needing_consent(number) == shown
+    assert word_consent_count(number) == shown

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import struct
@@ -20,11 +19,13 @@ from click.testing import CliRunner
 
 from kafkaform.cli.dev import dev
 from kafkaform.core.errors import DevClusterError, JavaError
-from kafkaform.core.files import locked
+from kafkaform.core.files import hold_lock
 from kafkaform.devcluster import configuration, processes, readiness, releases, state
-from kafkaform.devcluster.cluster import DevCluster, place
+from kafkaform.devcluster.cluster import ClusterSpec, DevCluster, plan_nodes
 from kafkaform.devcluster.jars.java import Java, find_java
-from kafkaform.devcluster.state import DevBroker, consecutive_ports, free_ports
+from kafkaform.devcluster.ports import check_consecutive_ports, find_free_ports
+from kafkaform.devcluster.state import DevBroker
+from tests.support.golden import wording
 
 NODES = (DevBroker(1, 20001, 20011, 20021), DevBroker(2, 20002, 20012, 20022))
 CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
@@ -87,16 +88,18 @@ def test_a_port_in_use(tmp_path: Path) -> None:
             cli("up", "--data", tmp_path / "dev", "--port", str(port))
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
     with pytest.raises(DevClusterError, match="need ports above 65535"):
-        consecutive_ports(65534, 3)
+        check_consecutive_ports(65534, 3)
 
 
 def test_free_ports_differ_and_avoid_what_is_taken() -> None:
-    ports = free_ports(50)
+    ports = find_free_ports(50)
     assert len(set(ports)) == 50
-    assert not set(free_ports(50, avoid=frozenset(ports))) & set(ports)
+    assert not set(find_free_ports(50, avoid=frozenset(ports))) & set(ports)
 
 
-def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_java_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(JavaError, match="no Java found") as error:
@@ -107,14 +110,14 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_java()
 
 
-def test_wrong_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_too_old_is_named_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script(tmp_path / "home" / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
     script(tmp_path / "path" / "java", """echo 'java version "1.8.0_392"' >&2""")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
-    with pytest.raises(
-        JavaError, match=r"17 or later is needed, but .* is version 11 and .* is version 8"
-    ) as error:
+    with pytest.raises(JavaError, check=lambda error: str(error) == wording) as error:
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
     good = script(tmp_path / "path" / "java", """echo 'openjdk version "21-ea" 2023-09-19' >&2""")
@@ -130,7 +133,7 @@ def test_a_directory_with_strange_content(tmp_path: Path) -> None:
         with pytest.raises(DevClusterError, match="damaged"):
             cli(command, "--data", tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(DevClusterError, match="cannot keep a cluster"):
+    with pytest.raises(DevClusterError, match="cannot write to"):
         DevCluster.start(tmp_path / "file" / "below")
 
 
@@ -154,7 +157,7 @@ def test_the_commands_load_no_machinery_before_they_run() -> None:
 
 # --- nodes that do not come up ---------------------------------------------------------------------
 
-_NO_JARS = "kafkaform.devcluster.cluster.kafka_classpath"
+_NO_JARS = "kafkaform.devcluster.cluster.fetch_kafka_classpath"
 
 
 @pytest.fixture
@@ -177,7 +180,7 @@ esac""",
 
 @pytest.mark.usefixtures("mute")
 def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(DevClusterError, match=r"node 1 did not answer within 0\.1 s"):
+    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
@@ -187,7 +190,7 @@ def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mu
     mute.write_text(mute.read_text().replace('echo "[t]', f'{second}; echo "[t]'))
     directory = tmp_path / "dev"
     with pytest.raises(DevClusterError, match=r"node 2 exited .*no\.such\.Class") as error:
-        DevCluster.start(directory, brokers=2)
+        DevCluster.start(directory, ClusterSpec(brokers=2))
     assert "\n" not in error.value.message
     assert str(directory / "node-2" / "broker.log") in str(error.value.hint)
     assert processes_in(directory) == []
@@ -214,7 +217,7 @@ def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Sign
 
 def test_no_stranger_is_stopped(tmp_path: Path) -> None:
     node = replace(NODES[0], token="of-a-node-that-crashed")
-    state.write(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=(node,)))
+    state.write_state(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=(node,)))
     mention = f"-Dkafkaform.dev.node={node.token}"
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
     try:
@@ -231,7 +234,7 @@ def test_no_stranger_is_stopped(tmp_path: Path) -> None:
 
 def test_own_properties_win_and_know_their_node() -> None:
     own = {"listeners": "TLS://127.0.0.1:{port},X://{rack}:{node_id}", "a.pattern": "{unknown}"}
-    result = configuration.server_properties(NODES[1], NODES, properties=own, sasl_users=None)
+    result = configuration.build_server_properties(NODES[1], NODES, properties=own, sasl_users=None)
     assert result["listeners"] == "TLS://127.0.0.1:20002,X://rack-2:2"
     assert result["a.pattern"] == "{unknown}"
     assert result["controller.quorum.voters"] == "1@127.0.0.1:20011,2@127.0.0.1:20012"
@@ -241,7 +244,7 @@ def test_own_properties_win_and_know_their_node() -> None:
 def test_a_broker_with_zookeeper_knows_no_controller_listener() -> None:
     users = {"a": "x"}
     zookeeper = state.ZooKeeper(20099)
-    result = configuration.server_properties(
+    result = configuration.build_server_properties(
         NODES[1], NODES, properties={}, sasl_users=users, zookeeper=zookeeper
     )
     assert (result["broker.id"], result["zookeeper.connect"]) == ("2", "127.0.0.1:20099")
@@ -253,27 +256,17 @@ def test_a_broker_with_zookeeper_knows_no_controller_listener() -> None:
 # --- versions --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("v3.9", "--kafka-version v3.9: a version of Apache Kafka has the form N.N.N"),
-        ("3.9.1-rc1", "--kafka-version 3.9.1-rc1: a version of Apache Kafka has the form N.N.N"),
-        ("2.7.2", "--kafka-version 2.7.2: the oldest version that can run is 2.8"),
-        ("9.9", "--kafka-version 9.9: which patch release of 9.9 is not known here"),
-        ("2.8,3.9", "--kafka-version 2.8.2,3.9.1: brokers of different versions are run from 3.3 on only"),
-        ("3.8,3.9", "--kafka-version names 2 versions for 3 brokers"),
-    ],
-)
-def test_versions_that_cannot_be_run(tmp_path: Path, given: str, message: str) -> None:
+@pytest.mark.parametrize("given", ["v3.9", "3.9.1-rc1", "2.7.2", "9.9", "2.8,3.9", "3.8,3.9"])
+def test_versions_that_cannot_be_run(tmp_path: Path, given: str) -> None:
     brokers = ["--brokers", "3"] if given == "3.8,3.9" else []
-    with pytest.raises(DevClusterError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
         cli("up", "--data", tmp_path / "dev", "--kafka-version", given, *brokers)
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
 
 
 def test_the_versions_of_a_start() -> None:
     def versions(kept: state.ClusterState | None, *given: str, brokers: int | None = None) -> list[str]:
-        nodes = place(kept, brokers=brokers, port=None, sasl=False, directory=Path(), versions=given)
+        nodes = plan_nodes(kept, brokers=brokers, port=None, sasl=False, directory=Path(), versions=given)
         return [node.kafka_version for node in nodes]
 
     assert versions(None) == [releases.KAFKA_VERSION]
@@ -283,39 +276,39 @@ def test_the_versions_of_a_start() -> None:
     kept = state.ClusterState("id", 384, formatted=True, nodes=old)
     assert versions(kept) == ["3.9.1", "3.9.1"]
     assert versions(kept, "4.0") == ["4.0.0", "4.0.0"]
-    with pytest.raises(DevClusterError, match=r"is from Kafka 3\.9\.1 and cannot be used by 2\.8\.2"):
+    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
         versions(kept, "2.8")
 
 
 def test_a_sasl_user_that_jaas_cannot_name() -> None:
     with pytest.raises(DevClusterError, match="'a b'"):
-        configuration.server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
+        configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
 
 
 def test_the_telling_line_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert processes.last_words(log) == "it wrote no log"
+    assert processes.find_failure_line(log) == "its log is empty"
     log.write_text("[t] INFO all is well (k)\n\n")
-    assert processes.last_words(log) == "[t] INFO all is well (k)"
+    assert processes.find_failure_line(log) == "[t] INFO all is well (k)"
     log.write_text("[t] ERROR it is broken (k)\n[t] INFO going down (k)\n")
-    assert processes.last_words(log) == "[t] ERROR it is broken (k)"
+    assert processes.find_failure_line(log) == "[t] ERROR it is broken (k)"
     log.write_text("[t] ERROR broken (k)\norg.x.BadException: no 1\n\tat a.b(c)\n[t] INFO going down (k)\n")
-    assert processes.last_words(log) == "org.x.BadException: no 1"
+    assert processes.find_failure_line(log) == "org.x.BadException: no 1"
 
 
 def test_following_a_log_over_a_restart(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     reader = processes.NodeLogReader(log)
-    assert reader.new_lines() == []
+    assert reader.read_new_lines() == []
     log.write_text("old\nbe")
-    assert reader.new_lines() == ["old"]
+    assert reader.read_new_lines() == ["old"]
     with log.open("a") as writer:
         writer.write("gun\nmore\n")
-    lines = processes.follow(
+    lines = processes.follow_logs(
         {"node-1": reader, "node-2": processes.NodeLogReader(tmp_path / "none")}, poll_s=0
     )
     assert [next(lines), next(lines)] == [("node-1", "begun"), ("node-1", "more")]
-    processes.begin(log)
+    processes.rotate_log(log)
     log.write_text("anew\n")
     assert next(lines) == ("node-1", "anew")
 
@@ -324,7 +317,7 @@ def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
     log = tmp_path / "node-1" / "broker.log"
     log.parent.mkdir()
     log.write_text("one\ntwo\n")
-    state.write(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=NODES[:1]))
+    state.write_state(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=NODES[:1]))
     following = subprocess.Popen(
         [*CLI, "logs", "--data", str(tmp_path), "-n", "1", "-f"], stdout=subprocess.PIPE, text=True
     )
@@ -347,10 +340,10 @@ def test_a_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) ->
     waiting = threading.Event()
 
     def second() -> None:
-        with locked(path, progress=lambda _line: waiting.set()):
+        with hold_lock(path, progress=lambda _line: waiting.set()):
             order.append("second")
 
-    with locked(path):
+    with hold_lock(path):
         thread = threading.Thread(target=second)
         thread.start()
         assert waiting.wait(60)
@@ -387,6 +380,6 @@ def answer(content: bytes) -> tuple[int, threading.Thread]:
 )
 def test_what_is_no_broker_is_told_from_one(content: bytes) -> None:
     port, thread = answer(content)
-    with pytest.raises(readiness.BadAnswer):
-        readiness.membership("127.0.0.1", port, timeout_s=5)
+    with pytest.raises(readiness.InvalidResponse):
+        readiness.read_membership("127.0.0.1", port, timeout_s=5)
     thread.join(60)

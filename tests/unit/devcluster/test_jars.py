@@ -11,8 +11,9 @@ import pytest
 
 from kafkaform.core.errors import JavaError
 from kafkaform.devcluster.jars import ivy
-from kafkaform.devcluster.jars.cache import cache_directory, kafka_classpath
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
 from tests.support.fake_ivy import FakeIvy
+from tests.support.golden import wording
 
 JARS = ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4")
 
@@ -27,15 +28,15 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeIvy]:
 
 def test_jars_are_fetched_once(fake: FakeIvy) -> None:
     told: list[str] = []
-    first = kafka_classpath(java=fake.java, progress=told.append)
+    first = fetch_kafka_classpath(java=fake.java, progress=told.append)
     assert [jar.name for jar in first] == sorted(jar.name for jar in fake.source.iterdir())
-    assert kafka_classpath(java=fake.java, progress=told.append) == first
+    assert fetch_kafka_classpath(java=fake.java, progress=told.append) == first
     assert (fake.runs, len(told)) == (1, 1)
 
 
 @pytest.mark.parametrize("damage", ["missing jar", "cut jar", "no manifest", "bad manifest", "other parts"])
 def test_a_damaged_cache_is_fetched_anew(fake: FakeIvy, damage: str) -> None:
-    first = kafka_classpath(java=fake.java)
+    first = fetch_kafka_classpath(java=fake.java)
     manifest = first[0].parent / "manifest.json"
     match damage:
         case "missing jar":
@@ -50,67 +51,56 @@ def test_a_damaged_cache_is_fetched_anew(fake: FakeIvy, damage: str) -> None:
             manifest.write_text(manifest.read_text().replace("log4j-slf4j-impl:2", "log4j-slf4j-impl:1"))
         case _:
             raise AssertionError(damage)
-    assert kafka_classpath(java=fake.java) == first
+    assert fetch_kafka_classpath(java=fake.java) == first
     assert all(zipfile.is_zipfile(jar) for jar in first)
     assert fake.runs == 2
 
 
-@pytest.mark.parametrize(
-    ("ending", "error"),
-    [
-        ("exit 1", "could not be downloaded"),
-        ('rm "$(dirname "$2")"/kafka_2*', "is incomplete: org.apache.kafka:kafka_2.13"),
-    ],
-)
-def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str, error: str) -> None:
+@pytest.mark.parametrize("ending", ["exit 1", 'rm "$(dirname "$2")"/kafka_2*'])
+def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str) -> None:
     fake.end_with(ending)
-    with pytest.raises(JavaError, match=error) as raised:
-        kafka_classpath(java=fake.java)
+    with pytest.raises(JavaError, check=lambda error: str(error) == wording) as raised:
+        fetch_kafka_classpath(java=fake.java)
     log = str(raised.value.hint).rpartition(" ")[2]
     assert Path(log).exists()
     fake.end_with("")
-    assert len(kafka_classpath(java=fake.java)) == 3
+    assert len(fetch_kafka_classpath(java=fake.java)) == 3
 
 
 ABSENT = "echo '	:: org.apache.kafka#kafka_2.13;4.9.9: not found'; "
 
 
 @pytest.mark.parametrize(
-    ("ending", "error"),
+    "ending",
     [
-        (f"{ABSENT} exit 1", "--kafka-version 4.9.9: Maven Central has no org.apache.kafka:kafka_2.13:4.9.9"),
-        (
-            f"{ABSENT} echo 'Server access error at url https://… (Connection refused)'; exit 1",
-            "org.apache.kafka:kafka_2.13:4.9.9 could not be downloaded from Maven Central",
-        ),
+        f"{ABSENT} exit 1",
+        f"{ABSENT} echo 'Server access error at url https://… (Connection refused)'; exit 1",
     ],
 )
-def test_a_version_that_does_not_exist_is_not_taken_for_a_broken_network(
-    fake: FakeIvy, ending: str, error: str
-) -> None:
+def test_a_version_that_does_not_exist_is_not_taken_for_a_broken_network(fake: FakeIvy, ending: str) -> None:
     fake.end_with(ending)
     with pytest.raises(JavaError) as raised:
-        kafka_classpath("4.9.9", java=fake.java)
-    assert raised.value.message == error
+        fetch_kafka_classpath("4.9.9", java=fake.java)
+    assert raised.value.message == wording
 
 
 def test_a_jar_that_is_no_archive_is_refused(fake: FakeIvy) -> None:
     (fake.source / "kafka-clients-4.3.1.jar").write_text("<html>sign in to the hotel's network</html>")
-    with pytest.raises(JavaError, match=r"is incomplete: kafka-clients-4\.3\.1\.jar"):
-        kafka_classpath(java=fake.java)
+    with pytest.raises(JavaError, check=lambda error: str(error) == wording):
+        fetch_kafka_classpath(java=fake.java)
 
 
 def test_a_killed_resolution_is_cleared_away(fake: FakeIvy) -> None:
-    half = cache_directory() / "kafka" / ".unfinished-killed"
+    half = get_cache_directory() / "kafka" / ".unfinished-killed"
     half.mkdir(parents=True)
     (half / "kafka_2.13-4.3.1.jar").write_text("half")
-    assert half not in [jar.parent for jar in kafka_classpath(java=fake.java)]
+    assert half not in [jar.parent for jar in fetch_kafka_classpath(java=fake.java)]
     assert not half.exists()
 
 
 def test_two_resolutions_at_once_share_one(fake: FakeIvy) -> None:
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: kafka_classpath(java=fake.java), range(4)))
+        results = list(pool.map(lambda _: fetch_kafka_classpath(java=fake.java), range(4)))
     assert all(result == results[0] for result in results)
     assert fake.runs == 1
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from kafkaform.core.groups import LogSpan, TimedOffset
-from kafkaform.inspect.arrivals import read_arrivals
+from kafkaform.core.files import write_file
+from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.inspect.arrivals import log_ends, read_arrivals
+from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
 from kafkaform.report.arrivals import arrivals_to_json, render_arrivals
 from kafkaform.rules import RULES, RuleContext
-from spark_validation.arrivals import Spread, TopicArrivals
+from spark_validation.arrivals import Spread, TopicArrivals, find_arrivals
+from spark_validation.metrics import arrival_rows
+from tests.support.golden import wording
 
 HOUR = 3_600_000
 NOW = 1_000 * 24 * HOUR
@@ -81,38 +87,25 @@ def test_what_was_trimmed_counts_all_the_same() -> None:
     assert found.ratio_since_made == pytest.approx(36_000 * 4 / 54_000)
 
 
-def test_records_deleted_by_hand_make_no_topic_uneven() -> None:
+def test_only_limits_of_retention_shorten_the_period_of_a_topic() -> None:
     times = every(60_000, 40 * HOUR)
     found = arrivals({number: Log(times, 1_200 * (number % 2)) for number in range(4)})
     assert (found.spread, found.ratio) == (Spread.EVEN, 1.0)
     assert found.period_ms == 20 * HOUR - 1
-
-
-def test_a_topic_that_is_younger_than_the_period_is_counted_since_it_was_made() -> None:
     found = arrivals({0: Log(every(1_000, HOUR)), 1: Log(every(2_000, HOUR))})
-    assert (found.since_made, found.period_ms) == (True, None)
-    assert found.counts == (3_600, 1_800)
+    assert (found.since_made, found.period_ms, found.counts) == (True, None, (3_600, 1_800))
     assert found.per_second == pytest.approx(1.5), "since the first record"
-
-
-def test_a_log_that_keeps_next_to_nothing_leaves_too_little_data() -> None:
     times = every(1_000, HOUR)
     found = arrivals({0: Log(times), 1: Log(times, len(times) - 30)})
     assert (found.spread, found.counts, found.period_ms) == (Spread.LITTLE, (29, 29), 29_999)
     assert found.ratio_since_made == 1.0, "offsets tell it all the same"
-
-
-def test_an_emptied_log_sets_no_limit() -> None:
-    """Time-based retention empties the log of a partition that nobody writes to any more."""
+    # Time-based retention empties the log of a partition that nobody writes to any more.
     times, old = every(60_000, 10 * HOUR), every(60_000, 100 * HOUR)
     found = arrivals({0: Log(times, 0), 1: Log(times, 60), 2: Log(old, len(old))})
     assert found.counts == (539, 539, 0)
     assert found.period_ms == 9 * HOUR - 1
     assert found.emptied == (2,)
-
-
-def test_a_partition_that_is_seldom_written_to_does_not_shorten_the_period() -> None:
-    """Time-based retention has removed what was in it, and a record has just come."""
+    # Time-based retention has removed what was in it, and a record has just come.
     times = every(60_000, 100 * HOUR)
     rare = [*every(50 * HOUR, 100 * HOUR), NOW - 1_000]
     found = arrivals({0: Log(times, 600), 1: Log(times, 630), 2: Log(rare, 2)})
@@ -123,28 +116,59 @@ def test_a_partition_that_is_seldom_written_to_does_not_shorten_the_period() -> 
     assert (found.spread, found.since_made) == (Spread.LITTLE, False), "unless all are"
 
 
-def test_times_in_the_future_leave_a_trimmed_topic_unknown() -> None:
+def test_a_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
+    """Nothing tells whether it was emptied by hand an hour ago, or by time long ago."""
+    even = {number: Log(every(60_000, 100 * HOUR)) for number in range(8)}
+    hot = every(10_000, 100 * HOUR)
+    found = arrivals({**even, 3: Log(even[3].times, 3_000), 8: Log(hot, len(hot))})
+    assert (found.unknown, found.spread, found.fullest, found.since_made) == (wording, Spread.UNEVEN, 8, True)
+    assert found.counts == (*(6_000,) * 8, 36_000)
+    found = arrivals({**even, 8: Log(hot, len(hot))})
+    assert (found.spread, found.unknown, found.is_trimmed) == (Spread.UNEVEN, None, True), (
+        "no log sets a limit"
+    )
+    few = {**even, 3: Log(even[3].times, 3_000), 8: Log(hot[:5_000], 5_000)}
+    assert (arrivals(few).unknown, arrivals(few).counts[8]) == (None, 0), "even whatever became of it"
+
+
+def test_times_in_the_future_leave_the_time_since_the_topic_was_made() -> None:
+    """Brokers find the first record that is not older in the order of offsets: one with such a time."""
+    times = every(60_000, 100 * HOUR)
+    late = [*times[:3_000], NOW + 9 * HOUR, *times[3_000:]]
+    hot = every(10_000, 100 * HOUR)
+    logs = {0: Log(times), 1: Log(late), 2: Log(hot, len(hot) - 6_000)}
+    found = arrivals(logs)
+    assert found.unknown == wording
+    assert (found.spread, found.since_made, found.is_trimmed) == (Spread.UNEVEN, True, True)
+    assert found.counts == (6_000, 6_001, 36_000) == found.ends
+    assert found.ratio == found.ratio_since_made
+    assert (found.starts, found.since_ms, found.per_second) == ((0, 0, 0), None, None)
+    assert arrivals(logs, NOW - HOUR).counts == found.counts, "a period that is asked for is not known either"
+    found = arrivals({0: Log(times, 10), 1: Log(late, 3_000)})
+    assert (found.unknown, found.counts, found.since_made) == (wording, (6_000, 6_001), True)
+    found = arrivals({0: Log(times), 1: Log(late)})
+    assert (found.spread, found.unknown, found.is_trimmed) == (Spread.EVEN, None, False), (
+        "nothing was removed"
+    )
+
+
+def test_the_period_begins_when_partitions_were_added_and_not_in_the_future() -> None:
+    # A time in the future after the start of the period does no harm.
     times = every(60_000, 100 * HOUR)
     late = [*times[:5_000], NOW + 9 * HOUR, *times[5_000:]]
     found = arrivals({0: Log(times, 10), 1: Log(late, 4_000)})
-    assert (found.spread, found.counts) == (Spread.UNKNOWN, ())
-    assert found.unknown == "records of partition 1 have times in the future"
-    found = arrivals({0: Log(times, 10), 1: Log(late, 5_000)})
-    assert found.unknown == "the first record of partition 1 has a time in the future"
-    found = arrivals({0: Log(times), 1: Log(late)})
-    assert (found.spread, found.since_made) == (Spread.EVEN, True), "offsets alone tell it"
-
-
-def test_the_period_begins_when_partitions_were_added() -> None:
+    assert (found.unknown, found.counts) == (None, (1_999, 2_000))
+    cluster = Logs({("t", 0): Log(times, 10), ("t", 1): Log(late, 4_000)})
+    ends = log_ends(cluster.log_spans([("t", 0), ("t", 1)]), {"t": 2})
+    periods = find_arrivals(ends, cluster.offsets_at, NOW, recent=True)["t"].periods
+    assert [period.name for period in periods] == ["common", "day", "made"], "it hides the last hour's start"
+    # The period begins when partitions were added.
     before, after = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
     logs = {0: Log(before), 1: Log(before), 2: Log(after), 3: Log(after)}
     found = arrivals(logs)
     assert (found.added_from, found.period_ms) == (2, 20 * HOUR)
     assert found.counts == (7_200, 7_200, 3_600, 3_600)
     assert found.ratio_since_made == pytest.approx(36_000 * 4 / 79_200)
-
-
-def test_a_partition_that_is_seldom_written_to_was_not_added() -> None:
     often, seldom = every(10_000, 100 * HOUR), every(5 * HOUR * 1_000 // 1_000, 90 * HOUR)
     found = arrivals({0: Log(often), 1: Log(often), 2: Log(seldom[:1])})
     assert (found.added_from, found.since_made) == (None, True)
@@ -153,7 +177,8 @@ def test_a_partition_that_is_seldom_written_to_was_not_added() -> None:
 def test_the_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() -> None:
     times = every(60_000, 100 * HOUR)
     cluster = Logs({("t", 0): Log(times), ("t", 1): Log(times, len(times) - 120)})
-    (found,) = read_arrivals(cluster, {"t": 2}, NOW, recent=True)  # type: ignore[arg-type]
+    ends = log_ends(cluster.log_spans([("t", 0), ("t", 1)]), {"t": 2})
+    found = find_arrivals(ends, cluster.offsets_at, NOW, recent=True)["t"]
     assert [(period.name, period.counts) for period in found.periods] == [
         ("common", (119, 119)),
         ("hour", (60, 60)),
@@ -161,10 +186,13 @@ def test_the_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() 
     ]
 
 
-def test_a_partition_without_a_leader_leaves_it_unknown() -> None:
+def test_a_period_can_be_given_and_needs_a_leader() -> None:
     cluster = Logs({("t", 0): Log(every(1_000, HOUR))})
     (found,) = read_arrivals(cluster, {"t": 2}, NOW)  # type: ignore[arg-type]
     assert (found.spread, found.ends, found.ratio_since_made) == (Spread.UNKNOWN, (3_600, None), None)
+    times = every(60_000, 100 * HOUR)
+    found = arrivals({0: Log(times), 1: Log(times)}, NOW - 5 * HOUR)
+    assert (found.period_ms, found.counts) == (5 * HOUR, (300, 300))
 
 
 @pytest.mark.parametrize(
@@ -201,25 +229,13 @@ def test_uneven_topics_come_first_by_ratio_times_rate() -> None:
     assert cluster.requests <= 4, "whatever the number of topics"
 
 
-def test_the_period_can_be_given() -> None:
-    times = every(60_000, 100 * HOUR)
-    found = arrivals({0: Log(times), 1: Log(times)}, NOW - 5 * HOUR)
-    assert (found.period_ms, found.counts) == (5 * HOUR, (300, 300))
-
-
 def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> None:
     found = [
         TopicArrivals("hot", 12 * HOUR, (900, 100), (9_000, 1_000), 0.5),
         TopicArrivals("even", None, (500, 500), (500, 500), None, since_made=True),
-        TopicArrivals("down", None, (), (5, None)),
+        TopicArrivals("down", None, (), (5, None), unknown="partition 1 has no leader"),
     ]
-    assert render_arrivals(found).plain.split("\n") == [
-        "TOPIC  PARTITIONS  PERIOD    RECORDS  RECORDS/S  MAX/MEAN  FULLEST  EVER",
-        "hot             2  last 12h    1,000        0.5      1.80        0  1.80  uneven",
-        "down            2  -               -          -         -        -     -  not known",
-        "",
-        "Arrivals in 3 topics: 1 uneven, 1 even, 1 not known (--verbose lists all).",
-    ]
+    assert render_arrivals(found).plain.split("\n") == wording
     assert "since made" in render_arrivals(found, verbose=True).plain
     assert max(map(len, render_arrivals(found, width=80).plain.split("\n"))) <= 80
     hot, even, down = json.loads(arrivals_to_json(found))["topics"]
@@ -234,6 +250,54 @@ def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> N
         {"records": None, "records_since_made": 5},
         {"records": None, "records_since_made": None},
     ]
+    assert (hot["notes"], hot["transactional"], hot["max_over_mean_before"]) == ([], None, None)
+    assert down["notes"] == [wording]
+
+
+def rendered(found: Sequence[TopicArrivals], width: int | None = None) -> list[str]:
+    return render_arrivals(found, earlier={"hot": 1.04}, width=width).plain.split("\n")
+
+
+def test_the_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_tell() -> None:
+    hot = TopicArrivals(
+        "hot", HOUR, (900, 100, 0), (9_000, 1_000, 70), 0.5, emptied=(2,), transactional=True, until_ms=NOW
+    )
+    moved = TopicArrivals("ahead", None, (900, 100), (900, 100), since_made=True, unknown="of a reason")
+    head, first, second, _, *notes, _, _ = rendered([hot, moved])
+    assert head.split()[-2:] == ["EVER", "BEFORE"]
+    assert first.split()[-3:] == ["2.68", "1.04", "uneven"]
+    assert second.split()[-3:] == ["1.80", "-", "uneven"]
+    assert " ".join(" ".join(notes).split()) == wording
+    for width in (72, 80):
+        assert max(map(len, rendered([hot, moved], width))) <= width
+    topic, _ = json.loads(arrivals_to_json([hot, moved], earlier={"hot": 1.04}))["topics"]
+    assert (topic["max_over_mean_before"], topic["emptied_partitions"], topic["transactional"]) == (
+        1.04,
+        [2],
+        True,
+    )
+    assert len(topic["notes"]) == 2
+
+
+def test_rows_that_a_folder_keeps_give_the_ratio_before(tmp_path: Path) -> None:
+    first, second = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
+    a = TopicArrivals("a", HOUR, (300, 100), (300, 100))
+    b = TopicArrivals("b", HOUR, (200, 200), (200, 200))
+    keep_rows(tmp_path, arrival_rows("c", [a, b], first), first, write_file)
+    keep_rows(tmp_path, arrival_rows("c", [replace(a, counts=(400, 0))], second), second, write_file)
+    keep_rows(tmp_path, arrival_rows("other", [replace(a, counts=(1, 1))], second), second, write_file)
+    assert read_earlier_ratios(tmp_path, "c", ["a", "b", "z"]) == ({"a": 2.0, "b": 1.0}, ())
+    (tmp_path / "arrivals-20261103T000000Z.jsonl").write_text("{}")
+    ratios, (damaged,) = read_earlier_ratios(tmp_path, "c", ["a"])
+    assert ratios == {"a": 2.0}
+    assert damaged == wording
+    assert read_earlier_ratios(tmp_path / "new", "c", ["a"]) == ({}, ())
+    lines = (tmp_path / "arrivals-20261101T000000Z.jsonl").read_text().splitlines()
+    assert json.loads(lines[1]) == {
+        "cluster_id": "c", "topic": "a", "partition": None, "metric": "arrivals.common.max_mean_ratio",
+        "value": 1.5, "low": 1.5, "high": 1.5, "sampled_at": "2026-11-01T00:00:00.000000Z",
+        "day": "2026-11-01",
+    }  # fmt: skip
 
 
 def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
@@ -244,5 +308,5 @@ def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
         *(f"partition 0 of t{n} gets 2.5 times the mean of its 3 partitions" for n in range(5)),
         "records arrive unevenly in 2 more topics",
     ]
-    assert found[0].suggestion == "find out why: kafkaform skew t0"
+    assert found[0].suggestion == wording
     assert list(RULES["KF312"].check(RuleContext((), arrivals=(mild,)))) == []

@@ -8,22 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.groups import Group, Position
 from kafkaform.core.model import Desired, FieldValue, Intent, Observation, Observed, ResourceRef, State
 from kafkaform.inspect.comparison import (
+    ComparedResource,
     Comparison,
     FieldDifference,
     InheritedDifference,
     ResourceDifference,
     Side,
-    Thing,
     compare_sides,
     declared_states,
-    live_things,
+    select_live_resources,
 )
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
-from tests.support.scenes import topic
-from tests.support.strategies import names, paths, states, values
+from kafkaform.resources.groups import Group, Position
+from tests.support.golden import wording
+from tests.support.plans.scenes import topic
+from tests.support.plans.strategies import names, paths, states, values
 
 WEEK, DAY = "604800000", "86400000"
 
@@ -34,7 +35,7 @@ def state(partitions: int = 3, **configs: FieldValue) -> dict[str, FieldValue]:
     }
 
 
-def side(name: str, *, wanted: dict[str, State] | None = None, **things: Thing) -> Side:
+def side(name: str, *, wanted: dict[str, State] | None = None, **things: ComparedResource) -> Side:
     declared = None if wanted is None else {topic(each): state for each, state in wanted.items()}
     return Side(name, {topic(each): thing for each, thing in things.items()}, {}, declared)
 
@@ -44,93 +45,92 @@ def fields(comparison: Comparison) -> dict[str, FieldDifference]:
     return {one.path: one for one in difference.fields}
 
 
-def test_the_same_written_in_two_ways_is_the_same() -> None:
+def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
+    # The same written in two ways is the same.
     comparison = compare_sides(
-        side("dev", t=Thing(state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete"))),
-        side("prod", t=Thing(state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact"))),
+        side(
+            "dev",
+            t=ComparedResource(state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete")),
+        ),
+        side(
+            "prod",
+            t=ComparedResource(state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact")),
+        ),
     )
     assert (comparison.differences, comparison.same, comparison.unexpected) == ((), 1, False)
-
-
-def test_fields_come_in_the_order_of_plans_with_what_is_in_force() -> None:
-    a = Thing(state(3, retention_ms=DAY), {"config.retention.ms": DAY, "config.segment.ms": WEEK})
-    b = Thing(state(6, segment_ms=WEEK), {"config.retention.ms": WEEK, "config.segment.ms": WEEK})
+    # Fields come in the order of plans with what is in force.
+    a = ComparedResource(state(3, retention_ms=DAY), {"config.retention.ms": DAY, "config.segment.ms": WEEK})
+    b = ComparedResource(state(6, segment_ms=WEEK), {"config.retention.ms": WEEK, "config.segment.ms": WEEK})
     found = fields(compare_sides(side("dev", t=a), side("prod", t=b)))
     assert [*found] == ["partitions", "config.retention.ms", "config.segment.ms"]
     assert found["config.retention.ms"] == FieldDifference("config.retention.ms", DAY, None, DAY, WEEK)
     assert found["config.segment.ms"].same_effect
-
-
-def test_an_effect_that_is_not_known_is_not_the_same() -> None:
+    # An effect that is not known is not the same.
     found = fields(
-        compare_sides(side("dev", t=Thing(state(retention_ms=DAY))), side("prod", t=Thing(state())))
+        compare_sides(
+            side("dev", t=ComparedResource(state(retention_ms=DAY))),
+            side("prod", t=ComparedResource(state())),
+        )
     )
     assert not found["config.retention.ms"].same_effect
 
 
-def test_what_differs_by_the_brokers_defaults_alone_is_said_once() -> None:
-    a = {topic(name): Thing(state(), {"config.retention.ms": DAY}) for name in "xyz"}
-    b = {topic(name): Thing(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
+def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
+    # What differs by the brokers defaults alone is said once.
+    a = {topic(name): ComparedResource(state(), {"config.retention.ms": DAY}) for name in "xyz"}
+    b = {topic(name): ComparedResource(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
     comparison = compare_sides(Side("dev", a), Side("prod", b))
     assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
     assert (comparison.same, comparison.unexpected) == (3, True)
-
-
-def test_what_the_manifests_declare_to_differ_is_marked_and_not_counted() -> None:
+    # What the manifests declare to differ is marked and not counted.
     comparison = compare_sides(
-        side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=Thing(state(3, retention_ms=DAY))),
-        side("prod", wanted={"t": state(12)}, t=Thing(state(12))),
+        side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=ComparedResource(state(3, retention_ms=DAY))),
+        side("prod", wanted={"t": state(12)}, t=ComparedResource(state(12))),
     )
     assert all(one.as_declared for one in fields(comparison).values())
     assert not comparison.unexpected
-    assert "Different as declared: 1 differs, 1 of these as declared." in (
-        render_comparison(comparison).plain
-    )
+    assert render_comparison(comparison).plain == wording
 
 
-def test_what_was_not_applied_yet_is_said() -> None:
+def test_what_was_not_applied_set_or_told_is_said_as_such() -> None:
+    # What was not applied yet is said.
     comparison = compare_sides(
-        side("dev", wanted={"t": state(12)}, t=Thing(state(12))),
-        side("prod", wanted={"t": state(12)}, t=Thing(state(3))),
+        side("dev", wanted={"t": state(12)}, t=ComparedResource(state(12))),
+        side("prod", wanted={"t": state(12)}, t=ComparedResource(state(3))),
     )
-    assert fields(comparison)["partitions"].remark == "prod not as declared"
+    assert fields(comparison)["partitions"].note == "prod not as declared"
     assert comparison.unexpected
-
-
-def test_a_field_that_no_manifest_sets_is_not_remarked_on() -> None:
+    # A field that no manifest sets is not remarked on.
     comparison = compare_sides(
-        side("dev", wanted={"t": state(3)}, t=Thing(state(3, retention_ms=DAY))),
-        side("prod", wanted={"t": state(3)}, t=Thing(state(3))),
+        side("dev", wanted={"t": state(3)}, t=ComparedResource(state(3, retention_ms=DAY))),
+        side("prod", wanted={"t": state(3)}, t=ComparedResource(state(3))),
     )
     found = fields(comparison)["config.retention.ms"]
-    assert (found.as_declared, found.remark) == (False, "")
+    assert (found.as_declared, found.note) == (False, "")
+    # What cannot be told is neither the same nor missing.
+    hidden = Side("prod", {}, {topic("t"): "no right to see it"})
+    comparison = compare_sides(side("dev", t=ComparedResource(state())), hidden)
+    assert (comparison.differences, comparison.same) == ((), 0)
+    assert comparison.unknown == {topic("t"): wording}
+    assert render_comparison(comparison).plain == wording
 
 
 @pytest.mark.parametrize(
     ("on_dev", "on_prod", "as_declared", "remark"),
     [
-        (True, True, False, "also declared for prod, but not there yet"),
+        (True, True, False, "also declared for prod, but does not exist there yet"),
         (True, False, True, ""),
         (False, False, False, "no manifest declares it"),
     ],
 )
 def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, remark: str) -> None:
     comparison = compare_sides(
-        side("dev", wanted={"t": state()} if on_dev else {}, t=Thing(state())),
+        side("dev", wanted={"t": state()} if on_dev else {}, t=ComparedResource(state())),
         side("prod", wanted={"t": state()} if on_prod else {}),
     )
     expected = ResourceDifference(topic("t"), True, False, (), as_declared, remark, state())
     assert comparison.differences == (expected,)
     assert "1 only in dev" in render_comparison(comparison).plain
-
-
-def test_what_cannot_be_told_is_neither_the_same_nor_missing() -> None:
-    hidden = Side("prod", {}, {topic("t"): "no right to see it"})
-    comparison = compare_sides(side("dev", t=Thing(state())), hidden)
-    assert (comparison.differences, comparison.same) == ((), 0)
-    assert comparison.unknown == {topic("t"): "prod: no right to see it"}
-    text = render_comparison(comparison).plain
-    assert text == "not read: Topic/t: prod: no right to see it\nIncomplete: 1 not known."
 
 
 # --- what is compared ------------------------------------------------------------------------------
@@ -139,14 +139,14 @@ def test_what_cannot_be_told_is_neither_the_same_nor_missing() -> None:
 def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() -> None:
     ref = ResourceRef("ConsumerGroup", "g")
 
-    def things(protocol: str, offset: int, timeout: str) -> dict[ResourceRef, Thing]:
+    def things(protocol: str, offset: int, timeout: str) -> dict[ResourceRef, ComparedResource]:
         group = Group("g", protocol, "Empty", positions=(Position("t", 0, offset),))
         fields: State = {
             "config.consumer.session.timeout.ms": timeout,
             "offsets.t": "committed",
             "offsets.t:0": offset,
         }
-        return live_things(Observation({ref: Observed(ref, None, fields, live=group)}), {ref})
+        return select_live_resources(Observation({ref: Observed(ref, None, fields, live=group)}), {ref})
 
     comparison = compare_sides(
         Side("dev", things("classic", 1, "50000")), Side("prod", things("consumer", 99, "60000"))
@@ -154,19 +154,18 @@ def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() 
     assert [*fields(comparison)] == ["config.consumer.session.timeout.ms", "protocol"]
 
 
-def test_a_group_that_has_only_configs_has_no_protocol_to_compare() -> None:
+def test_what_has_no_protocol_or_was_not_chosen_is_not_compared() -> None:
+    # A group that has only configs has no protocol to compare.
     ref = ResourceRef("ConsumerGroup", "g")
     configs: State = {"config.consumer.session.timeout.ms": "50000"}
     comparison = compare_sides(
-        Side("dev", {ref: Thing(configs)}), Side("prod", {ref: Thing({**configs, "protocol": "classic"})})
+        Side("dev", {ref: ComparedResource(configs)}),
+        Side("prod", {ref: ComparedResource({**configs, "protocol": "classic"})}),
     )
     assert comparison.same == 1
-
-
-def test_a_throttle_and_what_was_not_chosen_are_not_compared() -> None:
     fields: State = {"partitions": 1, "config.leader.replication.throttled.replicas": "0:1"}
     seen = Observation({topic(name): Observed(topic(name), None, fields) for name in "ab"})
-    assert live_things(seen, {topic("a")}) == {topic("a"): Thing({"partitions": 1})}
+    assert select_live_resources(seen, {topic("a")}) == {topic("a"): ComparedResource({"partitions": 1})}
 
 
 def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
@@ -182,20 +181,20 @@ def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
 # --- laws ------------------------------------------------------------------------------------------
 
 
-def sides() -> st.SearchStrategy[dict[ResourceRef, Thing]]:
-    things = st.builds(Thing, states(), st.dictionaries(paths(), values(), max_size=4))
+def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:
+    things = st.builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
     return st.dictionaries(st.builds(ResourceRef, st.just("Topic"), names()), things, max_size=4)
 
 
 @given(sides())
-def test_nothing_differs_from_itself(things: dict[ResourceRef, Thing]) -> None:
+def test_nothing_differs_from_itself(things: dict[ResourceRef, ComparedResource]) -> None:
     comparison = compare_sides(Side("a", things), Side("b", things))
     assert (comparison.differences, comparison.inherited, comparison.same) == ((), (), len(things))
 
 
 @given(sides(), sides())
 def test_the_other_way_round_the_same_differs(
-    one: dict[ResourceRef, Thing], other: dict[ResourceRef, Thing]
+    one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     there = compare_sides(Side("a", one), Side("b", other))
     back = compare_sides(Side("b", other), Side("a", one))
@@ -208,7 +207,7 @@ def test_the_other_way_round_the_same_differs(
 
 @given(sides(), sides())
 def test_every_format_is_safe_to_show_and_bounded(
-    one: dict[ResourceRef, Thing], other: dict[ResourceRef, Thing]
+    one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     comparison = compare_sides(Side("a|b", one), Side("c\x1b", other))
     text = render_comparison(comparison).plain
@@ -220,16 +219,8 @@ def test_every_format_is_safe_to_show_and_bounded(
     assert "\x1b" not in markdown
 
 
-def test_the_table() -> None:
-    a = Thing(state(3, retention_ms=DAY), {"config.segment.ms": WEEK})
-    b = Thing(state(12), {"config.retention.ms": WEEK, "config.segment.ms": DAY})
+def test_the_table_shows_each_difference_with_both_sides() -> None:
+    a = ComparedResource(state(3, retention_ms=DAY), {"config.segment.ms": WEEK})
+    b = ComparedResource(state(12), {"config.retention.ms": WEEK, "config.segment.ms": DAY})
     comparison = compare_sides(side("dev", t=a, u=a), side("prod", t=b))
-    assert render_comparison(comparison).plain.splitlines() == [
-        "                   field         dev           prod",
-        "(broker defaults)  segment.ms    default 7d    default 1d  1 topic inherits it",
-        "Topic/t            partitions    3             12",
-        "                   retention.ms  1d            default 7d",
-        "Topic/u                          3 partitions  (missing)",
-        "",
-        "Different: 1 only in dev, 1 differs, 1 inherited value differs.",
-    ]
+    assert render_comparison(comparison).plain.splitlines() == wording

@@ -9,23 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.audit.trail import Trail
-from kafkaform.cluster.testing.memory import MemoryCluster
-from kafkaform.core.model import Desired, Diagnostic, FieldChange, Plan, ResourceRef, Severity, Undeclared
+from kafkaform.core.model import Desired, Diagnostic, FieldChange, ResourceRef, Severity, Undeclared
+from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import (
     Drift,
     DriftCause,
     DriftVerdict,
     Form,
     Unmanaged,
-    adoption,
     find_drift,
+    find_past,
     has_drift,
-    past_of,
+    plan_adoption,
 )
-from tests.support import strategies
-from tests.support.audit_scenes import Story
-from tests.support.drift_scenes import NO_RECORD, declared_in, drift_in, drifts
-from tests.support.scenes import DAY, WEEK, Watched, absent, declared, made, topic
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans import strategies
+from tests.support.plans.audit import Story
+from tests.support.plans.drift import NO_RECORD, declared_in, drift_in, drifts
+from tests.support.plans.scenes import DAY, WEEK, Watched, absent, declared, made, topic
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
@@ -110,8 +112,7 @@ def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
     made(memory, "a", retention_ms=DAY)
     watched = Watched(memory)
     assert drift_in(watched, declared("a", retention_ms=WEEK), declared("b")).resources
-    assert watched.checks == []
-    assert watched.requests == []
+    assert (watched.checks, watched.requests) == ([], [])
 
 
 # --- what a run comes to ---------------------------------------------------------------------------
@@ -123,7 +124,7 @@ REF = ResourceRef("Topic", "x")
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize("unmanaged", [None, (), (REF,)])
 @pytest.mark.parametrize("counts", [False, True])
-def test_verdicts(
+def test_what_could_not_be_seen_comes_before_what_drifted(
     memory: MemoryCluster,
     drifted: bool,
     unknown: bool,
@@ -151,10 +152,7 @@ def test_verdicts(
     ],
 )
 def test_resources_that_nobody_declares(
-    memory: MemoryCluster,
-    unmanaged: Unmanaged,
-    told: tuple[ResourceRef, ...] | None,
-    verdict: DriftVerdict,
+    memory: MemoryCluster, unmanaged: Unmanaged, told: tuple[ResourceRef, ...] | None, verdict: DriftVerdict
 ) -> None:
     made(memory, "mine")
     drift = drift_in(memory, unmanaged=unmanaged)
@@ -203,7 +201,7 @@ def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
 
 @given(drifts())
 def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
-    wanted = adoption(drift)
+    wanted = plan_adoption(drift)
     sorted_out = {edit.ref for edit in wanted.edits} | {ref for ref, _ in wanted.refused}
     assert {drifted.ref for drifted in drift.resources} <= sorted_out
     assert {*drift.unknown} <= sorted_out
@@ -232,7 +230,7 @@ def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source:
     story = Story()
     for value in set_to:
         story.add("update", "a", {RETENTION: (None, value)})
-    past = past_of(topic("a"), FieldChange(RETENTION, DAY, WEEK), Trail(story.entries))
+    past = find_past(topic("a"), FieldChange(RETENTION, DAY, WEEK), Trail(story.entries))
     assert past.cause is cause
     assert (past.last is None) == (not set_to)
     assert (past.source.run if past.source else None) == source
@@ -254,7 +252,7 @@ def test_what_an_interrupted_move_left_behind_is_put_down_to_its_apply(
     story.add("create", "a", {"replicationFactor": (None, 1)})
     unsure = ["replicationFactor"] if result == "failed" else []
     story.add("update", "a", {"replicationFactor": (1, 3)}, result=result, unsure=unsure)
-    past = past_of(topic("a"), FieldChange("replicationFactor", live, 3), Trail(story.entries))
+    past = find_past(topic("a"), FieldChange("replicationFactor", live, 3), Trail(story.entries))
     assert past.cause is cause
     if cause is DriftCause.INTERRUPTED:
         assert past.last is not None
@@ -265,7 +263,7 @@ def test_values_are_compared_as_kafka_does() -> None:
     story = Story()
     story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})
     change = FieldChange("config.cleanup.policy", "compact,delete", "delete")
-    assert past_of(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
+    assert find_past(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
 
 
 @pytest.mark.parametrize(
@@ -303,13 +301,9 @@ def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryClust
     made(memory, "gone")
     made(memory, "mine")
     drift = drift_in(
-        memory,
-        declared("a", retention_ms=WEEK),
-        declared("b"),
-        absent("gone"),
-        unmanaged=Unmanaged.ERROR,
+        memory, declared("a", retention_ms=WEEK), declared("b"), absent("gone"), unmanaged=Unmanaged.ERROR
     )
-    wanted = adoption(drift)
+    wanted = plan_adoption(drift)
     assert {(edit.path, edit.value) for edit in wanted.edits} == {
         ("partitions", 6),
         (RETENTION, None),
@@ -329,18 +323,9 @@ def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: Memo
         replace(drifted, desired=Desired(ref, {}), fields=(replace(drifted.fields[0], change=change),))
         for ref, change in odd
     )
-    wanted = adoption(replace(drift_in(memory), resources=resources))
+    wanted = plan_adoption(replace(drift_in(memory), resources=resources))
     assert wanted.edits == ()
-    assert [(ref.name, why) for ref, why in wanted.refused] == [
-        (
-            "a",
-            (
-                "replicationFactor: it is 1-3 by now, from one partition to the next, "
-                "and a manifest says one number"
-            ),
-        ),
-        ("g", "offsets.orders: manifests do not contain committed offsets"),
-    ]
+    assert [(ref.name, why) for ref, why in wanted.refused] == [("a", wording), ("g", wording)]
 
 
 # --- replicas --------------------------------------------------------------------------------------
@@ -359,4 +344,4 @@ def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(memory: Me
     assert [one.change.path for one in drifted.fields] == ["replicationFactor"]
     (listed,) = drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3")).resources
     assert [one.change.path for one in listed.fields] == ["placement"]
-    assert adoption(drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()
+    assert plan_adoption(drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()

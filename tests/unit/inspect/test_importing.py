@@ -9,27 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests import yaml12
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.groups import Group, Position
-from kafkaform.core.model import FieldValue, Location, Observation, Observed, Plan, ResourceRef, Undeclared
-from kafkaform.core.operations import AlterConfigs, CreateTopic
-from kafkaform.inspect.importing import By, Import, ImportLayout, make_import
+from kafkaform.core.model import FieldValue, Location, Observation, Observed, ResourceRef, Undeclared
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.plans import Plan
+from kafkaform.inspect.importing import FileGrouping, Import, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.planner import plan_from
-from kafkaform.report.edits import problems_of
+from kafkaform.plan.planning import plan_from
+from kafkaform.report.edits import list_problems
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
-from tests.support.scenes import topic
+from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import group_ref as group
+from tests.support.plans.scenes import topic
 from tests.unit.report.test_report_manifest import VALUES
 
 EVERYTHING = Selection()
-
-
-def group(name: str) -> ResourceRef:
-    return ResourceRef("ConsumerGroup", name)
 
 
 def nothing_wrong(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:
@@ -37,7 +37,7 @@ def nothing_wrong(_: tuple[str | int, ...], message: str, hint: str | None, /, *
 
 
 def layer(kind: str, **spec: object) -> Layer:
-    return KINDS[kind].normalise(spec, nothing_wrong)
+    return KINDS[kind].format.normalise(spec, nothing_wrong)
 
 
 def reading(cluster: MemoryCluster) -> Observation:
@@ -91,7 +91,7 @@ GROUP_DEFAULTS = st.fixed_dictionaries(
     st.lists(st.tuples(GROUP_CONFIGS, st.booleans()), max_size=2),
     DEFAULTS,
     GROUP_DEFAULTS,
-    st.sampled_from(By),
+    st.sampled_from(FileGrouping),
 )
 def test_the_plan_of_an_import_is_empty(
     tmp_path_factory: pytest.TempPathFactory,
@@ -99,7 +99,7 @@ def test_the_plan_of_an_import_is_empty(
     groups: list[tuple[dict[str, str], bool]],
     under: dict[str, object],
     under_groups: dict[str, object],
-    by: By,
+    by: FileGrouping,
 ) -> None:
     context = Context(
         defaults={
@@ -150,9 +150,7 @@ def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -
         assert plan_of(made, read, context, cluster).unchanged == 1
 
 
-def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(
-    tmp_path: Path,
-) -> None:
+def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path) -> None:
     context = Context(undeclared=Undeclared.RESET)
     read = observation(seen("a", config_future_config="7", config_retention_ms="5"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
@@ -172,18 +170,12 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     read = observation(seen("secret", config_segment_ms=None), uneven, seen("plain"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(Path("live")))
     assert {ref.name: why for ref, why in made.unlike.items()} == {
-        "secret": "a plan will change segment.ms",
+        "secret": wording,
         "uneven": "a plan will change replicationFactor",
     }
-    secret, other = problems_of(made)
-    assert secret == (
-        "differs from the cluster: Topic/secret: a plan will change segment.ms "
-        "(segment.ms: Kafka never shows its value)"
-    )
-    assert other == (
-        "differs from the cluster: Topic/uneven: a plan will change replicationFactor "
-        "(replicationFactor: partitions have 1-3 replicas; the most of them is written)"
-    )
+    secret, other = list_problems(made)
+    assert secret == wording
+    assert other == wording
 
 
 def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
@@ -194,10 +186,7 @@ def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
     )
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
     assert made.files == ()
-    assert {ref.name: why for ref, why in made.unread.items()} == {
-        "g": "no committed offsets",
-        "": "a manifest cannot declare a resource with an empty name",
-    }
+    assert {ref.name: why for ref, why in made.unread.items()} == {"g": "no committed offsets", "": wording}
 
 
 def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
@@ -239,7 +228,5 @@ def test_no_file_is_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch
     assert yaml12.MAX_BYTES > 300
     read = observation(*(seen(f"orders.v{n}") for n in range(5)))
     assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
-    with pytest.raises(
-        KafkaformError, match=r"live/orders.yaml would exceed the size limit of manifests, with 5 resources"
-    ):
-        make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), By.PREFIX))
+    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
+        make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), FileGrouping.PREFIX))

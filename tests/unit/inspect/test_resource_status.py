@@ -7,9 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import pytest
 
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.core.errors import PermissionDenied, Unreachable
-from kafkaform.core.groups import Group, GroupReading, Position
 from kafkaform.core.model import (
     DataSize,
     Desired,
@@ -20,18 +18,41 @@ from kafkaform.core.model import (
     ResourceRef,
     Severity,
 )
-from kafkaform.inspect.resource_status import Selection, assemble, members_of, read_status
-from tests.support.scenes import topic
+from kafkaform.inspect.resource_status import (
+    Selection,
+    assemble,
+    get_expected_members,
+    list_shown_kinds,
+    read_status,
+)
+from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.groups import Group, GroupReading, Position
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import group_ref as group
+from tests.support.plans.scenes import topic
 
 IGNORED = ("__*", "*-changelog")
 
 
-def group(name: str) -> ResourceRef:
-    return ResourceRef("ConsumerGroup", name)
-
-
 def declared(ref: ResourceRef, **spec: object) -> Desired:
     return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
+
+
+def test_quotas_are_read_where_a_manifest_declares_one() -> None:
+    ref = ResourceRef("ClientQuota", "user=ada")
+    cluster = MemoryCluster()
+    assert cluster.execute([AlterQuota(ref, {"producer_byte_rate": "1000"})]) == [None]
+    assert list_shown_kinds([declared(topic("orders"))]) == ("Topic", "ConsumerGroup")
+    kinds = list_shown_kinds([declared(ref)])
+    report = read_status(cluster, [declared(ref)], Selection(kinds=kinds))
+    (quota,) = report.others
+    assert (quota.ref, quota.declared, quota.team) == (ref, True, "checkout")
+    assert quota.observed is not None
+    assert quota.observed.state == {"config.producer_byte_rate": "1000"}
+    (undeclared,) = read_status(cluster, None, Selection(kinds=(ref.kind,))).others
+    assert undeclared.declared is None
+    assert read_status(cluster, None, Selection(kinds=(topic("orders").kind,))).others == ()
 
 
 def live(*names: str) -> Observation:
@@ -109,26 +130,12 @@ def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
     assert [one.name for one in made.topics] + [f"@{one.name}" for one in made.groups] == names
 
 
-def test_what_is_declared_is_shown_whatever_is_ignored() -> None:
+def test_what_is_declared_is_told_from_what_is_there() -> None:
     desired = [declared(topic("__mine"))]
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
     assert [one.name for one in made.topics] == ["__mine"]
     assert made.hidden == 1
-
-
-def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
-    made = assemble(
-        live("orders", "@g", "@h"),
-        reading(("g", "orders"), ("h", "orders")),
-        {},
-        None,
-        Selection(("orders",)),
-    )
-    assert made.topics[0].groups == ("g", "h")
-    assert made.groups == ()
-
-
-def test_what_is_declared_and_not_there_is_told_from_what_is_there_and_not_declared() -> None:
+    # What is declared and not there is told from what is there and not declared.
     desired = [declared(topic("gone")), declared(group("none"), members={"expected": 3})]
     made = assemble(live("found", "@some"), reading(("some", "found")), {}, desired, Selection())
     assert [(t.name, t.observed is not None, t.declared, t.team) for t in made.topics] == [
@@ -139,28 +146,30 @@ def test_what_is_declared_and_not_there_is_told_from_what_is_there_and_not_decla
         ("none", False, True, 3),
         ("some", True, False, None),
     ]
-
-
-def test_a_tombstone_declares_nothing() -> None:
     made = assemble(
         live("a"), reading(), {}, [Desired(topic("a"), None), Desired(topic("b"), None)], Selection()
     )
     assert [(t.name, t.declared) for t in made.topics] == [("a", False)]
-
-
-def test_without_manifests_nobody_knows_what_is_declared() -> None:
     made = assemble(live("a", "@g"), reading(("g", "a")), {}, None, Selection())
     assert made.topics[0].declared is None
     assert made.groups[0].declared is None
 
 
-def test_a_group_that_has_only_configs_does_not_exist() -> None:
+def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
+    made = assemble(
+        live("orders", "@g", "@h"),
+        reading(("g", "orders"), ("h", "orders")),
+        {},
+        None,
+        Selection(("orders",)),
+    )
+    assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
+
+
+def test_what_does_not_exist_is_told_with_the_nearest_name() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None
     assert made.groups[0].only_configs
-
-
-def test_a_glob_that_fits_nothing_is_told_with_the_nearest_name() -> None:
     made = assemble(live("orders.v1"), reading(), {}, None, Selection(("order.v1", "zzz", "orders*")))
     assert made.missed == {"order.v1": "orders.v1", "zzz": None}
 
@@ -173,31 +182,21 @@ def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
         {}, frozenset(), {topic("t"): "not yours"}, (Diagnostic("KF1", Severity.INFO, "note"),)
     )
     made = assemble(seen, groups, {}, [declared(topic("t"))], Selection(), ["first"])
-    assert made.unread == (
-        "first",
-        "4 groups (a, b, c, …): no right",
-        "group e: no answer",
-        "a part of group f: the ends of its logs",
-        "topic t: not yours",
-    )
-    assert made.notes == ("note",)
-    assert made.topics == ()
+    assert (made.unread, made.notes, made.topics) == (wording, ("note",), ())
     assert [one.denied for one in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
-def test_sizes_that_nobody_tells_are_said_and_do_not_stop_the_reading() -> None:
+def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
+    # Sizes that nobody tells are said and do not stop the reading.
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
-    assert made.unread == ("the sizes of topics: not authorised",)
+    assert made.unread == (wording,)
     assert [one.size for one in made.topics] == [None, None]
     made = read_status(Answers(seen, reading(), None), None, Selection())
-    assert made.unread == ("the size of 2 topics (a, b): not visible to this account",)
+    assert made.unread == (wording,)
     assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [
         DataSize(7, 1)
     ] * 2
-
-
-def test_groups_that_cannot_be_read_are_said_unless_they_were_all_that_was_asked_for() -> None:
     cluster = Answers(live("a"), Unreachable("nobody answered"))
     assert read_status(cluster, None, Selection()).unread == ("groups: nobody answered",)
     with pytest.raises(Unreachable):
@@ -218,6 +217,6 @@ def test_whose_it_is_and_how_many_members_are_expected() -> None:
     assert Intent(labels={"owner": "b", "team": "a"}).team == "a"
     assert Intent(labels={"owner": "b"}).team == "b"
     assert Intent().team == ""
-    assert members_of(Intent(spec={"members": {"expected": 6}})) == 6
-    assert members_of(Intent(spec={"members": {"max": 6}})) is None
-    assert members_of(Intent()) is None
+    assert get_expected_members(Intent(spec={"members": {"expected": 6}})) == 6
+    assert get_expected_members(Intent(spec={"members": {"max": 6}})) is None
+    assert get_expected_members(Intent()) is None

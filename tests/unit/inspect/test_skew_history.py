@@ -9,11 +9,11 @@ import pytest
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
-from kafkaform.inspect import skew
+from kafkaform.inspect import skew_folder, skew_input
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.results import SkewReport, to_json
-from tests.support import skew_scenes as scenes
-from tests.support.audit_scenes import Story
+from tests.support.plans.audit import Story
+from tests.support.skew import scenes
 
 
 def read(path: Path) -> SkewReport:
@@ -21,7 +21,7 @@ def read(path: Path) -> SkewReport:
 
 
 def keep(folder: Path, report: SkewReport) -> Path:
-    return skew.keep(folder, report, to_json(report), write_file)
+    return skew_folder.keep_report(folder, report, to_json(report), write_file)
 
 
 def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewReport:
@@ -37,7 +37,7 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
     kept = [report(second, "a") for second in (3, 1, 2)]
     for one in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
         keep(folder, one)
-    found = skew.earlier(folder, "memory", {"a", "c"}, read)
+    found = skew_folder.read_reports(folder, "memory", {"a", "c"}, read)
     assert [one.created_at[-3:-1] for one in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
@@ -45,8 +45,8 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
 
 def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
     keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew.earlier(tmp_path, "memory", {"a"}, read).reports
-    assert skew.earlier(tmp_path, None, {"a"}, read).reports
+    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}, read).reports
+    assert skew_folder.read_reports(tmp_path, None, {"a"}, read).reports
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
         good.read_text().replace('"format_version": 1', '"format_version": 99')
     )
     (tmp_path / "notes.json").write_text("not a report, and not called one")
-    found = skew.earlier(tmp_path, "memory", {"a"}, read)
+    found = skew_folder.read_reports(tmp_path, "memory", {"a"}, read)
     assert len(found.reports) == 1
     assert [line.partition(": ")[0].rpartition("/")[2].partition(":")[0] for line in found.damaged] == [
         "skew-0.json",
@@ -75,7 +75,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
-    assert skew.earlier(tmp_path / "none", "memory", {"a"}, read) == skew.EarlierReports()
+    assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}, read) == skew_folder.EarlierReports()
     assert not (tmp_path / "none").exists()
 
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
 
     with pytest.raises(KafkaformError, match="no space"):
-        skew.keep(tmp_path, report(1, "a"), "{}", full)
+        skew_folder.keep_report(tmp_path, report(1, "a"), "{}", full)
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "file").write_text("")
     with pytest.raises(KafkaformError, match=r"cannot write into .*file"):
@@ -103,7 +103,7 @@ def increases(story: Story, *reports: SkewReport, topic: str = "a") -> list[tupl
     def at(milliseconds: int) -> str:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%d %H:%M:%S")
 
-    found = skew.recorded_increases(story.entries, reports, "memory", topic)
+    found = skew_input.recorded_increases(story.entries, reports, "memory", topic)
     return [(one.before, one.after, at(one.since_ms), at(one.until_ms), one.source) for one in found]
 
 

@@ -16,14 +16,15 @@ from kafkaform.core.errors import KafkaformError, SkewReportError
 from kafkaform.core.model import Desired
 from kafkaform.plan.skew_report import (
     is_beyond_policy,
-    judged,
+    judge_report,
     read_skew_report,
     require_cluster,
     skew_diagnostics,
 )
 from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, to_json
-from tests.support.scenes import absent, declared
-from tests.support.skew_scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
+from tests.support.golden import wording
+from tests.support.plans.scenes import absent, declared
+from tests.support.skew.scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
 
 WEEK = timedelta(days=7)
 
@@ -56,7 +57,7 @@ def document(**more: object) -> dict[str, Any]:
 
 
 def test_a_report_is_read_as_it_was_written(file: Path) -> None:
-    made = report(measured("a"), empty("b"))
+    made = report(measured("a"), empty("b"), replace(measured("c"), retention_bytes=-1))  # without a limit
     file.write_text(to_json(made), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK, cluster_id="memory") == made
     assert read_skew_report(file) == made  # of any age and cluster
@@ -69,59 +70,49 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("", ":1:1: not JSON"),
-        (to_json(report(measured()))[:-40], "not JSON"),
-        (b"\xff\xfe", "not UTF-8"),
-        ("[]", "has no format_version"),
-        ("{}", "has no format_version"),
-        ('{"format_version": true}', "has no format_version"),
-        ('{"format_version": 1}', "tool_version: missing"),
-        ('{"format_version": 1e999}', "a number or a nesting that none holds"),
-        ('{"format_version": NaN}', "a number or a nesting that none holds"),
-        ("[" * 100_000, "a number or a nesting that none holds"),
-        (json.dumps(document(format_version=2)), "has format 2, but this kafkaform reads formats up to 1"),
-        (json.dumps(document(topics=[1])), "topics[0]: must be an object"),
-        (json.dumps(document(topics=document()["topics"] * 2)), "topic a is in it twice"),
-        (
-            json.dumps(document(created_at="2026-13-41T00:00:00Z")),
-            "there is no such time as 2026-13-41",
-        ),
-        (json.dumps(document(surplus=1)), "unknown key 'surplus'"),
-        (json.dumps(document(tool_version=None)), "tool_version: must be a string"),
+        "",
+        to_json(report(measured()))[:-40],
+        b"\xff\xfe",
+        "[]",
+        "{}",
+        '{"format_version": true}',
+        '{"format_version": 1}',
+        '{"format_version": 1e999}',
+        '{"format_version": NaN}',
+        "[" * 100_000,
+        json.dumps(document(format_version=2)),
+        json.dumps(document(topics=[1])),
+        json.dumps(document(topics=document()["topics"] * 2)),
+        json.dumps(document(created_at="2026-13-41T00:00:00Z")),
+        json.dumps(document(surplus=1)),
+        json.dumps(document(tool_version=None)),
     ],
 )
-def test_what_is_no_report_is_refused_in_one_line_that_says_where(
-    file: Path, text: str | bytes, said: str
-) -> None:
-    assert said in refused(file, text).message
+def test_what_is_no_report_is_refused_in_one_line_that_says_where(file: Path, text: str | bytes) -> None:
+    assert refused(file, text).message == wording
 
 
 def test_a_wrong_value_deep_inside_is_named_by_its_place(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["partitions"][2]["share"]["low"] = "alice@example.org"
-    message = refused(file, json.dumps(damaged)).message
-    assert message.endswith("topics[0].partitions[2].share.low: must be a number")
+    assert refused(file, json.dumps(damaged)).message == wording
     assert "\x1b" not in refused(file, json.dumps(document(**{"x\x1b[31m" * 1000: 1}))).message
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value"),
     [
-        (("diagnosis",), "alice", "diagnosis: must be one of balanced, hot_keys, few_keys,"),
-        (
-            ("hot_keys", 0, "key_hash"),
-            "alice",
-            "hot_keys[0].key_hash: does not match ^",
-        ),
-        (("hot_keys", 0, "key"), {"alice": 1}, "hot_keys[0].key: must be a string or null"),
-        (("sample", "seed"), -1, "sample.seed: must be at least 0"),
-        (("policy",), {"status": "fail"}, "policy.reasons: missing"),
+        (("diagnosis",), "alice"),
+        (("hot_keys", 0, "key_hash"), "alice"),
+        (("hot_keys", 0, "key"), {"alice": 1}),
+        (("sample", "seed"), -1),
+        (("policy",), {"status": "fail"}),
     ],
 )
 def test_what_is_wrong_is_said_without_the_value_as_that_may_be_a_key(
-    file: Path, path: tuple[str | int, ...], value: object, said: str
+    file: Path, path: tuple[str | int, ...], value: object
 ) -> None:
     made = report(measured(hot_keys=[hot("a", Estimate.exact(0.3))]))
     damaged = json.loads(to_json(made))
@@ -130,14 +121,14 @@ def test_what_is_wrong_is_said_without_the_value_as_that_may_be_a_key(
         inner = inner[step]
     inner[path[-1]] = value
     message = refused(file, json.dumps(damaged)).message
-    assert f"topics[0].{said}" in message
+    assert message == wording
     assert "alice" not in message
 
 
 def test_an_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["sample"]["seed"] = -(10**400)
-    assert "sample.seed: must be at least 0" in refused(file, json.dumps(damaged)).message
+    assert refused(file, json.dumps(damaged)).message == wording
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -154,17 +145,17 @@ def stamped(age: timedelta) -> str:
 
 
 @pytest.mark.parametrize(
-    ("age", "max_age", "said"),
+    ("age", "max_age"),
     [
-        (timedelta(days=9, hours=3), WEEK, "is 9 days old; the maximum age is 7 days"),
-        (timedelta(days=7, seconds=1), WEEK, "is 7 days old; the maximum age is 7 days"),
-        (timedelta(hours=3), timedelta(hours=1), "is 3 hours old; the maximum age is 60 minutes"),
-        (timedelta(seconds=1), timedelta(0), "is 1 second old; the maximum age is 0 seconds"),
+        (timedelta(days=9, hours=3), WEEK),
+        (timedelta(days=7, seconds=1), WEEK),
+        (timedelta(hours=3), timedelta(hours=1)),
+        (timedelta(seconds=1), timedelta(0)),
     ],
 )
-def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, said: str) -> None:
+def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta) -> None:
     error = refused(file, stamped(age), max_age=max_age)
-    assert said in error.message
+    assert error.message == wording
     assert "--max-age" in (error.hint or "")
 
 
@@ -178,18 +169,15 @@ def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
 def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
     file.write_text(stamped(timedelta(minutes=-4)), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
-    assert "has a creation time in the future" in refused(file, stamped(timedelta(minutes=-6))).message
-    assert (
-        "has a creation time in the future"
-        in refused(file, stamped(timedelta(days=-9)), max_age=None).message
-    )
+    assert refused(file, stamped(timedelta(minutes=-6))).message == wording
+    assert refused(file, stamped(timedelta(days=-9)), max_age=None).message == wording
 
 
 def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
     made = replace(report(measured(), cluster_id="other"), cluster_name="staging")
     error = refused(file, to_json(made), cluster_id="memory")
-    assert "is of cluster staging (other), not of memory" in error.message
-    with pytest.raises(SkewReportError, match="is of cluster other, not of memory"):
+    assert error.message == wording
+    with pytest.raises(SkewReportError, check=lambda error: str(error) == wording):
         require_cluster(report(cluster_id="other"), "memory")
 
 
@@ -197,7 +185,7 @@ def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> No
 
 
 def verdict(topic: Desired, made: SkewReport, rules: Mapping[str, str] | None = None) -> SkewVerdict | None:
-    return judged(made, [topic], Settings(rules=rules or {})).topics[0].policy
+    return judge_report(made, [topic], Settings(rules=rules or {})).topics[0].policy
 
 
 LIMITED = policed(maxPartitionRatio=2.0)
@@ -207,7 +195,7 @@ LIMITED = policed(maxPartitionRatio=2.0)
 def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
     ratio: Estimate, status: str
 ) -> None:
-    made = judged(report(measured(ratio=ratio)), [LIMITED], Settings())
+    made = judge_report(report(measured(ratio=ratio)), [LIMITED], Settings())
     topic = made.topics[0]
     assert topic.policy is not None
     assert topic.policy.status == status
@@ -216,16 +204,15 @@ def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
     assert is_beyond_policy(made) == (status == "fail")
 
 
-def test_the_worst_limit_decides_and_every_limit_that_is_not_surely_kept_is_told() -> None:
+def test_the_worst_limit_decides_by_the_severities_of_the_project() -> None:
+    # The worst limit decides and every limit that is not surely kept is told.
     topic = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
     keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
     found = verdict(topic, report(measured(ratio=SURE, hot_keys=keys)))
     assert found is not None
     assert found.status == "fail"
     assert [reason.split()[1] for reason in found.reasons] == ["partition", "the"]
-
-
-def test_severities_and_waivers_of_the_project_decide() -> None:
+    # Severities and waivers of the project decide.
     broken = report(measured(ratio=SURE))
     assert verdict(LIMITED, broken, {"KF501": "off"}) == SkewVerdict("pass")
     softened = verdict(LIMITED, broken, {"KF501": "warning"})
@@ -237,8 +224,9 @@ def test_severities_and_waivers_of_the_project_decide() -> None:
     assert waived.reasons[0].endswith("(waived: TICKET-1)")
 
 
-def test_without_a_policy_there_is_no_verdict_but_there_are_findings() -> None:
-    made = judged(report(measured(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings())
+def test_without_a_limit_or_records_there_is_no_verdict() -> None:
+    # Without a policy there is no verdict but there are findings.
+    made = judge_report(report(measured(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings())
     (topic,) = made.topics
     assert topic.policy is None
     assert [(one.code, one.severity, one.message) for one in topic.findings] == [
@@ -246,31 +234,23 @@ def test_without_a_policy_there_is_no_verdict_but_there_are_findings() -> None:
     ]
     for one in (declared("a"), policed(by="bytes"), absent("a")):
         assert verdict(one, report(measured(ratio=SURE))) is None
-
-
-def test_findings_that_are_about_no_limit_do_not_decide() -> None:
-    """KF503 has something to say of a topic that declares no least number of keys."""
+    # KF503 has something to say of a topic that declares no least number of keys.
     few = measured(distinct=Estimate.exact(2.0))
-    made = judged(report(few), [LIMITED], Settings(rules={"KF503": "error"}))
+    made = judge_report(report(few), [LIMITED], Settings(rules={"KF503": "error"}))
     assert made.topics[0].policy == SkewVerdict("pass")
     assert [one.severity for one in made.topics[0].findings] == ["error"]
     assert is_beyond_policy(made)
-
-
-def test_a_topic_without_records_breaks_no_limit() -> None:
     strict = policed(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
-    assert verdict(strict, report(empty())) == SkewVerdict("pass", ("there is no record to judge",))
+    assert verdict(strict, report(empty())) == SkewVerdict("pass", (wording,))
 
 
-def test_earlier_findings_do_not_outlive_a_new_judgement() -> None:
+def test_findings_are_of_this_judgement_and_topic() -> None:
     stale = replace(measured(), findings=(SkewFinding("KF501", "error", "old"),), policy=SkewVerdict("fail"))
-    (topic,) = judged(report(stale), [LIMITED], Settings()).topics
+    (topic,) = judge_report(report(stale), [LIMITED], Settings()).topics
     assert (topic.findings, topic.policy) == ((), SkewVerdict("pass"))
-
-
-def test_each_topic_has_its_own_findings() -> None:
+    # Each topic has its own findings.
     made = report(measured("a", ratio=SURE), measured("b", ratio=SURE))
     desired = [LIMITED, policed("b", maxPartitionRatio=3.0)]
-    assert [len(topic.findings) for topic in judged(made, desired, Settings()).topics] == [1, 0]
+    assert [len(topic.findings) for topic in judge_report(made, desired, Settings()).topics] == [1, 0]
     (one,) = skew_diagnostics(made, desired, Settings())
     assert (str(one.ref), one.code) == ("Topic/a", "KF501")

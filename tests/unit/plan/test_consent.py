@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.core.errors import UsageError
-from kafkaform.core.model import Consent, ResourceRef
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.plans import Consent
 from kafkaform.resources.consent import Consents, Grant, parse_annotation
+from tests.support.golden import wording
 
 ORDERS = ResourceRef("Topic", "orders.v1")
 
@@ -30,7 +32,7 @@ ORDERS = ResourceRef("Topic", "orders.v1")
         ("Topic/orders.v?:retention-cut", True),
     ],
 )
-def test_grants(text: str, covers: bool) -> None:
+def test_a_grant_covers_the_hazards_and_resources_of_its_globs(text: str, covers: bool) -> None:
     assert Grant.parse(text).covers(ORDERS, "retention-cut") is covers
 
 
@@ -46,8 +48,7 @@ def test_a_name_may_hold_a_colon() -> None:
 def test_what_is_no_grant(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         Grant.parse(text)
-    assert caught.value.exit_code == 64
-    assert caught.value.hint == "write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut"
+    assert (caught.value.exit_code, caught.value.hint) == (64, wording)
 
 
 def test_the_reviewed_consent_is_preferred() -> None:
@@ -74,7 +75,9 @@ def test_the_reviewed_consent_is_preferred() -> None:
         ("delete of: why", {}, ["delete of: why"]),
     ],
 )
-def test_annotations(text: str, reasons: dict[str, str], bad: list[str]) -> None:
+def test_an_annotation_has_a_consent_and_its_reason_on_each_line(
+    text: str, reasons: dict[str, str], bad: list[str]
+) -> None:
     assert parse_annotation(text) == (reasons, bad)
 
 
@@ -85,7 +88,7 @@ def test_hazards_that_there_are(glob: str) -> None:
 
 @pytest.mark.parametrize(
     ("glob", "hint"),
-    [("retention-cutt", "did you mean 'retention-cut'?"), ("nonsense-*", "hazards: cleanup")],
+    [("retention-cutt", "did you mean 'retention-cut'?"), ("nonsense-*", "hazards: access-removal")],
 )
 def test_a_hazard_that_no_change_has_would_never_hold(glob: str, hint: str) -> None:
     with pytest.raises(UsageError, match="there is no hazard") as caught:

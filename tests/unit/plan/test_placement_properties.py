@@ -11,9 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.core.layout import Assignment, Broker, Layout, PartitionState, Replicas
+from kafkaform.core.partitions import Broker, PartitionState, Replicas
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
-from tests.support import layouts
+from kafkaform.resources.replicas.layout import Assignment, Layout
+from tests.support.plans import layouts
 
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
 
@@ -229,10 +230,10 @@ def test_new_topics_without_racks_are_as_even_as_can_be(
     assert measured.leader_spread <= 1
 
 
-@given(layouts.healthy(racks=False, least=2), st.integers(2, 4))
-def test_raised_without_racks_nothing_is_more_even(found: Layout, factor: int) -> None:
+@given(st.data(), st.integers(2, 4))
+def test_raised_without_racks_nothing_is_more_even(data: st.DataObject, factor: int) -> None:
     """Compared with all that could have been chosen, in small layouts."""
-    assume(factor <= len(found.brokers) <= 4)
+    found = data.draw(layouts.healthy(racks=False, least=factor, most=4, replicas=factor))
     ids = sorted(live(found))
     rows = [(t, n, r) for t in sorted(found.topics) for n, r in enumerate(found.assignment(t))]
     rows = rows[:4]
@@ -249,7 +250,6 @@ def test_raised_without_racks_nothing_is_more_even(found: Layout, factor: int) -
         ]
         for _, _, replicas in rows
     ]
-    assume(all(len(replicas) <= factor for _, _, replicas in rows))
     least = min(_squares(ids, option) for option in itertools.product(*choices))
     result = placed(
         small, [PlacementRequest(topic, len(small.topics[topic]), factor) for topic in small.topics]
@@ -260,9 +260,6 @@ def test_raised_without_racks_nothing_is_more_even(found: Layout, factor: int) -
 def _squares(ids: Sequence[int], rows: Sequence[Replicas]) -> int:
     counts = Counter(broker for replicas in rows for broker in replicas)
     return sum(counts[broker] ** 2 for broker in ids)
-
-
-# --- rebalancing -----------------------------------------------------------------------------------
 
 
 def rebalanced(found: Layout, **options: object) -> tuple[Mapping[str, Assignment], Layout]:

@@ -15,14 +15,22 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kafkaform.core.errors import PlanFileError
-from kafkaform.core.model import Create, Plan, PlannedChange, ResourceRef, Status
+from kafkaform.core.model import Create, ResourceRef, Status
+from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.plan.plan_file import digest_of, plan_from_json, plan_to_json, sign
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.plan_signature import Purpose, SignedFor, covered, fingerprint, require_signed
-from tests.support import strategies
-from tests.support.json_places import places
+from kafkaform.plan.plan_signature import (
+    Purpose,
+    SignedFor,
+    encode_signed_content,
+    fingerprint,
+    require_signed,
+)
+from tests.support.golden import wording
+from tests.support.plans import strategies
+from tests.support.plans.json_places import places
 
 KEY = Ed25519PrivateKey.generate()
 OTHER = Ed25519PrivateKey.generate()
@@ -63,48 +71,29 @@ def test_a_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
     Draft202012Validator(load_schema("plan")).validate(json.loads(signed))
 
 
-def test_signing_again_replaces_the_signature() -> None:
+def test_signing_again_other_layouts_and_several_keys_are_fine() -> None:
     assert sign(SIGNED, KEY, MERGED) == SIGNED
     again = sign(SIGNED, OTHER, MERGED)
     verify(again, OTHER)
     assert again.count('"signature"') == 1
-
-
-def test_one_of_several_keys_will_do() -> None:
     verify(SIGNED, OTHER, KEY)
-
-
-def test_the_layout_of_the_file_does_not_count() -> None:
     document = json.loads(SIGNED)
     verify(json.dumps(dict(reversed(document.items())), indent=7, ensure_ascii=True), KEY)
 
 
-def test_an_unsigned_plan() -> None:
-    assert "plan.json: the plan is not signed" in refusal(plan_to_json(PLAN, HEADER), KEY)
-
-
-def test_a_plan_signed_with_another_key() -> None:
-    message = refusal(SIGNED, OTHER)
-    assert f"signed with the key {fingerprint(KEY.public_key())}, which is not trusted here" in message
+def test_no_signature_but_that_of_a_trusted_key_on_this_plan_will_do() -> None:
+    assert refusal(plan_to_json(PLAN, HEADER), KEY) == wording
+    assert f"with the key {fingerprint(KEY.public_key())}, which is not trusted" in refusal(SIGNED, OTHER)
     assert "not trusted" in refusal(SIGNED)  # no key at all trusts nobody
-
-
-def test_a_key_that_says_it_is_another() -> None:
     document = json.loads(sign(plan_to_json(PLAN, HEADER), OTHER, MERGED))
     document["signature"]["key"] = fingerprint(KEY.public_key())
-    assert "the signature does not match" in refusal(json.dumps(document), KEY)
-
-
-def test_a_signature_of_another_plan() -> None:
+    assert refusal(json.dumps(document), KEY) == wording
     document = json.loads(plan_to_json(replace(PLAN, cluster_id="cluster-2"), HEADER))
     document["signature"] = json.loads(SIGNED)["signature"]
-    assert "the signature does not match" in refusal(json.dumps(document), KEY)
-
-
-def test_a_signature_of_something_that_is_no_plan() -> None:
-    """The key may sign other things too, which must not be taken for plans."""
+    assert refusal(json.dumps(document), KEY) == wording
+    # The key may sign other things too, which must not be taken for plans.
     document = json.loads(SIGNED)
-    bare = covered(document).removeprefix(b"kafkaform plan v1\n")
+    bare = encode_signed_content(document).removeprefix(b"kafkaform plan v1\n")
     assert json.loads(bare) == {key: value for key, value in document.items() if key != "signature"}
     KEY.public_key().verify(b64decode(document["signature"]["value"]), b"kafkaform plan v1\n" + bare)
 
@@ -137,19 +126,20 @@ def test_the_signature_covers_everything(path: tuple[str | int, ...], value: Any
         node = node[step]
     node[last] = value
     document["digest"] = digest_of(document)  # as somebody who means harm would leave it
-    assert "the signature does not match" in refusal(json.dumps(document), KEY)
+    assert refusal(json.dumps(document), KEY) == wording
 
 
-def test_what_it_is_signed_for_cannot_be_taken_away() -> None:
+def test_what_a_plan_is_signed_for_is_a_part_of_the_signature() -> None:
     document = json.loads(SIGNED)
     del document["signed_for"]
-    assert "the signature does not match" in refusal(json.dumps(document), KEY)
-
-
-def test_signing_again_for_something_else_replaces_what_it_was_signed_for() -> None:
+    assert refusal(json.dumps(document), KEY) == wording
     again = sign(SIGNED, KEY, SignedFor(Purpose.REVIEW))
     verify(again, KEY)
     assert json.loads(again)["signed_for"] == {"purpose": "review", "ref": None}
+    document = json.loads(SIGNED)
+    del document["signature"]
+    assert "signed_for: requires signature" in refusal(json.dumps(document), KEY)
+    assert not Draft202012Validator(load_schema("plan")).is_valid(document)
 
 
 @given(st.data())
@@ -177,48 +167,41 @@ def _digest(document: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("member", "where"),
+    "member",
     [
-        (None, "signature: must be an object"),
-        ([], "signature: must be an object"),
-        ({}, "signature.algorithm: missing"),
-        ({"algorithm": "none"}, "signature.algorithm: must be ed25519"),
-        ({"key": "sha256:" + "A" * 64}, "signature.key: does not match ^sha256:"),
-        ({"key": 7}, "signature.key: must be a string"),
-        ({"value": "A" * 86}, "signature.value: does not match ^[A-Za-z0-9+/]{86}==$"),
-        ({"value": "A" * 87 + "="}, "signature.value: does not match ^[A-Za-z0-9+/]{86}==$"),
-        ({"value": "A" * 86 + "==\n"}, "the document: not of the form that its schema has"),
-        ({"extra": 1}, "signature: unknown key 'extra'"),
+        None,
+        [],
+        {},
+        {"algorithm": "none"},
+        {"key": "sha256:" + "A" * 64},
+        {"key": 7},
+        {"value": "A" * 86},
+        {"value": "A" * 87 + "="},
+        {"value": "A" * 86 + "==\n"},
+        {"extra": 1},
     ],
 )
-def test_a_signature_that_is_none(member: Any, where: str) -> None:
+def test_a_signature_that_is_none(member: Any) -> None:
     document = json.loads(SIGNED)
     document["signature"] = {**document["signature"], **member} if member else member
-    assert f"plan.json: not a valid plan: {where}" in refusal(json.dumps(document), KEY)
+    assert refusal(json.dumps(document), KEY) == wording
 
 
 @pytest.mark.parametrize(
-    ("member", "where"),
+    "member",
     [
-        (None, "signed_for: must be an object"),
-        ({"purpose": "apply"}, "signed_for.ref: missing"),
-        ({"purpose": "destroy", "ref": None}, "signed_for.purpose: must be one of review, apply"),
-        ({"purpose": None, "ref": None}, "signed_for.purpose: must be one of"),
-        ({"purpose": "apply", "ref": 7}, "signed_for.ref: must be a string or null"),
-        ({"purpose": "apply", "ref": ""}, "signed_for.ref: must not be empty"),
-        ({"purpose": "apply", "ref": None, "x": 1}, "signed_for: unknown key 'x'"),
+        None,
+        {"purpose": "apply"},
+        {"purpose": "destroy", "ref": None},
+        {"purpose": None, "ref": None},
+        {"purpose": "apply", "ref": 7},
+        {"purpose": "apply", "ref": ""},
+        {"purpose": "apply", "ref": None, "x": 1},
     ],
 )
-def test_a_purpose_that_is_none(member: Any, where: str) -> None:
+def test_a_purpose_that_is_none(member: Any) -> None:
     document = {**json.loads(SIGNED), "signed_for": member}
-    assert f"plan.json: not a valid plan: {where}" in refusal(json.dumps(document), KEY)
-    assert not Draft202012Validator(load_schema("plan")).is_valid(document)
-
-
-def test_a_purpose_without_a_signature_says_nothing() -> None:
-    document = json.loads(SIGNED)
-    del document["signature"]
-    assert "signed_for: must not be there without signature" in refusal(json.dumps(document), KEY)
+    assert refusal(json.dumps(document), KEY) == wording
     assert not Draft202012Validator(load_schema("plan")).is_valid(document)
 
 
@@ -229,7 +212,7 @@ def test_a_plan_that_readers_would_see_differently_is_refused(which: str) -> Non
     assert SIGNED.count(member) == 1
     later = member.replace("2025", "2031")
     both = f"{member}, {later}" if which == "the first" else f"{later}, {member}"
-    assert "the key 'created_at' is there twice" in refusal(SIGNED.replace(member, both), KEY)
+    assert "duplicate key 'created_at'" in refusal(SIGNED.replace(member, both), KEY)
 
 
 def test_openssl_and_jq_verify_it_too(tmp_path: Path) -> None:

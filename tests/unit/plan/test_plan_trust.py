@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError
-from kafkaform.core.model import Plan
+from kafkaform.core.plans import Plan
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json, sign
 from kafkaform.plan.plan_header import CLOCKS_DIFFER, PlanHeader
 from kafkaform.plan.plan_signature import Purpose, SignedFor, signature_member
-from kafkaform.plan.plan_trust import Checkout, Terms, check_trust
+from kafkaform.plan.plan_trust import Checkout, TrustRequirements, check_trust
 from kafkaform.vcs.repository import Repository
-from tests.support.git_work import Work
+from tests.support.github.git_work import Work
+from tests.support.golden import wording
 
 HEAD = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
@@ -27,11 +28,11 @@ MADE = PlanHeader(__version__, HEAD, "prod", "prod", "2025-06-08T11:00:00Z")
 KEY = Ed25519PrivateKey.generate()
 
 
-def check(made: PlanHeader, terms: Terms) -> None:
+def check(made: PlanHeader, terms: TrustRequirements) -> None:
     check_trust(made, terms, now=NOW, file="plan.json")
 
 
-def refusal(made: PlanHeader, terms: Terms) -> PlanFileError:
+def refusal(made: PlanHeader, terms: TrustRequirements) -> PlanFileError:
     with pytest.raises(PlanFileError) as caught:
         check(made, terms)
     assert caught.value.message.startswith("plan.json: ")
@@ -41,7 +42,7 @@ def refusal(made: PlanHeader, terms: Terms) -> PlanFileError:
 
 
 def test_without_terms_anything_of_this_version_will_do() -> None:
-    check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"), Terms())
+    check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"), TrustRequirements())
 
 
 # --- signature -------------------------------------------------------------------------------------
@@ -49,15 +50,15 @@ def test_without_terms_anything_of_this_version_will_do() -> None:
 
 def test_the_signature_comes_before_everything_that_it_covers() -> None:
     bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
-    terms = Terms((KEY.public_key(),), max_age=timedelta(0), checkout=Checkout(HEAD))
-    assert "the plan is not signed" in refusal(bad, terms).message
+    terms = TrustRequirements((KEY.public_key(),), max_age=timedelta(0), checkout=Checkout(HEAD))
+    assert refusal(bad, terms).message == wording
 
 
 def test_a_signed_plan_meets_all_terms() -> None:
     made = signed(Purpose.APPLY)
-    check(made, Terms(KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD)))
+    check(made, TrustRequirements(KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD)))
     with pytest.raises(PlanFileError, match="not trusted here"):
-        check(made, Terms(()))
+        check(made, TrustRequirements(()))
 
 
 # --- purpose ---------------------------------------------------------------------------------------
@@ -70,22 +71,21 @@ def signed(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/he
     return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, SignedFor(purpose, ref)), "plan.json")[1]
 
 
-def test_a_plan_that_is_signed_for_review_is_not_applied_as_it_is() -> None:
-    error = refusal(signed(Purpose.REVIEW), Terms(KEYS))
-    assert "the plan is signed for review, not for being applied as it is" in error.message
+def test_a_plan_is_applied_only_if_it_was_signed_for_that() -> None:
+    # A plan that is signed for review is not applied as it is.
+    error = refusal(signed(Purpose.REVIEW), TrustRequirements(KEYS))
+    assert error.message == wording
     assert "apply --reviewed" in str(error.hint)
-    check(signed(Purpose.REVIEW), Terms(KEYS, frozenset(Purpose)))
-    check(signed(Purpose.APPLY), Terms(KEYS, frozenset(Purpose)))
-
-
-def test_a_signature_of_before_there_were_purposes_will_not_do() -> None:
+    check(signed(Purpose.REVIEW), TrustRequirements(KEYS, frozenset(Purpose)))
+    check(signed(Purpose.APPLY), TrustRequirements(KEYS, frozenset(Purpose)))
+    # A signature of before there were purposes will not do.
     text = plan_to_json(Plan("c"), MADE)
     document = json.loads(text)
     member = signature_member(document, KEY)
     made = plan_from_json(json.dumps({**document, "signature": member}), "plan.json")[1]
     for purposes in (frozenset({Purpose.APPLY}), frozenset(Purpose)):
-        assert "is signed, but not for a stated purpose" in refusal(made, Terms(KEYS, purposes)).message
-    check(made, Terms())  # where nobody asks for a signature
+        assert refusal(made, TrustRequirements(KEYS, purposes)).message == wording
+    check(made, TrustRequirements())  # where nobody asks for a signature
 
 
 def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
@@ -95,91 +95,83 @@ def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path)
     unmerged = work.commit(**{"topics/a.yaml": "b"})
     work.git("checkout", "-q", "main")
     head = work.commit(**{"topics/b.yaml": "b"})
-    terms = Terms(KEYS, repository=Repository.at(tmp_path))
+    terms = TrustRequirements(KEYS, repository=Repository.find(tmp_path))
     for commit in (first, head):
         check(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms)
     # Whatever ref the plan says that it is of: that is its signer's word.
     error = refusal(signed(Purpose.APPLY, replace(MADE, commit=unmerged), "refs/heads/main"), terms)
-    assert f"from commit {unmerged[:12]}, which is not part of {head[:12]}" in error.message
+    assert (
+        f"from commit {unmerged[:12]}, which is not merged into the checked-out commit {head[:12]}"
+        in error.message
+    )
     for commit, told in {
         "f" * 40: "is not a commit in the Git repository",
-        "other": "from commit other, which is not part of",
-        "main": "from commit main, which is not part of",
+        "other": "from commit other, which is not merged into the checked-out commit",
+        "main": "from commit main, which is not merged into the checked-out commit",
         "--all": "is not a commit in the Git repository",
         f"{head}-dirty": "from files that differ from commit",
     }.items():
         assert told in refusal(signed(Purpose.APPLY, replace(MADE, commit=commit)), terms).message, commit
     unknown = signed(Purpose.APPLY, replace(MADE, commit=None))
     assert "does not contain the commit" in refusal(unknown, terms).message
-    check(replace(MADE, commit=unmerged), Terms(repository=terms.repository))  # nobody asks for a signature
+    check(
+        replace(MADE, commit=unmerged), TrustRequirements(repository=terms.repository)
+    )  # nobody asks for a signature
 
 
 def test_the_ref_that_is_checked_out(tmp_path: Path) -> None:
     work = Work(tmp_path)
     work.commit(a="1")
-    repository = Repository.at(tmp_path)
-    assert repository.ref() == "refs/heads/main"
+    repository = Repository.find(tmp_path)
+    assert repository.read_ref() == "refs/heads/main"
     work.commit(a="2")
     work.git("checkout", "-q", "--detach")
-    assert repository.ref() == "refs/heads/main"
+    assert repository.read_ref() == "refs/heads/main"
     work.git("update-ref", "refs/remotes/pull/12/merge", "HEAD")
-    assert repository.ref() is None  # either could be meant
+    assert repository.read_ref() is None  # either could be meant
     work.git("checkout", "-q", "--detach", "HEAD^")
-    assert repository.ref() is None
+    assert repository.read_ref() is None
     work.git("update-ref", "refs/remotes/pull/13/merge", "HEAD")
-    assert repository.ref() == "refs/remotes/pull/13/merge"
-
-
-# --- version ---------------------------------------------------------------------------------------
+    assert repository.read_ref() == "refs/remotes/pull/13/merge"
 
 
 def test_a_plan_of_another_version_is_refused_by_name() -> None:
-    error = refusal(replace(MADE, tool_version="7.2.1\x1b[2J"), Terms())
-    assert rf"made by kafkaform 7.2.1\x1b[2J, and this is {__version__}" in error.message
+    error = refusal(replace(MADE, tool_version="7.2.1\x1b[2J"), TrustRequirements())
+    assert error.message == wording
 
 
 # --- age -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("created", "max_age", "message"),
+    ("created", "max_age"),
     [
-        (
-            "2025-06-08T11:00:00Z",
-            timedelta(minutes=59),
-            "the plan is 60 minutes old; the maximum age is 59 minutes",
-        ),
-        ("2025-06-01T12:00:00Z", timedelta(hours=24), "the plan is 7 days old; the maximum age is 24 hours"),
-        (
-            "2025-06-08T11:59:58.5Z",
-            timedelta(seconds=1),
-            "the plan is 1 second old; the maximum age is 1 second",
-        ),
-        ("1999-01-01T00:00:00Z", timedelta(days=3000), "days old; the maximum age is 3,000 days"),
+        ("2025-06-08T11:00:00Z", timedelta(minutes=59)),
+        ("2025-06-01T12:00:00Z", timedelta(hours=24)),
+        ("2025-06-08T11:59:58.5Z", timedelta(seconds=1)),
+        ("1999-01-01T00:00:00Z", timedelta(days=3000)),
     ],
 )
-def test_a_plan_that_is_too_old(created: str, max_age: timedelta, message: str) -> None:
-    error = refusal(replace(MADE, created_at=created), Terms(max_age=max_age))
-    assert message in error.message
+def test_a_plan_that_is_too_old(created: str, max_age: timedelta) -> None:
+    error = refusal(replace(MADE, created_at=created), TrustRequirements(max_age=max_age))
+    assert error.message == wording
     assert "--max-age" in str(error.hint)
 
 
-def test_a_plan_that_is_just_young_enough() -> None:
-    check(MADE, Terms(max_age=timedelta(hours=1)))
-
-
-def test_clocks_may_differ_a_little() -> None:
+def test_ages_are_measured_with_some_tolerance() -> None:
+    check(MADE, TrustRequirements(max_age=timedelta(hours=1)))
+    # Clocks may differ a little.
     ahead = (NOW + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")
-    check(replace(MADE, created_at=ahead), Terms(max_age=timedelta(0)))
+    check(replace(MADE, created_at=ahead), TrustRequirements(max_age=timedelta(0)))
     later = (NOW + CLOCKS_DIFFER + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    error = refusal(replace(MADE, created_at=later), Terms(max_age=timedelta(days=1)))
-    assert f"the plan has a creation time in the future: {later}" in error.message
+    error = refusal(replace(MADE, created_at=later), TrustRequirements(max_age=timedelta(days=1)))
+    assert error.message == wording
 
 
 @pytest.mark.parametrize("created", ["2025-13-01T00:00:00Z", "2025-06-08T24:00:00Z", "0000-01-01T00:00:00Z"])
 def test_a_time_that_there_is_not(created: str) -> None:
-    error = refusal(replace(MADE, created_at=created), Terms(max_age=timedelta(days=1)))
-    assert f"the age of the plan is not known: there is no such time as {created}" in error.message
+    error = refusal(replace(MADE, created_at=created), TrustRequirements(max_age=timedelta(days=1)))
+    assert error.message == wording
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=700)), st.timedeltas(timedelta(0), timedelta(days=700)))
@@ -187,34 +179,30 @@ def test_a_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -
     created = (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     made = replace(MADE, created_at=created)
     if age > max_age:
-        refusal(made, Terms(max_age=max_age))
+        refusal(made, TrustRequirements(max_age=max_age))
     else:
-        check(made, Terms(max_age=max_age))
+        check(made, TrustRequirements(max_age=max_age))
 
 
 # --- commit ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("commit", "checkout", "message"),
+    ("commit", "checkout"),
     [
-        (None, Checkout(HEAD), "does not contain the commit that it was made from"),
-        (OTHER, Checkout(HEAD), "was made from commit ffffffffffff, but 0123456789ab is checked out"),
-        (HEAD[:12], Checkout(HEAD), "was made from commit 0123456789ab, but 0123456789ab is checked out"),
-        (f"{HEAD}-dirty", Checkout(HEAD), "was made from files that differ from commit 0123456789ab"),
-        (f"{HEAD}-dirty", Checkout(f"{HEAD}-dirty"), "was made from files that differ"),
-        ("", Checkout(HEAD), "was made from commit , but"),
-        ("\x1b[2J" + HEAD, Checkout(HEAD), r"was made from commit \x1b[2J01234567, but"),
-        (
-            HEAD,
-            Checkout(HEAD, ("a.yaml", "b\n.yaml", "c", "d", "e", "f", "g")),
-            r"these files differ from commit 0123456789ab: a.yaml, b\n.yaml, c, d, e and 2 more",
-        ),
+        (None, Checkout(HEAD)),
+        (OTHER, Checkout(HEAD)),
+        (HEAD[:12], Checkout(HEAD)),
+        (f"{HEAD}-dirty", Checkout(HEAD)),
+        (f"{HEAD}-dirty", Checkout(f"{HEAD}-dirty")),
+        ("", Checkout(HEAD)),
+        ("\x1b[2J" + HEAD, Checkout(HEAD)),
+        (HEAD, Checkout(HEAD, ("a.yaml", "b\n.yaml", "c", "d", "e", "f", "g"))),
     ],
 )
-def test_a_plan_from_another_commit(commit: str | None, checkout: Checkout, message: str) -> None:
-    error = refusal(replace(MADE, commit=commit), Terms(checkout=checkout))
-    assert message in error.message
+def test_a_plan_from_another_commit(commit: str | None, checkout: Checkout) -> None:
+    error = refusal(replace(MADE, commit=commit), TrustRequirements(checkout=checkout))
+    assert error.message == wording
 
 
 def test_what_is_checked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +211,8 @@ def test_what_is_checked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     commit = work.commit(**{"topics/a.yaml": "a", "kafkaform.yaml": "c", "README.md": "r"})
     paths = [tmp_path / "topics", tmp_path / "kafkaform.yaml"]
     work.write("README.md", "edited")
-    assert Checkout.of(Repository.at(tmp_path), paths) == Checkout(commit)
+    assert Checkout.of(Repository.find(tmp_path), paths) == Checkout(commit)
     work.write("kafkaform.yaml", "edited")
     work.write("topics/b.yaml", "new")
-    here = Checkout.of(Repository.at(tmp_path), paths)
+    here = Checkout.of(Repository.find(tmp_path), paths)
     assert here == Checkout(commit, ("kafkaform.yaml", "topics/b.yaml"))

@@ -20,7 +20,6 @@ from kafkaform.core.model import (
     Intent,
     Observation,
     Observed,
-    Plan,
     ResourceRef,
     Risk,
     State,
@@ -29,14 +28,15 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
+from kafkaform.core.plans import Plan
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planner import plan_from
+from kafkaform.plan.planning import plan_from
 from kafkaform.plan.policy import Policy
-from kafkaform.plan.rejudging import Grounds, rejudged
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from tests.support.strategies import examples
+from tests.support.plans.scenes import judge_by
+from tests.support.plans.strategies import examples
 
 T = TypeVar("T")
 
@@ -159,7 +159,7 @@ def reading(live: list[Observed]) -> Observation:
 def applied(plan: Plan, before: Observation) -> Observation:
     """What is there once an apply has carried out a plan: a model of executor and cluster in one."""
     live = dict(before.resources)
-    for planned in plan.with_status(Status.PLANNED):
+    for planned in plan.select_by_status(Status.PLANNED):
         match planned.change:
             case Create(ref, state):
                 live[ref] = held(ref, state)
@@ -173,9 +173,6 @@ def applied(plan: Plan, before: Observation) -> Observation:
                         own |= {} if field.after is None else {field.path: field.after}
                 live[ref] = held(ref, own)
     return reading(list(live.values()))
-
-
-# --- the laws ----------------------------------------------------------------------------------------
 
 
 @given(
@@ -196,7 +193,7 @@ def test_an_applied_plan_leaves_nothing_to_plan(
     wanted, before = situation
     plan = plan_from(wanted, before, known, policy)
     again = plan_from(wanted, applied(plan, before), known, policy)
-    done = {planned.ref for planned in plan.with_status(Status.PLANNED)}
+    done = {planned.ref for planned in plan.select_by_status(Status.PLANNED)}
     for planned in again.changes:
         if planned.ref in done:  # only what waits for replicas is left
             assert isinstance(planned.change, Update)
@@ -216,7 +213,7 @@ def test_what_is_refused_or_without_consent_is_untouched(
     after = applied(plan, before)
     touched = {
         operation.ref
-        for planned in plan.with_status(Status.PLANNED)
+        for planned in plan.select_by_status(Status.PLANNED)
         for operation in KINDS["Topic"].operations(planned.change)
     }
     for planned in plan.changes:
@@ -272,8 +269,7 @@ def test_a_consent_given_later_is_worth_as_much(
     wanted, there = situation
     known = Facts("c", config_defaults={"Topic": DEFAULTS})
     saved = plan_from(wanted, there, known, replace(policy, allow=()))
-    grounds = Grounds(known, policy, {})
-    assert rejudged(saved, there, grounds) == plan_from(wanted, there, known, policy)
+    assert judge_by(saved, there, known, policy) == plan_from(wanted, there, known, policy)
 
 
 ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"

@@ -11,8 +11,6 @@ from kafkaform.core.model import (
     Delete,
     Diagnostic,
     FieldChange,
-    Plan,
-    PlannedChange,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -20,9 +18,11 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.plan.policy import hold_back, idle_grants, moves_data, refusal_by
+from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data, resolve_consents, word_refusal
 from kafkaform.resources.consent import Grant
-from tests.support.scenes import topic
+from tests.support.golden import wording
+from tests.support.plans.scenes import topic
 
 SICK = Diagnostic("KF303", Severity.ERROR, "3 partitions of 1 topic are under-replicated")
 LOSS = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "records go")
@@ -56,8 +56,7 @@ STAYING: dict[str, Change] = {
 def test_what_destroys_or_places_data_waits_until_the_cluster_is_healthy(change: Change) -> None:
     assert moves_data(change)
     (held,) = hold_back(Plan("c", (PlannedChange(change, Status.PLANNED),)), [SICK]).changes
-    assert held.status is Status.REFUSED
-    assert held.reason == f"the cluster is not healthy: KF303: {SICK.message}"
+    assert (held.status, held.reason) == (Status.REFUSED, wording)
     assert held.remedy is not None
     assert "kafkaform doctor --wait" in held.remedy
 
@@ -83,9 +82,9 @@ def test_what_is_held_back_already_keeps_its_own_reason(status: Status) -> None:
 def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
     codes = (101, 102, 103, 103)
     found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
-    assert refusal_by(found[:1]) == ("KF101: wrong 101", "mend 101")
+    assert word_refusal(found[:1]) == ("KF101: wrong 101", "mend 101")
     reason = "KF101: wrong 101; KF102: wrong 102; and KF103, see the findings"
-    assert refusal_by(found) == (reason, "mend 101; mend 102")
+    assert word_refusal(found) == (reason, "mend 101; mend 102")
 
 
 def test_consents_that_nothing_needs_are_told() -> None:
@@ -93,20 +92,20 @@ def test_consents_that_nothing_needs_are_told() -> None:
         "config.retention.ms", "2", "1", assessment=RiskAssessment(Risk.DESTRUCTIVE, "retention-cut")
     )
     devices = topic("identity.devices.v1")
-    plan = Plan("c", (PlannedChange(Update(devices, None, (cut,)), Status.NEEDS_CONSENT),))
+    plan = resolve_consents(Plan("c", (PlannedChange(Update(devices, None, (cut,)), Status.NEEDS_CONSENT),)))
 
     def told(*texts: str) -> list[str]:
-        return [*idle_grants(map(Grant.parse, texts), plan, [topic("quiet")])]
+        return [*find_idle_grants(map(Grant.parse, texts), plan, [topic("quiet")])]
 
     exact = "Topic/identity.devices.v1:retention-cut"
     assert told("destructive", "Topic/*:destructive", "Topic/identity.*:retention-*", exact) == []
-    assert told("Topic/payments.*:delete") == [
-        "--allow 'Topic/payments.*:delete' matches no resource of this plan: write KIND/NAME as the plan does"
-    ]
-    assert told("Topic/quiet:delete") == ["nothing in this plan needs --allow Topic/quiet:delete"]
-    assert told("Topic/*:delete") == [
-        "nothing in this plan needs --allow 'Topic/*:delete'; what it matches needs retention-cut"
-    ]
+    assert told("Topic/payments.*:delete") == [wording]
+    assert told("Topic/quiet:delete") == [wording]
+    assert told("Topic/*:delete") == [wording]
     with pytest.raises(UsageError, match="this plan covers no Topic") as raised:
         told("Topic/identity.device.v1:retention-cut")
-    assert raised.value.hint == "did you mean Topic/identity.devices.v1?"
+    assert raised.value.hint == wording
+
+
+def test_a_refusal_without_a_suggestion_has_no_remedy() -> None:
+    assert word_refusal([SICK])[1] is None

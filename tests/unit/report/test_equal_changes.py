@@ -8,30 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.apply.executor import apply
-from kafkaform.cluster.testing.memory import MemoryCluster
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.settings import Settings
-from kafkaform.core.model import (
-    Delete,
-    Desired,
-    Diagnostic,
-    Location,
-    Plan,
-    PlannedChange,
-    Risk,
-    RiskAssessment,
-    Severity,
-    Status,
-)
+from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, RiskAssessment, Severity, Status
+from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.apply import render_apply
-from kafkaform.report.equal_changes import equal_changes, without_name
-from kafkaform.report.markdown import render_markdown
-from kafkaform.report.text import render_plan
+from kafkaform.report.equal_changes import equal_changes, mask_name
+from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources.consent import Grant
-from tests.support.audit_scenes import HEADER
-from tests.support.scenes import DAY, QUIET, WEEK, FakeClock, absent, declared, made, topic
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER
+from tests.support.plans.scenes import DAY, QUIET, WEEK, FakeClock, absent, declared, made, topic
 
 SCREEN = 24
 SCENES = ("create", "cut", "decrease", "delete", "increase")
@@ -82,7 +71,7 @@ def test_20_equal_changes_fit_one_screen_and_every_resource_is_named(scene: str)
     assert max(map(len, lines)) <= 80
     for name in names_in(plan):
         assert re.search(rf"\b{name}\b", "\n".join(lines))
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     assert len(markdown.splitlines()) <= SCREEN
     for name in names_in(plan):
         assert f"`Topic/{name}`" in markdown
@@ -93,7 +82,7 @@ def test_20_equal_changes_fit_one_screen_and_every_resource_is_named(scene: str)
 def test_nothing_that_is_risky_is_hidden_behind_a_count(scene: str, number: int) -> None:
     plan, _ = scene_of(scene, number)
     text = render_plan(plan, width=80).plain
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     for name in names_in(plan):
         assert re.search(rf"\b{name}\b", text)
         assert f"`Topic/{name}`" in markdown
@@ -112,7 +101,7 @@ def test_amounts_that_differ_stand_beside_the_names() -> None:
     assert len(lines) <= SCREEN + 4
     assert "orders-000 (1.0 MiB), orders-001 (2.0 MiB)" in text
     assert "(the topic holds the amount beside its name)" in text
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     assert "`Topic/orders-019` (20.0 MiB)" in markdown
     saved = plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]
     assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
@@ -148,7 +137,7 @@ def test_20_different_changes_of_one_field_fit_60_lines_with_every_value_and_rea
     assert "orders-019 (6 → 26, 92.3 %, 20.0 MiB)" in text
     assert text.count("disruptive: partition-increase") == 1
     assert "… of keys move to another partition (if records have keys)" in text
-    markdown = render_markdown(plan, HEADER)
+    markdown = render_plan_markdown(plan, HEADER)
     assert "`Topic/orders-019` (6 → 26, 92.3 %, 20.0 MiB)" in markdown
     assert "`partitions: as listed`" in markdown
     verbose = render_plan(plan, HEADER, verbose=True).plain
@@ -171,7 +160,7 @@ def test_a_refusal_that_a_finding_explains_refers_to_it() -> None:
     )
     finding = Diagnostic("KF404", Severity.ERROR, message, None, advice)
     plan = replace(plan, changes=refused, diagnostics=(finding,))
-    for report in (render_plan(plan, HEADER).plain, render_markdown(plan, HEADER)):
+    for report in (render_plan(plan, HEADER).plain, render_plan_markdown(plan, HEADER)):
         assert report.count(message) == 1
         assert report.count(advice) == 1
         assert "KF404, see the findings" in report
@@ -207,7 +196,7 @@ def test_the_consents_of_a_few_can_be_pasted_at_once() -> None:
 def test_20_equal_results_of_an_apply_fit_one_screen() -> None:
     plan, memory = scene_of("cut", 20, allow="retention-cut")
     assert {change.status for change in plan.changes} == {Status.PLANNED}
-    report = apply(plan, memory, clock=FakeClock().clock)
+    report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
     lines = render_apply(report, width=80).plain.splitlines()
     assert "  ~ 20 topics  updated: retention.ms = 1d (86400000)" in lines
     assert len(lines) <= 10
@@ -217,7 +206,9 @@ def test_20_equal_results_of_an_apply_fit_one_screen() -> None:
 @pytest.mark.parametrize("scene", ["cut", "decrease"])
 def test_20_equal_results_that_were_held_back_fit_one_screen(scene: str) -> None:
     plan, memory = scene_of(scene, 20)
-    lines = render_apply(apply(plan, memory, clock=FakeClock().clock), width=80).plain.splitlines()
+    lines = render_apply(
+        apply(plan, memory, ApplyOptions(clock=FakeClock().clock)), width=80
+    ).plain.splitlines()
     assert len(lines) <= SCREEN
     assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
 
@@ -243,6 +234,6 @@ def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None
 
 
 def test_a_name_within_a_word_stays() -> None:
-    assert without_name("delete orders, or orders-2 and reorders", "orders") == (
+    assert mask_name("delete orders, or orders-2 and reorders", "orders") == (
         "delete NAME, or orders-2 and reorders"
     )

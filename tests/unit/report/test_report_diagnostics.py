@@ -14,15 +14,16 @@ from sarif_pydantic import Sarif
 from kafkaform import rules
 from kafkaform.cli.output import RENDERERS, render
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import Diagnostic, Location, Plan, Severity
-from kafkaform.report.diagnostics import findings_to_text, has_errors, plan_to_github, tally
+from kafkaform.core.model import Diagnostic, Location, Severity
+from kafkaform.core.plans import Plan
+from kafkaform.report.diagnostics import count_findings, findings_to_text, has_errors, plan_to_github
 from kafkaform.report.findings import (
     ChangedFiles,
-    Reported,
+    ReportedFinding,
     Workspace,
-    by_environment,
-    everywhere,
     from_problems,
+    merge_environments,
+    wrap_findings,
 )
 
 HERE = Workspace("/repo", "/repo")
@@ -31,52 +32,52 @@ ERROR = Diagnostic("KF109", Severity.ERROR, "too few", PLACE, "set it to 2")
 WARNING = Diagnostic("KF104", Severity.WARNING, "odd", Location("topics/b.yaml", 3))
 WAIVED = Diagnostic("KF113", Severity.INFO, "unclean", PLACE, waived="TICKET-1: replayed")
 WHOLE = Diagnostic("KF404", Severity.ERROR, "a third of all topics")
-ALL = everywhere([ERROR, WARNING, WAIVED, WHOLE])
+ALL = wrap_findings([ERROR, WARNING, WAIVED, WHOLE])
 
 
-def rendered(found: list[Reported], output_format: str, workspace: Workspace = HERE) -> str:
+def rendered(found: list[ReportedFinding], output_format: str, workspace: Workspace = HERE) -> str:
     text = render("findings", output_format, found, workspace=workspace, known=rules.entries())
     assert isinstance(text, str)
     return text
 
 
-def sarif(found: list[Reported], workspace: Workspace = HERE) -> Any:
+def sarif(found: list[ReportedFinding], workspace: Workspace = HERE) -> Any:
     return json.loads(rendered(found, "sarif", workspace))["runs"][0]
 
 
 def test_text_is_wrapped_at_the_width_of_a_terminal_and_has_no_backticks() -> None:
     long = replace(ERROR, message="word " * 15 + "word", suggestion="write `state: absent`")
-    assert findings_to_text([Reported(long)], width=60).splitlines() == [
+    assert findings_to_text([ReportedFinding(long)], width=60).splitlines() == [
         "topics/a.yaml:7:5: error: KF109 word word word word word",
         "    word word word word word word word word word word word",
         "    (write 'state: absent')",
     ]
-    assert "%0Awrite 'state: absent'" in rendered([Reported(long)], "github")
+    assert "%0Awrite 'state: absent'" in rendered([ReportedFinding(long)], "github")
 
 
 # --- what is found ---------------------------------------------------------------------------------
 
 
 def test_a_finding_of_every_environment_is_told_once_and_others_say_where() -> None:
-    found = by_environment({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
-    assert found == [Reported(ERROR), Reported(WARNING, ("test", "prod"))]
+    found = merge_environments({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
+    assert found == [ReportedFinding(ERROR), ReportedFinding(WARNING, ("test", "prod"))]
     assert found[1].message == "odd (in test, prod)"
-    assert by_environment({None: [WARNING]}) == [Reported(WARNING)]
+    assert merge_environments({None: [WARNING]}) == [ReportedFinding(WARNING)]
 
 
 def test_findings_are_in_the_order_of_their_places_and_those_without_one_are_last() -> None:
     later = replace(ERROR, location=Location("topics/a.yaml", 70))
-    found = by_environment({None: [WHOLE, WARNING, later, ERROR]})
+    found = merge_environments({None: [WHOLE, WARNING, later, ERROR]})
     assert [one.diagnostic for one in found] == [ERROR, later, WARNING, WHOLE]
 
 
 def test_waived_findings_count_for_nothing() -> None:
     waived_error = replace(ERROR, waived="meant")
-    assert tally(ALL) == ["2 errors", "1 warning", "1 waived"]
+    assert count_findings(ALL) == ["2 errors", "1 warning", "1 waived"]
     assert has_errors(ALL)
-    assert not has_errors([Reported(waived_error), Reported(WARNING)])
-    assert tally([Reported(waived_error)]) == ["1 waived"]
-    assert tally([]) == []
+    assert not has_errors([ReportedFinding(waived_error), ReportedFinding(WARNING)])
+    assert count_findings([ReportedFinding(waived_error)]) == ["1 waived"]
+    assert count_findings([]) == []
 
 
 # --- text and JSON ---------------------------------------------------------------------------------
@@ -93,7 +94,9 @@ def test_text_is_a_line_each() -> None:
 
 
 def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
-    found = json.loads(rendered([Reported(WAIVED, ("prod",)), *from_problems([Problem("bad")])], "json"))
+    found = json.loads(
+        rendered([ReportedFinding(WAIVED, ("prod",)), *from_problems([Problem("bad")])], "json")
+    )
     assert found["diagnostics"] == [
         {
             "code": "KF113",
@@ -121,7 +124,7 @@ def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
 
 def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
     note = Diagnostic("KF105", Severity.INFO, "not a multiple", Location("c.yaml", 2, 3))
-    assert rendered(everywhere([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
+    assert rendered(wrap_findings([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
         "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
         "::error title=KF404::a third of all topics",
         "::warning file=topics/b.yaml,line=3,col=1,title=KF104::odd",
@@ -131,7 +134,7 @@ def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
 
 def test_annotations_escape_what_a_workflow_command_is_made_of() -> None:
     bad = Diagnostic("policy/a", Severity.ERROR, "50%: a,b\r\n::stop-commands::x", Location("a:b,c%.yaml"))
-    (line,) = rendered(everywhere([bad]), "github").splitlines()
+    (line,) = rendered(wrap_findings([bad]), "github").splitlines()
     head, _, message = line.removeprefix("::").partition("::")
     assert head == "error file=a%3Ab%2Cc%25.yaml,line=1,col=1,title=policy/a"
     assert message == r"50%25: a,b\r\n::stop-commands::x"
@@ -157,7 +160,7 @@ def test_problems_of_the_input_are_annotated_too() -> None:
     ],
 )
 def test_paths_are_those_of_the_workspace(file: str, workspace: Workspace, shown: str) -> None:
-    found = everywhere([replace(ERROR, location=Location(file))])
+    found = wrap_findings([replace(ERROR, location=Location(file))])
     assert f"file={shown},line=1," in rendered(found, "github", workspace)
     (result,) = sarif(found, workspace)["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
@@ -186,12 +189,12 @@ SETS = {
     "all sorts": ALL,
     "nothing": [],
     "bad input": from_problems([Problem("bad", PLACE, "mend it"), Problem("no place")]),
-    "a code that nobody knows": everywhere([replace(ERROR, code="ACME-1")]),
+    "a code that nobody knows": wrap_findings([replace(ERROR, code="ACME-1")]),
 }
 
 
 @pytest.mark.parametrize("found", SETS.values(), ids=SETS)
-def test_a_log_is_sarif(found: list[Reported]) -> None:
+def test_a_log_is_sarif(found: list[ReportedFinding]) -> None:
     log = Sarif.model_validate_json(rendered(found, "sarif"))
     assert strangers(log) == []
     assert log.version == "2.1.0"
@@ -235,7 +238,7 @@ def test_waived_findings_are_suppressed_with_their_reason() -> None:
 
 
 def test_uris_are_percent_encoded() -> None:
-    (result,) = sarif(everywhere([replace(ERROR, location=Location("topics/ä b:%.yaml"))]))["results"]
+    (result,) = sarif(wrap_findings([replace(ERROR, location=Location("topics/ä b:%.yaml"))]))["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "topics/%C3%A4%20b%3A%25.yaml"
 
@@ -248,7 +251,7 @@ def test_bad_input_is_a_run_that_failed() -> None:
 
 def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
     def prints(*diagnostics: Diagnostic) -> list[str]:
-        results = sarif([Reported(diagnostic) for diagnostic in diagnostics])["results"]
+        results = sarif([ReportedFinding(diagnostic) for diagnostic in diagnostics])["results"]
         return [result["partialFingerprints"]["kafkaform/v1"] for result in results]
 
     moved = replace(ERROR, location=PLACE._replace(line=70, column=1))
@@ -265,7 +268,7 @@ def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
 @pytest.mark.parametrize("output_format", RENDERERS["findings"])
 def test_nothing_in_a_message_can_act_on_a_terminal(output_format: str) -> None:
     bad = Diagnostic("KF109", Severity.ERROR, "x\x1b[31m\u202e", PLACE, "y\x07")
-    text = rendered(everywhere([bad]), output_format)
+    text = rendered(wrap_findings([bad]), output_format)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.groups import Group, Position
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.report.graph import Graph, LiveGraph, graph_of, graph_to_json, render_dot, render_mermaid
-from tests.support.scenes import topic
-from tests.support.strategies import hostile_text
+from kafkaform.report.graph import Graph, LiveGraph, build_graph, graph_to_json, render_dot, render_mermaid
+from kafkaform.resources.groups import Group, Position
+from tests.support.plans.scenes import topic
+from tests.support.plans.strategies import hostile_text
 
 
 def group(name: str) -> ResourceRef:
@@ -28,8 +28,8 @@ def declared(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
 
 
 def live(groups: Iterable[Group], *topics: str) -> LiveGraph:
-    by_name = {one.name: one for one in groups}
-    return LiveGraph(frozenset([*map(topic, topics), *map(group, by_name)]), by_name)
+    lags = {group(one.name): one.lags for one in groups}
+    return LiveGraph(frozenset([*map(topic, topics), *lags]), lags)
 
 
 def reader(name: str, *lags: tuple[str, int | None]) -> Group:
@@ -50,7 +50,7 @@ def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
 
 
 def test_manifests_alone() -> None:
-    graph = graph_of(SHOP)
+    graph = build_graph(SHOP)
     assert [(str(n.ref), n.team, n.declared, n.live) for n in graph.nodes] == [
         ("Topic/carts.v1", "", True, None),
         ("Topic/orders.v1", "checkout", True, None),
@@ -66,11 +66,11 @@ def test_manifests_alone() -> None:
 
 
 def test_the_order_of_manifests_does_not_matter() -> None:
-    assert graph_of(SHOP) == graph_of(reversed(SHOP))
+    assert build_graph(SHOP) == build_graph(reversed(SHOP))
 
 
 def test_a_tombstone_is_no_part_of_it() -> None:
-    assert graph_of([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
+    assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 
 
 def test_what_the_cluster_has_besides() -> None:
@@ -78,7 +78,7 @@ def test_what_the_cluster_has_besides() -> None:
         reader("shop", ("orders.v1", 5), ("orders.v1", 7), ("orders.v1", None)),
         reader("stray", ("orders.v1", 1), ("found.v1", None), ("app-changelog", 3)),
     ]
-    graph = graph_of(SHOP, live(groups, "orders.v1", "found.v1", "app-changelog"), ["*-changelog"])
+    graph = build_graph(SHOP, live(groups, "orders.v1", "found.v1", "app-changelog"), ["*-changelog"])
     assert [(n.ref.name, n.declared, n.live) for n in graph.nodes] == [
         ("carts.v1", True, False),
         ("found.v1", False, True),
@@ -99,14 +99,14 @@ def test_what_the_cluster_has_besides() -> None:
 
 def test_a_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
     desired = [declared(group("g"), "app-changelog")]
-    graph = graph_of(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), ["*-changelog"])
+    graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), ["*-changelog"])
     assert edges(graph) == [("app-changelog", "g", True, True, 2)]
     assert graph.nodes[0].live
 
 
 def test_mermaid() -> None:
     groups = [reader("shop", ("orders.v1", 1200)), reader("stray", ("orders.v1", 0))]
-    graph = graph_of([SHOP[0], SHOP[2]], live(groups, "orders.v1"))
+    graph = build_graph([SHOP[0], SHOP[2]], live(groups, "orders.v1"))
     assert render_mermaid(graph).split("\n") == [
         "flowchart LR",
         '  topic_orders_v1[("orders.v1<br/>checkout")]',
@@ -124,7 +124,7 @@ MISSING = r"undeclared\ndoes not exist"
 
 
 def test_dot() -> None:
-    graph = graph_of([SHOP[0], SHOP[2]], live([reader("shop", ("orders.v1", 1200))], "orders.v1"))
+    graph = build_graph([SHOP[0], SHOP[2]], live([reader("shop", ("orders.v1", 1200))], "orders.v1"))
     assert render_dot(graph).split("\n") == [
         "digraph kafka {",
         "  rankdir=LR;",
@@ -140,7 +140,7 @@ def test_dot() -> None:
 
 
 def test_json() -> None:
-    data = json.loads(graph_to_json(graph_of([SHOP[0], declared(group("g"), "orders.v1")])))
+    data = json.loads(graph_to_json(build_graph([SHOP[0], declared(group("g"), "orders.v1")])))
     assert data == {
         "nodes": [
             {
@@ -165,7 +165,7 @@ def test_json() -> None:
 
 
 def test_names_that_look_alike_stay_apart() -> None:
-    shown = render_mermaid(graph_of([declared(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")]))
+    shown = render_mermaid(build_graph([declared(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")]))
     ids = [line.split("[")[0].strip() for line in shown.split("\n")[1:]]
     assert ids == ["topic_p_q", "topic_p_q_2", "topic_p_q_3", "topic_p_q_2_2"]
 
@@ -191,7 +191,7 @@ def mermaid_labels(shown: str) -> list[str]:
 @given(st.lists(st.tuples(hostile_text(min_size=1), hostile_text(min_size=1), hostile_text()), max_size=4))
 def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> None:
     desired = [declared(group(name), read, team=team) for name, read, team in found]
-    graph = graph_of(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
+    graph = build_graph(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
     names = [printable(node.ref.name) for node in graph.nodes]
 
     shown = render_mermaid(graph)

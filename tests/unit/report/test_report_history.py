@@ -8,15 +8,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.audit.entries import AuditRecord, AuditResult
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
-from tests.support.audit_scenes import Story
-from tests.support.scenes import DAY, WEEK
-from tests.support.strategies import hostile_text, values
+from tests.support.plans.audit import Story
+from tests.support.plans.scenes import DAY, WEEK
+from tests.support.plans.strategies import hostile_text, values
 
 RETENTION = "config.retention.ms"
 
@@ -28,31 +29,6 @@ def story() -> Story:
 
 def words(story: Story, earlier: int = 0, width: int | None = None) -> list[str]:
     return render_history(story.entries[::-1], earlier, width=width).plain.splitlines()
-
-
-def test_an_apply_with_all_of_its_changes(story: Story) -> None:
-    first = story.add("create", "new", {"partitions": (None, 3), RETENTION: (None, WEEK)})
-    second = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "3600000")})
-    third = story.add("delete", "old", {"partitions": (1, None)})
-    url = "https://ci.example/42"
-    story.entries = [
-        replace(entry, id=f"run0.{n}", run="run0", at=first.at, url=url, environment="prod")
-        for n, entry in enumerate((first, second, third), 1)
-    ]
-    story.entries[1] = replace(story.entries[1], consents=(("retention-cut", "legal hold ended"),))
-    assert words(story) == [
-        "run0  2026-11-03 12:00:00 UTC  alice on ci-3  commit 0123456789ab  environment prod",
-        "  https://ci.example/42",
-        "  + run0.1  Topic/new  created",
-        "      partitions: 3",
-        "      retention.ms: 7d (604800000)",
-        "  ~ run0.2  Topic/orders  updated",
-        "      retention.ms: 7d → 1d (604800000 → 86400000)",
-        "      segment.ms: (unset) → 1h (3600000)",
-        "      consent: retention-cut: legal hold ended",
-        "  - run0.3  Topic/old  deleted",
-        "      partitions: 1",
-    ]
 
 
 @pytest.mark.parametrize("number", [2, 40])
@@ -90,36 +66,6 @@ def test_changes_that_ended_differently_are_entries_of_their_own(story: Story) -
     ]
 
 
-def test_the_plain_list_has_a_line_for_each_change(story: Story) -> None:
-    configs = {f"config.x{n}": (None, "1") for n in range(4)}
-    first = story.add("create", "new", {"partitions": (None, 3), RETENTION: (None, WEEK)})
-    second = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "3600000")})
-    third = story.add("update", "many", configs)
-    fourth = story.add("delete", "old", {"partitions": (1, None)})
-    changes = enumerate((first, second, third, fourth), 1)
-    story.entries = [replace(entry, id=f"run0.{n}", run="run0", at=first.at) for n, entry in changes]
-    story.entries[1] = replace(story.entries[1], consents=(("retention-cut", "legal hold ended"),))
-    story.entries[3] = replace(story.entries[3], consents=(("delete", "unused"),))
-    long = ": retention.ms 7d → 1d, segment.ms (unset) → 1h (with consent to retention-cut)"
-    expected = [
-        "  + run0.1  Topic/new  created: 2 fields",
-        f"  ~ run0.2  Topic/orders  updated{long}",
-        "  ~ run0.3  Topic/many  updated: 4 fields",
-        "  - run0.4  Topic/old  deleted (with consent to delete)",
-        "",
-        "every field: kafkaform history Topic/old or kafkaform history run0, or --verbose for all",
-    ]
-    plain = render_history(story.entries[::-1], 0, verbose=False).plain.splitlines()
-    assert plain[1:] == expected
-    narrow = render_history(story.entries[::-1], 0, verbose=False, width=80).plain.splitlines()
-    assert max(map(len, narrow)) <= 80
-    assert narrow[2:5] == [
-        "  ~ run0.2  Topic/orders  updated",
-        "      retention.ms 7d → 1d, segment.ms (unset) → 1h (with consent to",
-        "      retention-cut)",
-    ]
-
-
 def test_a_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567-dirty"
     entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
@@ -142,63 +88,23 @@ def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("result", "line"),
-    [
-        (None, "  ? run0.1  Topic/orders  update: result unknown (killed, or still running)"),
-        ("failed", "  ! run0.1  Topic/orders  update FAILED"),
-        ("moved", "  ! run0.1  Topic/orders  update not applied (somebody else changed it first)"),
-        ("not_tried", "  ! run0.1  Topic/orders  update not tried"),
-        ("already", "  ~ run0.1  Topic/orders  update already in place"),
-    ],
-)
-def test_what_did_not_go_through_says_so(story: Story, result: str | None, line: str) -> None:
-    story.add("update", "orders", {"partitions": (1, 2)}, result=result, message="why")
-    shown = words(story)
-    assert shown[1] == line
-    assert (shown[2] == "      why") == (result is not None)
-
-
-def test_a_half_that_was_not_done_is_marked(story: Story) -> None:
-    both = {"partitions": (1, 2), RETENTION: (WEEK, DAY)}
-    story.add("update", "orders", both, result="failed", done=[RETENTION])  # type: ignore[arg-type]
-    story.add("update", "orders", both, done=["partitions"])  # type: ignore[arg-type]
-    shown = words(story)
-    assert "      partitions: 1 → 2  (not done)" in shown
-    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (already in place)" in shown
-    assert "      partitions: 1 → 2" in shown
-
-
-def test_what_no_answer_came_for_is_not_called_undone(story: Story) -> None:
-    three: dict[str, tuple[FieldValue, FieldValue]] = {
+def test_what_did_not_go_through_says_so(story: Story, golden: SnapshotAssertion) -> None:
+    fields: dict[str, tuple[FieldValue, FieldValue]] = {
         "partitions": (1, 2),
         RETENTION: (WEEK, DAY),
         "config.segment.ms": (None, "1"),
     }
-    story.add(
-        "update", "orders", three, result="failed", unsure=[RETENTION], message="no answer; not verified"
-    )
-    shown = words(story)
-    assert shown[1:4] == [
-        "  ! run0.1  Topic/orders  update FAILED",
-        "      no answer; not verified",
-        "      what is not known may have been done; the next apply that finds it done records the result",
-    ]
-    assert "      partitions: 1 → 2  (not done)" in shown
-    assert "      retention.ms: 7d → 1d (604800000 → 86400000)  (unknown)" in shown
-    document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
-    assert [field["in_doubt"] for field in document["changes"][0]["fields"]] == [False, True, False]
-
-
-def test_many_fields_are_counted(story: Story) -> None:
+    for result in (None, "failed", "moved", "not_tried", "already"):
+        story.add("update", f"orders-{result}", fields, result=result, message="why")
+    story.add("update", "half", fields, result="failed", done=[RETENTION])
+    story.add("update", "done", fields, done=["partitions"])
+    story.add("update", "unsure", fields, result="failed", unsure=[RETENTION], message="no answer")
     story.add("delete", "g", {f"offsets.orders:{n}": (n, None) for n in range(40)}, kind="ConsumerGroup")
-    assert words(story)[-1] == "      and 28 more fields: see --format json"
-
-
-def test_what_is_not_shown_is_told(story: Story) -> None:
-    assert words(story) == ["No matching change is recorded."]
-    story.add("update", "orders", {"partitions": (1, 2)})
-    assert words(story, 7)[-1] == "and 7 earlier changes: see --limit"
+    text = "\n".join(words(story, 7))
+    assert text == golden(name="results.txt")
+    document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
+    (unsure,) = (change for change in document["changes"] if change["name"] == "unsure")
+    assert [field["in_doubt"] for field in unsure["fields"]] == [False, True, False]
 
 
 def test_clusters_are_named_where_there_are_several(story: Story) -> None:
@@ -206,23 +112,6 @@ def test_clusters_are_named_where_there_are_several(story: Story) -> None:
     assert "cluster" not in words(story)[0]
     story.add("update", "orders", {"partitions": (1, 2)}, cluster_id="other")
     assert words(story)[0].endswith("  cluster other")
-
-
-def test_programs_get_all_of_it(story: Story) -> None:
-    story.add("update", "orders", {RETENTION: (WEEK, DAY), "partitions": (1, 2)}, done=[RETENTION])
-    story.add("create", "killed", {"partitions": (None, 2)}, result=None)
-    document = json.loads(
-        history_to_json(story.entries, AuditRecord(tuple(story.entries), ("line 3 is damaged",)))
-    )
-    assert document["format_version"] == 1
-    assert document["problems"] == ["line 3 is damaged"]
-    first, second = document["changes"]
-    assert first["fields"] == [
-        {"path": RETENTION, "before": WEEK, "after": DAY, "done": True, "in_doubt": False, "cut": False},
-        {"path": "partitions", "before": 1, "after": 2, "done": False, "in_doubt": False, "cut": False},
-    ]
-    assert (first["result"], first["id"], first["who"]) == ("applied", "run0.1", "alice")
-    assert (second["result"], second["concluded_at"]) == (None, None)
 
 
 @given(st.data())

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from kafkaform.cluster.testing.memory import MemoryCluster
-from kafkaform.config.manifest_text import live_manifest
+from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey
 from kafkaform.core.kafka_configs import ConfigType
 from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
-from kafkaform.core.operations import CreateTopic
 from kafkaform.core.printable import printable
-from kafkaform.plan.planner import plan_from
-from tests.support.scenes import made, plan_for, topic
-from tests.support.strategies import hostile_text
+from kafkaform.plan.planning import plan_from
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import made, plan_for, topic
+from tests.support.plans.strategies import hostile_text
 
 DECLARABLE = {
     name: key
@@ -39,7 +39,7 @@ def observed(**configs: str) -> Observed:
 
 
 def spec(one: Observed) -> Any:
-    return live_manifest(one).data["spec"]
+    return build_live_manifest(one).data["spec"]
 
 
 def read_back(text: str, folder: Path) -> Desired:
@@ -50,7 +50,7 @@ def read_back(text: str, folder: Path) -> Desired:
 
 
 def test_a_topic_with_its_own_configs_in_human_units() -> None:
-    manifest = live_manifest(
+    manifest = build_live_manifest(
         observed(
             retention_ms="604800000",
             retention_bytes="53687091200",
@@ -112,7 +112,7 @@ def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
         "config.segment.bytes": None,
         "config.confluent.tier.enable": "true",
     }
-    manifest = live_manifest(Observed(topic("t"), "id", state))
+    manifest = build_live_manifest(Observed(topic("t"), "id", state))
     assert manifest.data["spec"] == {
         "partitions": 1,
         "replicationFactor": 3,
@@ -125,7 +125,7 @@ def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
         "replicationFactor",
     ]
     assert "unknown Kafka config 'future.config'" in manifest.left_out[0]
-    assert "below the least value -1" in manifest.left_out[1]
+    assert "below the minimum -1" in manifest.left_out[1]
 
 
 def valid(key: ConfigKey) -> SearchStrategy[str]:
@@ -159,7 +159,7 @@ def test_a_plan_of_what_was_written_is_empty(
 ) -> None:
     with MemoryCluster() as cluster:
         assert cluster.execute([CreateTopic(topic("t"), partitions, replicas, configs)]) == [None]
-        manifest = live_manifest(cluster.observe([topic("t")]).resources[topic("t")])
+        manifest = build_live_manifest(cluster.observe([topic("t")]).resources[topic("t")])
         assert manifest.left_out == ()
         for text in (manifest.to_yaml(), manifest.to_json()):
             plan = plan_for(cluster, read_back(text, tmp_path_factory.mktemp("live")))
@@ -238,7 +238,7 @@ def check_value(value: str, folder: Path) -> None:
     ref = topic("t")
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1, "config.confluent.x": value}
     one = Observed(ref, "id", state, state)
-    manifest = live_manifest(one)
+    manifest = build_live_manifest(one)
     with MemoryCluster() as cluster:
         made(cluster, "t", 1)
         seen = cluster.observe([ref])
@@ -257,12 +257,12 @@ def check_value(value: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names_come_back_as_they_were_in_either_yaml(name: str) -> None:
     one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    text = live_manifest(one).to_yaml()
+    text = build_live_manifest(one).to_yaml()
     assert yaml.safe_load(text)["metadata"]["name"] == name
-    assert json.loads(live_manifest(one).to_json())["metadata"]["name"] == name
+    assert json.loads(build_live_manifest(one).to_json())["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize("name", [name for name in ODD if name])
 def test_odd_names_come_back_as_they_were_through_the_loader(name: str, tmp_path: Path) -> None:
     one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    assert read_back(live_manifest(one).to_yaml(), tmp_path).ref.name == name
+    assert read_back(build_live_manifest(one).to_yaml(), tmp_path).ref.name == name

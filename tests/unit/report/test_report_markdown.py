@@ -10,34 +10,30 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kafkaform.core.model import (
-    ChangeOrigin,
-    Consent,
     Create,
     Delete,
     Diagnostic,
     FieldChange,
     FieldValue,
     Location,
-    Plan,
-    PlannedChange,
-    Reader,
     ResourceRef,
     Risk,
     RiskAssessment,
     Severity,
     Status,
-    UndeclaredConfig,
     Update,
 )
+from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import summary_sentence
-from kafkaform.report.markdown import LEAST, LIMIT, render_markdown
+from kafkaform.report.markdown import LEAST, LIMIT
 from kafkaform.report.markdown_escape import code, code_block, html, prose
-from kafkaform.resources.topic.copying import TOGETHER
-from tests.support import strategies
-from tests.support.scenes import topic
-from tests.support.strategies import examples
+from kafkaform.report.plan import render_plan_markdown
+from kafkaform.resources.replicas.copying import TOGETHER
+from tests.support.plans import strategies
+from tests.support.plans.scenes import topic
+from tests.support.plans.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2025-06-01T12:00:00Z")
 CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
@@ -56,7 +52,7 @@ HEADINGS = {
 OUR_HTML = re.compile(
     r"</?details>"
     r"|<summary>(?:Notes|Not managed by any manifest|Configs that no manifest declares): [0-9,]+</summary>"
-    r"|<summary>All fields of [0-9,]+ changes?</summary>"
+    r"|<summary>Changes in full: [0-9,]+</summary>"
 )
 # What GitHub makes of plain text after the Markdown is parsed.
 REFERENCES = re.compile(
@@ -138,130 +134,30 @@ def left_out(text: str) -> int:
 # --- what a reviewer sees --------------------------------------------------------------------------
 
 
-def test_the_verdict_is_the_first_line() -> None:
-    changes = (
-        planned("a", "update", Status.REFUSED),
-        planned("b", "update", Status.NEEDS_CONSENT),
-        planned("c"),
-    )
-    first = render_markdown(Plan("c", changes), HEADER).splitlines()[0]
-    assert first == "## kafkaform plan: 1 refused, 1 needs consent, 1 change to apply"
-    assert render_markdown(Plan("c")).splitlines()[0] == "## kafkaform plan: no changes"
-    unknown = render_markdown(Plan("c", unknown=(topic("t"),)))
-    assert unknown.splitlines()[0] == "## kafkaform plan: nothing to apply, but see below"
-
-
-def test_context_and_summary_follow() -> None:
-    markdown = render_markdown(Plan("c1", (planned("a"),), broker_validated=True), HEADER)
-    assert "Cluster `prod` (`c1`) · environment `live` · commit `1a2b3c4d5e6f`" in markdown
-    assert "**Plan: 1 to create, 0 unchanged. Validated by the brokers.**" in markdown
-    dirty = replace(HEADER, commit=f"{HEADER.commit}-dirty")
-    assert "commit `1a2b3c4d5e6f-dirty`" in render_markdown(Plan("c1", (planned("a"),)), dirty)
-
-
-def test_held_back_changes_come_first_with_reasons_and_ways_out() -> None:
-    refused = replace(
-        planned("no", "update", Status.REFUSED), reason="it is protected", remedy="ask the owner"
-    )
-    plan = Plan("c", (planned("a"), planned("wait", "update", Status.NEEDS_CONSENT), refused))
-    markdown = render_markdown(plan, HEADER)
-    assert parse(markdown).headings[1] == "Held back"
-    held = section(markdown, "Held back")
-    assert "- **refused**: update `Topic/no` (`topics/t.yaml:7`): it is protected." in held
-    assert "- Instead: ask the owner." in held
-    assert "- **needs consent**: update `Topic/wait` (`topics/t.yaml:7`): `retention-cut`" in held
-    assert "destructive `retention-cut`. Why: what is older than 1d is deleted. Safer: copy it first." in held
-    assert '`--allow Topic/wait:retention-cut`, or in `metadata.annotations`: `kafkaform/allow: "ret' in held
-    assert held.count("No change to this resource is applied") == 2
-
-
-def test_the_table_has_a_row_for_every_change() -> None:
-    plan = Plan("c", (planned("a"), planned("b", "update"), planned("d", "delete", Status.REFUSED)))
-    rows = [["".join(t.content for t in cell) for cell in row] for row in parse(render_markdown(plan)).rows]
-    assert rows == [
-        ["", "Resource", "Change", "Risk", "Manifest"],
-        ["!", "Topic/d", "delete", "refused, destructive, retention-cut", "topics/t.yaml:7"],
-        ["+", "Topic/a", "create partitions: 12, retention.ms: 7d", "safe", "topics/t.yaml:7"],
-        ["~", "Topic/b", "update retention.ms: 7d → 1d", "destructive, retention-cut", "topics/t.yaml:7"],
-    ]
-
-
-def test_what_the_table_does_not_show_is_folded_in_a_line_for_each_change() -> None:
-    many = Create(topic("many"), {f"config.k{i}": str(i) for i in range(5)})
-    plan = Plan(
-        "c",
-        (planned("a", "update"), planned("b"), planned("d", "delete"), PlannedChange(many, Status.PLANNED)),
-        consents=(Consent("Topic/a", "retention-cut", "legal hold ended"),),
-    )
-    markdown = render_markdown(plan)
-    assert "<details><summary>All fields of 2 changes</summary>" in markdown
-    assert folded(markdown, "All fields").splitlines() == [
-        "- delete `Topic/d`: `partitions: 6`",
-        "- create `Topic/many`: `k0: 0`, `k1: 1`, `k2: 2`, `k3: 3`, `k4: 4`",
-    ]
-
-
 def test_why_a_change_is_risky_is_said_once() -> None:
     found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
     plan = Plan("c", (planned("a", "update"),), diagnostics=(found,))
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     assert section(markdown, "Risks").splitlines()[1] == (
-        "- `Topic/a` `retention.ms: 7d → 1d`: destructive `retention-cut`. Why: what is older than 1d is "
-        "deleted. Safer: copy it first. (`KF403`)"
+        "- `Topic/a` `retention.ms: 7d → 1d`: destructive `retention-cut`, KF403. Why: what is older than "
+        "1d is deleted. Safer: copy it first."
     )
-    held = render_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
+    held = render_plan_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
     assert "Risks" not in parse(held).headings
     for text in (markdown, held):
         assert text.count(CUT.reason) == 1
         assert text.count("copy it first") == 1
 
 
-def test_deferred_fields_are_said_to_be() -> None:
-    change = Update(
-        topic("t"), "id", (FieldChange("replicationFactor", 2, 3, 2, 3, deferred="moves come later"),)
-    )
-    markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
-    assert "not yet applied in full" in section(markdown, "Changes")
-    assert "`replicationFactor` does not change yet: moves come later." in section(markdown, "Risks")
-
-
 def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
     before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
     assessment = RiskAssessment(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
     change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, assessment),))
-    markdown = render_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
+    markdown = render_plan_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
     assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
     assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")
-    assert "`placement: partitions 0, 1, 2, " in folded(markdown, "All fields")
-    assert len(folded(markdown, "All fields")) < 800
-
-
-def test_everything_else_has_its_section() -> None:
-    plan = Plan(
-        "c",
-        unmanaged=(topic("m"),),
-        undeclared=(UndeclaredConfig(topic("u"), "config.retention.ms", "86400000"),),
-        unknown=(topic("s"),),
-        diagnostics=(
-            Diagnostic(
-                "KF109", Severity.WARNING, "min.insync.replicas is odd", Location("a.yaml", 9), "set it to 2"
-            ),
-            Diagnostic("KF104", Severity.INFO, "few divisors", None, "12 has more", "TICKET-2"),
-            Diagnostic("KF401", Severity.INFO, "keys move"),
-        ),
-    )
-    markdown = render_markdown(plan)
-    assert "- waived `KF104`: few divisors. Because: TICKET-2." in section(markdown, "Findings")
-    assert "KF401" not in section(markdown, "Findings")
-    assert "<details><summary>Notes: 1</summary>\n\n- info `KF401`: keys move.\n\n</details>" in markdown
-    finding = "- warning `KF109` `a.yaml:9`: `min.insync.replicas` is odd. Suggestion: set it to 2."
-    assert finding in section(markdown, "Findings")
-    assert "- `Topic/s`" in section(markdown, "Not visible to this account")
-    undeclared = folded(markdown, "Configs that no manifest declares")
-    assert "- `Topic/u` `retention.ms = 1d (86400000)`" in undeclared
-    assert (
-        "<details><summary>Not managed by any manifest: 1</summary>\n\n`Topic/m` \n\n</details>" in markdown
-    )
+    assert "`placement: partitions 0, 1, 2, " in folded(markdown, "Changes in full")
+    assert len(folded(markdown, "Changes in full")) < 800
 
 
 # --- length ----------------------------------------------------------------------------------------
@@ -269,12 +165,12 @@ def test_everything_else_has_its_section() -> None:
 
 def test_5000_changes_fit_and_the_notes_add_up() -> None:
     changes = [planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
-    markdown = render_markdown(Plan("c", tuple(changes)), HEADER)
+    markdown = render_plan_markdown(Plan("c", tuple(changes)), HEADER)
     assert LIMIT * 0.9 < len(markdown) <= LIMIT
     rows = section(markdown, "Changes").partition("\n###")[0].count("`Topic/")
     assert rows > 500
     assert rows + left_out(section(markdown, "Changes")) == 5_000
-    details = folded(markdown, "All fields of 1,666 changes")
+    details = folded(markdown, "Changes in full")
     assert details.count("`Topic/") + left_out(details) == 1_666
     risks = section(markdown, "Risks").partition("\n<details>")[0]
     assert risks.count("`Topic/") + left_out(risks) == 3_333
@@ -283,7 +179,7 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
     for note in notes:
         counts = re.fullmatch(
             r"… (?:details of )?([0-9,]+) more changes left out: (?:([0-9,]+) creates, ([0-9,]+) updates, )?"
-            r"([0-9,]+) deletes; see plan.json or run `kafkaform show --verbose plan.json`",
+            r"([0-9,]+) deletes; see `plan.json` or run `kafkaform show --verbose plan.json`",
             note,
         )
         assert counts
@@ -294,7 +190,7 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
 def test_what_is_held_back_is_cut_last() -> None:
     held = [planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
     others = [planned(f"t{i:04}") for i in range(5_000)]
-    markdown = render_markdown(Plan("c", (*others, *held)))
+    markdown = render_plan_markdown(Plan("c", (*others, *held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
     assert left_out(text) == 0
@@ -303,7 +199,7 @@ def test_what_is_held_back_is_cut_last() -> None:
 
 def test_more_held_back_than_fits_is_counted() -> None:
     held = [planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
-    markdown = render_markdown(Plan("c", tuple(held)))
+    markdown = render_plan_markdown(Plan("c", tuple(held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
     shown = text.count("`Topic/")
@@ -314,7 +210,7 @@ def test_more_held_back_than_fits_is_counted() -> None:
 def test_one_huge_value_is_cut_with_its_length() -> None:
     change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
     plan = Plan("c", (PlannedChange(change, Status.PLANNED), planned("u")))
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     assert len(markdown) < 3_000
     assert "`partitions: 1`" in markdown
     assert "(999,760 more characters)" in markdown
@@ -327,7 +223,7 @@ def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
         for n in "ab"
     ]
     plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *others))
-    details = folded(render_markdown(plan), "All fields")
+    details = folded(render_plan_markdown(plan), "Changes in full")
     assert "Topic/a" in details
     assert "Topic/b" in details
     assert "… details of 1 more change left out: 1 create;" in details
@@ -343,22 +239,23 @@ def test_lists_that_do_not_fit_are_counted() -> None:
         undeclared=tuple(UndeclaredConfig(ref, "config.k", "1") for ref in many),
         diagnostics=tuple(Diagnostic("KF1", Severity.WARNING, f"word {i} " * 50) for i in range(1_000)),
     )
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     assert len(markdown) <= LIMIT
     assert "Topic/a" in section(markdown, "Changes")
     unknown = section(markdown, "Not visible to this account").partition("\n<details>")[0]
     assert unknown.count("- `") + left_out(unknown) == 5_000
-    assert section(markdown, "Findings").rstrip("\n").splitlines()[-1] == "- warning `KF1`: 998 more"
+    findings = section(markdown, "Findings").rstrip("\n").splitlines()
+    assert findings[-1] == "- warning KF1: 998 more (`--verbose` lists them)"
 
 
 @given(strategies.plans(), strategies.headers(), st.integers(LEAST, 20_000))
 def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limit: int) -> None:
-    assert len(render_markdown(plan, header, limit=limit)) <= limit
+    assert len(render_plan_markdown(plan, header, limit=limit)) <= limit
 
 
 def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
-        render_markdown(Plan("c"), limit=5_999)
+        render_plan_markdown(Plan("c"), limit=5_999)
 
 
 # --- noise -----------------------------------------------------------------------------------------
@@ -409,7 +306,7 @@ def seen(markdown: str) -> list[str]:
 
 @pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
 def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
-    markdown = render_markdown(noisy(count), HEADER)
+    markdown = render_plan_markdown(noisy(count), HEADER)
     assert len(seen(markdown)) <= most, markdown
     assert len(markdown.splitlines()) <= most + 45
     for change in noisy(count).changes:
@@ -434,34 +331,18 @@ def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
         undeclared=(),
         diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
     )
-    markdown = render_markdown(plan, HEADER)
+    markdown = render_plan_markdown(plan, HEADER)
     assert len(seen(markdown)) <= 25, markdown
 
 
-def test_owners_and_readers_are_named() -> None:
-    markdown = render_markdown(noisy(3))
-    assert (
-        "Owned by `checkout` (1 change), `payments` (1 change), `platform` (1 change); "
-        "read by `group-0` (`analytics`), " in markdown
-    )
-    assert "`group-7` (`analytics`) and 4 more." in markdown
-
-
 # --- consent, and what is not from the branch -------------------------------------------------------
-
-
-def test_consents_stand_at_the_top_with_their_reasons() -> None:
-    consent = Consent("Topic/a", "retention-cut", "legal hold ended, TICKET-1")
-    markdown = render_markdown(Plan("c", (planned("a"),), consents=(consent,)))
-    assert "`Topic/a`: `retention-cut`. legal hold ended" in section(markdown, "Consent given")
-    assert markdown.index("### Consent given") < markdown.index("### Changes")
 
 
 def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
     own = replace(planned("own"), origin=ChangeOrigin.BRANCH)
     drift = replace(planned("drifted"), origin=ChangeOrigin.DRIFT)
     mixed = replace(planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
-    markdown = render_markdown(Plan("c", (drift, mixed, own)))
+    markdown = render_plan_markdown(Plan("c", (drift, mixed, own)))
     foreign = section(markdown, "Not caused by this branch")
     assert "`Topic/drifted`" in foreign
     assert "`Topic/mixed`: `partitions`" in foreign
@@ -469,11 +350,10 @@ def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
     assert markdown.index("### Not caused by this branch") < markdown.index("### Changes")
     rows = [line for line in markdown.splitlines() if line.startswith("| `")]
     assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
-    assert "2 of them are not caused, or only partly caused, by this branch" in markdown
 
 
 def test_without_a_branch_nothing_is_said_of_one() -> None:
-    assert "branch" not in render_markdown(Plan("c", (planned("a"),)))
+    assert "branch" not in render_plan_markdown(Plan("c", (planned("a"),)))
 
 
 # --- what foreign text cannot do -------------------------------------------------------------------
@@ -503,7 +383,7 @@ def assert_harmless(found: Parsed) -> None:
 @examples(2)
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanHeader) -> None:
-    markdown = render_markdown(plan, header)
+    markdown = render_plan_markdown(plan, header)
     assert all(char == "\n" or is_plain(char) for char in markdown)
     found = parse(markdown)
     assert_harmless(found)
@@ -511,7 +391,7 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
         assert OUR_HTML.sub("", line).strip() == "", line
 
     assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
-    ordered = [c for status in reversed(Status) for c in plan.with_status(status)]
+    ordered = [c for status in reversed(Status) for c in plan.select_by_status(status)]
     cells = 6 if any(change.origin for change in ordered) else 5
     for row, change in zip(found.rows[1:], ordered, strict=True):
         assert len(row) == cells
@@ -529,7 +409,7 @@ def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -
     """It stands in the summary; that of a plan file may say anything."""
     note = Diagnostic(TOGETHER, Severity.INFO, text)
     plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
-    markdown = render_markdown(plan)
+    markdown = render_plan_markdown(plan)
     assert all(char == "\n" or is_plain(char) for char in markdown)
     found = parse(markdown)
     assert_harmless(found)
@@ -540,7 +420,7 @@ def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -
 
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: PlanHeader) -> None:
-    markdown = render_markdown(plan, header)
+    markdown = render_plan_markdown(plan, header)
     found = parse(markdown, WITHOUT_HTML)
     assert set(found.headings[1:]) <= HEADINGS
     assert not found.types & {"link_open", "image", "s_open", "html_inline", "html_block", "hr"}

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.core.moves import MoveProgress
-from kafkaform.report.moves import Pace, amount, told
+from kafkaform.report.moves import Pace, format_amount, format_progress
+from kafkaform.resources.replicas.moves import MoveProgress
 
 MIB = 1024**2
 BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
@@ -25,7 +25,7 @@ BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
     ],
 )
 def test_amount(progress: MoveProgress, expected: str) -> None:
-    assert amount(progress) == expected
+    assert format_amount(progress) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_amount(progress: MoveProgress, expected: str) -> None:
     ],
 )
 def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
-    assert amount(progress, brief=True) == expected
+    assert format_amount(progress, brief=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
     ],
 )
 def test_told(progress: MoveProgress, left_s: float | None, expected: str) -> None:
-    assert told(progress, left_s) == expected
+    assert format_progress(progress, left_s) == expected
 
 
 def test_the_time_left_follows_from_what_was_seen_to_be_copied() -> None:
     pace = Pace()
     assert pace.left_s(BEGUN) is None
     # What was there when it was first looked at, as of a move that is joined, was not copied meanwhile.
-    pace.seen(replace(BEGUN, bytes_done=40 * MIB), 100.0)
+    pace.add_reading(replace(BEGUN, bytes_done=40 * MIB), 100.0)
     assert pace.left_s(replace(BEGUN, bytes_done=40 * MIB)) is None
     later = replace(BEGUN, bytes_done=60 * MIB)
-    pace.seen(later, 110.0)
+    pace.add_reading(later, 110.0)
     assert pace.left_s(later) == pytest.approx(10.0)
 
 
@@ -81,12 +81,12 @@ def test_no_time_is_given_while_nothing_is_copied() -> None:
     pace = Pace()
     for bytes_done, now_s in ((0, 100.0), (20 * MIB, 110.0), (20 * MIB, 119.0)):
         reading = replace(BEGUN, bytes_done=bytes_done)
-        pace.seen(reading, now_s)
+        pace.add_reading(reading, now_s)
     assert pace.idle_s == 0
     assert pace.left_s(reading) is not None
-    pace.seen(reading, 140.0)
+    pace.add_reading(reading, 140.0)
     assert (pace.idle_s, pace.left_s(reading)) == (30.0, None)
-    assert "no progress for 30 seconds" in told(reading, pace.left_s(reading), pace.idle_s)
+    assert "no progress for 30 seconds" in format_progress(reading, pace.left_s(reading), pace.idle_s)
     later = replace(BEGUN, bytes_done=30 * MIB)
-    pace.seen(later, 141.0)
+    pace.add_reading(later, 141.0)
     assert pace.left_s(later) is not None

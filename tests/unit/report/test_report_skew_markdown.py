@@ -13,9 +13,9 @@ from kafkaform.core.printable import is_plain
 from kafkaform.report.markdown import LIMIT
 from kafkaform.report.skew_markdown import LEAST, partition_chart, render_skew_markdown
 from spark_validation.results import PartitionResult, SkewCause, SkewFinding, SkewVerdict, TopicResult
-from tests.support import skew_samples as samples
-from tests.support.strategies import examples, hostile_text
-from tests.unit.report.test_report_markdown import REFERENCES, Parsed, parse, section, shown_in_code
+from tests.support.plans.strategies import examples, hostile_text
+from tests.support.skew import samples
+from tests.unit.report.test_report_markdown import REFERENCES, Parsed, parse, shown_in_code
 
 HEADINGS = {"Findings", "Topics"}
 OUR_HTML = re.compile(r"</?details>|<summary><code>[^<>]*</code>: [^<>]*</summary>")
@@ -50,84 +50,6 @@ def table(text: str, header: str) -> list[list[str]]:
 
 
 # --- what a reviewer sees --------------------------------------------------------------------------
-
-
-def test_the_first_lines_are_the_verdict_and_where_it_is_from() -> None:
-    assert markdown(samples.failing(samples.hot()), samples.balanced()).split("\n")[:3] == [
-        "## kafkaform skew: 2 topics: 1 breaks its policy, 1 without a policy",
-        "",
-        "Cluster `prod` `Zk3cB9xkQ1mW0o7y5V2a1g` · `2026-11-01 06:30 UTC`",
-    ]
-    report = replace(samples.report(), cluster_id=None, cluster_name=None)
-    assert "\nRecords from files · " in render_skew_markdown(report)
-
-
-def test_the_table_has_every_topic_the_worst_first() -> None:
-    rows = table(markdown(*samples.everything()), "Topic")
-    assert len(rows) == 10
-    assert rows[0] == [
-        "`payments.v1`",
-        "hot keys",
-        "**breaks its policy**",
-        "4.30 (4.21 to 4.39)",
-        "30.0 % (29.6 to 30.4 %)",
-        "200,000",
-        "0 %",
-        "12",
-    ]
-    assert rows[1][2] == "**may break its policy**"
-    assert rows[-1][:3] == ["`orders.v1`", "balanced", "meets its policy"]
-    assert ["`audit.v1`", "empty", "-", "-", "-", "-", "-", "3"] in rows
-
-
-def test_findings_are_outside_the_fold_the_errors_first() -> None:
-    found = section(markdown(samples.warned(samples.bursty()), samples.failing(samples.hot())), "Findings")
-    lines = found.strip().split("\n")
-    assert lines[0].startswith(
-        "- error `KF501`: `payments.v1`: the fullest partition has 4.30 times the mean"
-    )
-    assert "Suggestion: split the hottest key, or raise the limit." in lines[0]
-    assert lines[1].startswith("- warning `KF502`: ")
-
-
-def test_a_finding_that_does_not_name_its_topic_gets_it() -> None:
-    made = replace(samples.hot(), findings=(SkewFinding("KF505", "warning", "null keys on a keyed topic"),))
-    assert "- warning `KF505` `payments.v1`: null keys on a keyed topic.\n" in markdown(made)
-
-
-def test_each_topic_with_records_is_folded_with_all_its_parts() -> None:
-    text = markdown(samples.failing(samples.hot()), samples.empty())
-    assert text.count("<details>") == text.count("</details>") == 1
-    assert "<summary><code>payments.v1</code>: hot keys, breaks its policy</summary>" in text
-    assert (
-        "- Cause: hot keys. 1 key has 30.0 % of the records, all on partition 4. "
-        "It explains 97 % of the skew." in text
-    )
-    for sentence in samples.hot().advice:
-        assert f"- Advice: {sentence}" in text
-    assert table(text, "Partition")[4] == [
-        "4",
-        "35.8 % (35.1 to 36.5 %)",
-        "10,750,000",
-        "10,750,000",
-        "2.1 GiB",
-        "-",
-        "1.4 GiB",
-        "358,333",
-    ]
-    assert table(text, "Imbalance")[0][1:] == ["4.30 (4.21 to 4.39)"] * 2
-    assert table(text, "Key (SHA-256)")[0][:3] == ["`0e74f59a0da9`", "8", "30.0 % (29.6 to 30.4 %)"]
-    assert table(text, "What if: partitions")[0][0] == "12 (now)"
-    assert (
-        "- Group `checkout-aggregator`: 6 members with `range`; the busiest gets 41.7 %, 2.50 times the mean."
-        in text
-    )
-
-
-def test_a_prediction_that_does_not_hold_is_absent_with_its_reason() -> None:
-    text = markdown(samples.withheld())
-    assert "What if: No prediction of other partition counts. 98 % of the records" in text
-    assert "What if: partitions" not in text
 
 
 def test_an_empty_key_is_named_in_words() -> None:
@@ -194,7 +116,7 @@ def test_of_many_partitions_the_fullest_are_drawn_and_that_is_said() -> None:
     chart = charted(samples.large())
     bars = values(chart["bars"])
     assert bars == sorted(bars, reverse=True)
-    assert '"Records by partition, the 24 fullest of 120 (line: mean, 0.833 %)"' in chart.group()
+    assert "the 24 fullest of 120" in chart.group()
 
 
 def test_a_tiny_share_is_no_exponent() -> None:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.groups import Group, Member, Position
 from kafkaform.core.model import DataSize, FieldValue, Observed
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import GroupStatus, Order, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
-from tests.support.scenes import topic
-from tests.support.strategies import hostile_text
+from kafkaform.resources.groups import Group, Member, Position
+from tests.support.plans.scenes import topic
+from tests.support.plans.strategies import hostile_text
 
 LONG = "checkout.orders.of.a.shop.with.a.very.long.name.v1"
 
@@ -93,13 +93,6 @@ def test_a_topic_that_is_declared_and_not_there() -> None:
     assert row(TopicStatus("t", None, True)) == "t - - does not exist - -"
 
 
-def test_a_group() -> None:
-    assert text(GroupStatus("shop", GROUP, declared=True, team="checkout", expected=4)).split("\n") == [
-        "GROUP  PROTOCOL  STATE   MEMBERS         PARTITIONS              LAG  TEAM",
-        "shop   consumer  Stable  3 of 4, 1 idle           3  1,000 in 2 of 3  checkout",
-    ]
-
-
 def test_groups_that_are_not_there_are_not_shown_as_if_they_were() -> None:
     assert row(GroupStatus("g", None, declared=True)) == "g - does not exist - - -"
     assert row(GroupStatus("g", None, declared=True, expected=2)) == "g - does not exist 0 of 2 - -"
@@ -122,25 +115,6 @@ def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None
     assert text(TopicStatus("t", observed(), declared=False)).split("\n")[0].endswith("GROUPS  DECLARED")
     for declared in (None, True):
         assert text(TopicStatus("t", observed(), declared=declared)).split("\n")[0].endswith("GROUPS")
-
-
-def test_the_partitions_of_a_group_and_who_has_them() -> None:
-    shown = text(GroupStatus("shop", GROUP), globs=("shop", "x*")).split("\n\n", 1)[1]
-    assert shown.split("\n") == [
-        "shop: assignor uniform, coordinator broker 2",
-        "TOPIC      PARTITION  COMMITTED    END    LAG  MEMBER  HOST",
-        "orders.v1          0        100  1,100  1,000  app-1   10.0.0.1",
-        "orders.v1          1          5      5      0  pod-2   10.0.0.2",
-        "orders.v1          2          -     70      -  app-1   10.0.0.1",
-        "",
-        "IDLE MEMBER  HOST      ID",
-        "app-3        10.0.0.3  id-3",
-    ]
-
-
-def test_a_group_without_any_partition() -> None:
-    shown = text(GroupStatus("g", Group("g", "classic", "Empty")), globs=("g",))
-    assert shown.endswith("\n\ng\nno partition has a committed offset or a member")
 
 
 def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
@@ -190,7 +164,6 @@ def test_only_groups_with_lag() -> None:
     report = StatusReport(groups=tuple(GroupStatus(f"g-{i}", GROUP if i == 4 else idle) for i in range(9)))
     shown = render_status(report.only_lagging()).plain.split("\n")
     assert [line.split()[0] for line in shown if line] == ["GROUP", "g-4", "1"]
-    assert shown[-1] == "1 group with lag, 8 without are not listed"
     none = StatusReport(groups=(GroupStatus("g", idle),)).only_lagging()
     assert render_status(none).plain == "No group has lag."
 
@@ -222,89 +195,6 @@ def test_eighty_columns_are_enough_for_every_table() -> None:
         globs=(group.name,),
     )
     assert max(map(len, shown.split("\n"))) <= 80
-
-
-def test_what_is_hidden_is_counted_and_nothing_is_said_to_be_nothing() -> None:
-    assert render_status(StatusReport()).plain == "No topics or groups to show."
-    assert render_status(StatusReport(hidden=2)).plain.endswith(
-        "2 names hidden by ignore patterns (--all shows them)"
-    )
-
-
-def test_json_has_everything_and_null_for_what_is_not_known() -> None:
-    report = StatusReport(
-        (
-            TopicStatus("orders.v1", observed(), True, "checkout", DataSize(12, 6), ("shop",)),
-            TopicStatus("gone", None, True),
-        ),
-        (
-            GroupStatus("shop", GROUP, declared=False, expected=4),
-            GroupStatus("secret", None, denied="no"),
-        ),
-        ("group secret: no",),
-    )
-    data = json.loads(status_to_json(report))
-    assert data["unread"] == ["group secret: no"]
-    assert data["topics"] == [
-        {
-            "name": "orders.v1",
-            "exists": True,
-            "declared": True,
-            "team": "checkout",
-            "partitions": 12,
-            "replication_factor": 3,
-            "cleanup_policy": "delete",
-            "retention_ms": 604800000,
-            "retention_bytes": None,
-            "size_bytes": 12,
-            "groups": ["shop"],
-        },
-        {
-            "name": "gone",
-            "exists": False,
-            "declared": True,
-            "team": None,
-            "partitions": None,
-            "replication_factor": None,
-            "cleanup_policy": None,
-            "retention_ms": None,
-            "retention_bytes": None,
-            "size_bytes": None,
-            "groups": [],
-        },
-    ]
-    shop, secret = data["groups"]
-    assert (secret["exists"], secret["state"], secret["lag"], secret["partitions"]) == (None, None, None, [])
-    assert shop["members"][0] == {
-        "id": "id-1",
-        "client_id": "app-1",
-        "host": "/10.0.0.1",
-        "instance_id": None,
-        "assignment": [{"topic": "orders.v1", "partition": 0}, {"topic": "orders.v1", "partition": 2}],
-    }
-    assert shop["members"][1]["instance_id"] == "pod-2"
-    assert shop["partitions"][0] == {
-        "topic": "orders.v1",
-        "partition": 0,
-        "committed": 100,
-        "end": 1100,
-        "lag": 1000,
-    }
-    del shop["members"], shop["partitions"]
-    assert shop == {
-        "name": "shop",
-        "exists": True,
-        "declared": False,
-        "team": None,
-        "state": "Stable",
-        "protocol": "consumer",
-        "assignor": "uniform",
-        "coordinator": 2,
-        "only_configs": False,
-        "expected_members": 4,
-        "idle_members": ["id-3"],
-        "lag": 1000,
-    }
 
 
 @given(hostile_text(min_size=1), hostile_text(), st.none() | st.integers(40, 200))

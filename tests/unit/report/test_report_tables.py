@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from kafkaform.core.printable import printable
 from kafkaform.report.page import Cell, Column, table
-from tests.support.strategies import hostile_text
+from tests.support.plans.strategies import hostile_text
 
 COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
 ROWS: list[tuple[str | Cell, ...]] = [

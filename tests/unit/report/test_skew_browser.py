@@ -12,8 +12,8 @@ import pytest
 from kafkaform.report.skew_html import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport
-from tests.support import skew_samples as samples
 from tests.support.browser import Picture, browser, drawn
+from tests.support.skew import samples
 
 PHONE = 360
 WIDTHS = (PHONE, 768, 1280)

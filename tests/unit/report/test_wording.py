@@ -17,28 +17,27 @@ from hypothesis import strategies as st
 import kafkaform
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.manifests.loader import VERBATIM
-from kafkaform.config.manifests.structure import structure_problems
+from kafkaform.config.manifests.structure import find_structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import Desired, Facts, Intent, Plan, ResourceRef
+from kafkaform.core.model import Desired, Facts, Intent, ResourceRef
+from kafkaform.core.plans import Plan
 from kafkaform.core.wording import command, setting, spans
-from kafkaform.inspect.reversal import reversal
+from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan import planning
+from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.drift_markdown import render_drift_markdown
-from kafkaform.report.drift_text import render_drift
-from kafkaform.report.drift_ways import Reach, accepting, restoring
-from kafkaform.report.markdown import render_markdown
-from kafkaform.report.text import render_plan
+from kafkaform.report.drift_ways import CommandContext, plan_acceptance, plan_restoration
+from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
-from tests.support.audit_scenes import HEADER, Story
-from tests.support.drift_scenes import drift_in
-from tests.support.scenes import QUIET, made, topic
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER, Story
+from tests.support.plans.drift import drift_in
+from tests.support.plans.scenes import QUIET, made, topic
 from tests.unit.report.test_report_markdown import GITHUB
 
 HOSTILE = [
@@ -99,8 +98,10 @@ def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object
     problems: list[Problem] = []
     (document,) = read_documents(setting(path, value).encode(), "f", problems.append, verbatim=VERBATIM)
     assert problems == []
-    assert structure_problems(document, "topic", part="spec") == []
-    KINDS["Topic"].normalise(cast("dict[str, object]", document.data), document.reporter((), problems))
+    assert find_structure_problems(document, "topic", part="spec") == []
+    KINDS["Topic"].format.normalise(
+        cast("dict[str, object]", document.data), document.create_reporter((), problems)
+    )
     assert problems == []
 
 
@@ -136,7 +137,7 @@ def test_the_remedy_of_a_deletion(name: str) -> None:
 def test_the_way_back_of_an_offset(name: str) -> None:
     story = Story()
     change = story.add("update", name, {"offsets.a:2": (41, 7)}, kind="ConsumerGroup")
-    (reason,) = reversal([change], story.entries, {}).refused
+    (reason,) = plan_reversal([change], story.entries, {}).refused
     assert name in words_of(reason)
 
 
@@ -167,7 +168,7 @@ def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) ->
     grant = Grant.parse(flag)
     assert grant.covers(group(name), "delete")
     assert not grant.covers(group("other"), "delete")
-    assert flag in [value for span in code_spans(render_markdown(plan)) for value in allowed(span)]
+    assert flag in [value for span in code_spans(render_plan_markdown(plan)) for value in allowed(span)]
 
 
 @hostile
@@ -176,7 +177,7 @@ def test_the_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown
     text = render_plan(plan, width=80).plain
     start = text.index("kafkaform reset")
     assert name in shlex.split(text[start : text.index("consent:", start)])
-    commands = [span for span in code_spans(render_markdown(plan)) if span.startswith("kafkaform ")]
+    commands = [span for span in code_spans(render_plan_markdown(plan)) if span.startswith("kafkaform ")]
     assert any(name in shlex.split(span) for span in commands)
 
 
@@ -211,8 +212,8 @@ def test_the_ways_out_of_drift_in_every_format(name: str) -> None:
     cluster, desired = tombstone(name)
     drift = drift_in(cluster, desired)
     (drifted,) = drift.resources
-    reach = Reach(("my topics",), ("--cluster", "a;b"))
-    restore, accept = restoring(drifted, drift, reach).command, accepting(drifted, reach).command
+    reach = CommandContext(("my topics",), ("--cluster", "a;b"))
+    restore, accept = plan_restoration(drifted, reach).command, plan_acceptance(drifted, reach).command
     assert restore is not None
     assert accept is not None
     for text, options in ((restore, ["my topics", "a;b"]), (accept, [name, "a;b"])):

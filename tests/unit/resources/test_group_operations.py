@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from kafkaform.core.groups import Group, Position, observed_state
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, ResourceRef, Update
-from kafkaform.core.operations import AlterConfigs, CommitInitialOffsets, DeleteGroup, ResetOffsets
-from kafkaform.resources.consumer_group.operations import operations
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.resources.consumer_group.fields import observed_state
+from kafkaform.resources.consumer_group.operations import (
+    CommitInitialOffsets,
+    DeleteGroup,
+    ResetOffsets,
+    operations,
+)
+from kafkaform.resources.groups import Group, Position
 
 REF = ResourceRef("ConsumerGroup", "g")
 TIMEOUT, BEAT = "config.consumer.session.timeout.ms", "config.consumer.heartbeat.interval.ms"
 
 
-def test_a_create_sets_configs_and_then_commits() -> None:
+def test_a_create_commits_after_its_configs_and_asks_for_nothing_else() -> None:
+    # A create sets configs and then commits.
     change = Create(REF, {TIMEOUT: "50000", BEAT: None, "offsets.a": "earliest", "offsets.b.c": "6h ago"})
     assert operations(change) == (
         AlterConfigs(REF, {"consumer.session.timeout.ms": "50000"}),
         CommitInitialOffsets(REF, {"a": "earliest", "b.c": "6h ago"}),
     )
-
-
-def test_a_create_asks_for_nothing_that_it_does_not_need() -> None:
     assert operations(Create(REF, {TIMEOUT: "50000"})) == (
         AlterConfigs(REF, {"consumer.session.timeout.ms": "50000"}),
     )
@@ -55,19 +59,14 @@ def test_a_reset_moves_single_partitions() -> None:
     assert operations(change) == (ResetOffsets(REF, {("orders.v1", 3): 0, ("orders.v1", 10): 7}),)
 
 
-def test_a_delete_takes_the_configs_along() -> None:
+def test_a_delete_takes_configs_along_even_without_offsets() -> None:
+    # A delete takes the configs along.
     group = Group("g", "consumer", "Empty", positions=(Position("a", 0, 5),))
     configs = {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "2"}
     change = Delete(REF, None, observed_state(group, configs), SAFE)
     assert operations(change) == (
-        DeleteGroup(
-            REF,
-            configs=("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
-        ),
+        DeleteGroup(REF, configs=("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms")),
     )
-
-
-def test_a_group_that_shows_no_offsets_may_still_be_known_to_its_coordinator() -> None:
     for configs in ({}, {"consumer.session.timeout.ms": "1"}):
         change = Delete(REF, None, observed_state(None, configs), SAFE)
         assert operations(change) == (DeleteGroup(REF, configs=tuple(configs)),)

@@ -10,10 +10,11 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core import kafka_configs
-from kafkaform.core.groups import PROTOCOLS
+from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
-from kafkaform.resources.consumer_group.client import ASSIGNMENT, ASSIGNORS, is_taken
+from kafkaform.resources.consumer_group.client import is_taken
+from kafkaform.resources.groups import PROTOCOLS
 from tests.unit.resources.test_group_spec import normal
 
 SCHEMA = load_schema("consumergroup")
@@ -51,7 +52,7 @@ def fits(spec: dict[str, Any]) -> bool:
     ],
     ids=str,
 )
-def test_fits(spec: dict[str, Any]) -> None:
+def test_manifests_that_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
     assert fits(spec)
 
 
@@ -85,16 +86,11 @@ def test_does_not_fit(spec: dict[str, Any]) -> None:
     assert not fits(spec)
 
 
-def test_an_override_may_hold_all_that_a_spec_holds() -> None:
+def test_the_schema_of_groups_has_every_protocol_config_and_property() -> None:
     assert set(PARTS["spec"]["properties"]) == {*PARTS["override"]["properties"], "overrides"}
-
-
-def test_the_protocols_are_those_of_kafka() -> None:
     assert tuple(PARTS["protocol"]["enum"]) == PROTOCOLS
-    assert KINDS["ConsumerGroup"].schema == "consumergroup"
-
-
-def test_editors_know_every_config_and_every_property_that_a_manifest_may_set() -> None:
+    assert KINDS["ConsumerGroup"].format.schema == "consumergroup"
+    # Editors know every config and every property that a manifest may set.
     assert set(PARTS["config"]["properties"]) == set(kafka_configs.group_configs())
     assert set(PARTS["client"]["properties"]) == set(filter(is_taken, kafka_configs.consumer_configs()))
     assert PARTS["client"]["properties"][ASSIGNMENT]["examples"] == list(ASSIGNORS.values())
@@ -113,9 +109,6 @@ def test_every_default_that_editors_offer_is_the_default(part: str, keys: Any) -
         assert normal({part: {name: text}}) == normal({part: {name: keys()[name].default}}), name
 
 
-# --- defaults in kafkaform.yaml ----------------------------------------------------------------------
-
-
 def configured(defaults: str, folder: Path) -> Settings:
     path = folder / "kafkaform.yaml"
     head = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\ndefaults:\n  ConsumerGroup:\n"
@@ -126,7 +119,7 @@ def configured(defaults: str, folder: Path) -> Settings:
 def test_defaults_of_groups_are_layers_of_their_own(tmp_path: Path) -> None:
     text = "    lag: {maxTime: 10m}\n    offsets: {initial: 2026-11-01T00:00:00Z}\n"
     text += "    overrides: {dev: {lag: {maxTime: 1h}}}\n"
-    layers = configured(text, tmp_path).context("dev").defaults["ConsumerGroup"]
+    layers = configured(text, tmp_path).build_context("dev").defaults["ConsumerGroup"]
     assert layers == (
         {"lag": {"maxTime": 600_000}, "offsets": {"initial": "2026-11-01T00:00:00Z"}},
         {"lag": {"maxTime": 3_600_000}},

@@ -1,43 +1,42 @@
 """No module outside `resources/` compares the name of a kind, or has a table with such names as keys.
 
-What is said about a kind is asked of the kind (`KINDS[ref.kind].noun`), and what is about topics or groups by
-nature asks for them (`is_topic(ref)`, `topic_ref(name)`): a new kind is never taken for one of the others.
+What is said about a kind is asked of the kind (`KINDS[ref.kind].words`), and what is about replicas or
+readers by nature asks for these (`KINDS[ref.kind].placed`, `placed_ref(name)`): a new kind is never taken for
+another. Nor does a stage of a plan, an apply or a report import anything of a kind's package.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 import kafkaform
-from kafkaform.config.manifests.editing import Edit, edit
+from kafkaform.config.manifests.editing import Edit, edit_manifests
 from kafkaform.config.manifests.loader import Context
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.model import Desired, FieldChange, Intent, Location, ResourceRef, Update
 from kafkaform.inspect.drift import FieldDrift, obstacle
-from kafkaform.report.graph import graph_of, render_dot
+from kafkaform.report.graph import build_graph, render_dot
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import ConfigSet, Field
 from kafkaform.resources.consumer_group import ConsumerGroupKind
-from kafkaform.resources.values import single, worded
+from kafkaform.resources.values import format_field, single
 from kafkaform.rules.policy_fields import field_key
+from tests.support.golden import wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kafkaform.core.model import FieldValue
-    from kafkaform.resources.base import Shape
 
 PACKAGE = Path(kafkaform.__file__).parent
 
-REGISTRIES: Mapping[str, int] = {
-    "cluster/kafka/cluster.py": 1,
-    "cluster/kafka/readers.py": 1,
-    "cluster/testing/registry.py": 3,
-}
+REGISTRIES: Mapping[str, int] = {"cluster/kafka/cluster.py": 1, "cluster/kafka/readers.py": 4}
 """Modules that register the Kafka calls of a kind, and how many lines do: a new kind adds its own."""
 
 
@@ -142,6 +141,41 @@ def test_kinds_are_asked_and_not_compared() -> None:
     assert counts == REGISTRIES, f"ask the kind\n{shown}"
 
 
+KNOWING = {
+    # the adapters of kinds on a real cluster, and the tables of these
+    "cluster/kafka/acls.py",
+    "cluster/kafka/client_quotas.py",
+    "cluster/kafka/groups.py",
+    "cluster/kafka/offset_writer.py",
+    "cluster/kafka/readers.py",
+    "cluster/kafka/writer.py",
+    # which plans offsets of a group that no manifest can declare
+    "inspect/resets.py",
+}
+"""The modules outside `resources/` that import from the package of a kind."""
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Name every module that a module imports, and all that it takes from one, as if that were a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_only_what_is_about_a_kind_imports_its_package() -> None:
+    packages = tuple(f"{type(kind).__module__}." for kind in KINDS.values())
+    assert len(set(packages)) == len(KINDS)
+    knowing = {
+        name
+        for name, path in modules()
+        if any(f"{found}.".startswith(packages) for found in imports(ast.parse(path.read_text())))
+    }
+    assert knowing == KNOWING
+    assert not any(name.startswith(("plan/", "apply/", "report/", "core/", "audit/")) for name in KNOWING)
+
+
 PLANTED = """
 from kafkaform.resources.topic import TopicKind
 NAME = TopicKind.name
@@ -187,7 +221,7 @@ def test_what_decides_by_the_name_of_a_kind_is_found(line: str) -> None:
         "return KINDS[ref.kind].noun",
         "return ref.kind in KINDS",
         "return table.kind == ref.kind",
-        "return is_topic(ref)",
+        "return KINDS[ref.kind].placed",
         "return table.of_kind(TopicKind.name)",
         'return "Topics" == ref',
         'return {"topic": 1}[ref.noun]',
@@ -200,34 +234,40 @@ def test_what_asks_the_kind_is_not(line: str) -> None:
     assert places(PLANTED.replace("{line}", line), known) == []
 
 
-# --- a kind that is made up ------------------------------------------------------------------------
+class _Configs(ConfigSet):
+    def keys(self) -> Mapping[str, ConfigKey]:
+        return {"window.ms": ConfigKey("window.ms", ConfigType.LONG)}
+
+    def is_vendor(self, name: str) -> bool:
+        return name == "odd"
+
+
+class _Format(type(ConsumerGroupKind.format)):  # type: ignore[misc]
+    counts = frozenset({"rate"})
+    verbatim = frozenset({"client"})
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        return {"burst.bytes": ConfigKey("burst.bytes", ConfigType.LONG)}
+
+
+class _Field(Field):
+    def undeclarable(self, value: FieldValue) -> str | None:
+        return f"{value} is measured" if self.path == "load" else None
+
+    def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
+        return (f"{before} becomes {after}", ("at once",)) if self.path == "rate" else None
 
 
 class QuotaKind(ConsumerGroupKind):
     """A kind that is unlike both others in all that is asked of it here."""
 
     name = "Quota"
-    noun = "quota"
-    shape: Shape = "cylinder"
-    counts = frozenset({"rate"})
-    verbatim = frozenset({"client"})
+    words = replace(ConsumerGroupKind.words, noun="quota", shape="cylinder")
+    format = _Format()
+    configs = _Configs()
 
-    def configs(self) -> Mapping[str, ConfigKey]:
-        return {"window.ms": ConfigKey("window.ms", ConfigType.LONG)}
-
-    def policy_fields(self) -> Mapping[str, ConfigKey]:
-        return {"burst.bytes": ConfigKey("burst.bytes", ConfigType.LONG)}
-
-    def is_vendor_config(self, name: str) -> bool:
-        return name == "odd"
-
-    def undeclarable(self, path: str, value: FieldValue) -> str | None:
-        return f"{value} is measured" if path == "load" else None
-
-    def described(
-        self, path: str, before: FieldValue, after: FieldValue
-    ) -> tuple[str, tuple[str, ...]] | None:
-        return (f"{before} becomes {after}", ("at once",)) if path == "rate" else None
+    def field(self, path: str) -> Field:
+        return _Field(self, path)
 
 
 QUOTA = ResourceRef("Quota", "q")
@@ -243,14 +283,14 @@ def test_values_of_another_kind_are_worded_by_it() -> None:
     assert single("Quota", "config.window.ms", "604800000").human == "7d"
     assert single("Quota", "config.retention.ms", "604800000").human == "604800000"
     change = Update(QUOTA, None, (FieldChange("rate", 1, 2), FieldChange("placement", "1", "2")))
-    rate, placement = (worded(change, field) for field in change.fields)
+    rate, placement = (format_field(change, field) for field in change.fields)
     assert (rate.short, rate.each) == ("1 becomes 2", ("at once",))
     assert placement.short == "1 → 2"
 
 
 @pytest.mark.usefixtures("_quota")
 def test_a_graph_draws_another_kind_as_it_says() -> None:
-    graph = graph_of([Desired(QUOTA, {}, Intent(spec={"topics": ["t"]}))])
+    graph = build_graph([Desired(QUOTA, {}, Intent(spec={"topics": ["t"]}))])
     assert [(str(edge.topic), str(edge.reader)) for edge in graph.edges] == [("Topic/t", "Quota/q")]
     assert '  quota_q [shape=cylinder, label="q"];' in render_dot(graph)
 
@@ -259,10 +299,7 @@ def test_a_graph_draws_another_kind_as_it_says() -> None:
 def test_edits_and_adoption_ask_another_kind_what_a_manifest_holds() -> None:
     desired = [Desired(QUOTA, {}, location=Location("a.yaml"))]
     edits = [Edit(QUOTA, "rate", None), Edit(QUOTA, "partitions", 3)]
-    assert [why for _, why in edit(edits, desired, Context()).refused] == [
-        "a quota always has rate",
-        "partitions is not a value that a manifest holds",
-    ]
+    assert [why for _, why in edit_manifests(edits, desired, Context()).refused] == wording
     assert obstacle(QUOTA, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
     assert obstacle(QUOTA, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
 

@@ -24,6 +24,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
 from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move, judge
+from tests.support.golden import wording
 
 REF = ResourceRef("Topic", "orders.v1")
 DAY = 86_400_000
@@ -60,24 +61,10 @@ def test_share_of_keys_that_move_by_brute_force() -> None:
         assert _percent_that_move(before, after) == move * 1000 // period / 10, (before, after)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "share"),
-    [
-        (6, 12, "50 %"),
-        (6, 7, "85.7 %"),
-        (3, 4, "75 %"),
-        (12, 24, "50 %"),
-        (9999, 10000, "99.9 %"),
-        (1, 3, "66.6 %"),
-    ],
-)
-def test_a_partition_increase_says_how_many_keys_move(before: int, after: int, share: str) -> None:
+@pytest.mark.parametrize(("before", "after"), [(6, 12), (6, 7), (3, 4), (12, 24), (9999, 10000), (1, 3)])
+def test_a_partition_increase_says_how_many_keys_move(before: int, after: int) -> None:
     found = judged({"partitions": before, "cleanup.policy": "delete"}, {"partitions": after})
-    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "partition-increase")
-    assert found.reason == (
-        f"{share} of keys move to another partition (if records have keys): "
-        "order per key is broken between records before and after the change"
-    )
+    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "partition-increase", wording)
 
 
 def test_a_partition_increase_and_keys() -> None:
@@ -101,7 +88,7 @@ def test_a_partition_increase_and_keys() -> None:
 def test_a_partition_increase_of_a_compacted_topic(before: Values, after: Values) -> None:
     found = judged({"partitions": 6, **before}, {"partitions": 12, **after}, keyed=False)
     assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "partition-increase-compacted")
-    assert found.reason.startswith("50 % of keys move to another partition: their old values stay")
+    assert found.reason == wording
 
 
 def test_a_partition_decrease_is_impossible_whatever_else() -> None:
@@ -109,11 +96,11 @@ def test_a_partition_decrease_is_impossible_whatever_else() -> None:
         found = judged({"partitions": 12, "cleanup.policy": "delete"}, {"partitions": 6}, keyed=keyed)
         assert (found.risk, found.hazard) == (Risk.IMPOSSIBLE, "partition-decrease")
         assert "(12 → 6)" in found.reason
-        assert "such as the next version of orders.v1" in str(found.remedy)
+        assert str(found.remedy) == wording
         assert "or write partitions: 12" in str(found.remedy)
 
 
-def test_replication_factor() -> None:
+def test_a_replication_factor_is_judged_by_what_is_copied_or_lost() -> None:
     pairs: tuple[tuple[FieldValue, FieldValue], ...] = ((1, 3), (3, 2), ("2-3", 3), ("1-3", 2), (None, 2))
     for before, after in pairs:
         found = judged({"replicationFactor": before}, {"replicationFactor": after})
@@ -124,12 +111,7 @@ def test_replication_factor() -> None:
 @pytest.mark.parametrize("before", [3, 2, "1-3", "2-3", None])
 def test_a_replication_factor_below_two_leaves_every_record_on_one_broker(before: FieldValue) -> None:
     found = judged({"replicationFactor": before}, {"replicationFactor": 1})
-    assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "replication-factor-cut")
-    shown = "a value this account may not read" if before is None else before
-    assert found.reason == (
-        f"every partition goes from {shown} replicas to 1: its records are then on one broker only, "
-        "and lost with it"
-    )
+    assert (found.risk, found.hazard, found.reason) == (Risk.DESTRUCTIVE, "replication-factor-cut", wording)
 
 
 # --- configs -----------------------------------------------------------------------------------------
@@ -381,11 +363,7 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
         {"local.retention.bytes": "8"},
         (Risk.DISRUPTIVE, "local-retention-cut"),
     ),
-    (
-        {"remote.storage.enable": "false", "local.retention.ms": "9"},
-        {"local.retention.ms": "1"},
-        None,
-    ),
+    ({"remote.storage.enable": "false", "local.retention.ms": "9"}, {"local.retention.ms": "1"}, None),
     (
         {**REMOTE, "remote.log.copy.disable": "false"},
         {"remote.log.copy.disable": "true"},
@@ -401,7 +379,9 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "hazard"), CASES, ids=[f"{b} to {a}" for b, a, _ in CASES])
-def test_configs(before: Values, after: Values, hazard: tuple[Risk, str] | None) -> None:
+def test_each_change_of_a_config_has_its_risk_and_hazard(
+    before: Values, after: Values, hazard: tuple[Risk, str] | None
+) -> None:
     found = judged(before, after)
     if hazard is None:
         assert found == SAFE
@@ -421,77 +401,51 @@ def test_reasons_are_for_people() -> None:
     long = judged(
         {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": str(7 * DAY)}, {"retention.ms": str(DAY)}
     )
-    assert long.reason == f"{gone}at an age of up to 8d"
+    assert long.reason == wording
     until_full = judged(
         {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": NEVER}, {"retention.ms": str(DAY)}
     )
     assert until_full.reason == cut.reason
     sized = judged({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": str(2**30)})
-    assert sized.reason == (
-        "retention.bytes is cut from unlimited to 1 GiB: in every partition, the oldest segments "
-        "beyond 1 GiB are deleted permanently within minutes"
-    )
+    assert sized.reason == wording
     hidden = judged({**DELETE, "retention.ms": str(DAY)}, {"retention.ms": None})
-    assert "from 1d to a value this account may not read" in hidden.reason
+    assert hidden.reason == wording
     policy = judged({}, {"cleanup.policy": "compact"})
-    assert policy.reason.startswith("cleanup.policy goes from a value this account may not read to compact: ")
+    assert policy.reason == wording
     raised = judged({}, {"min.insync.replicas": "2"})
-    assert raised.reason.endswith("(was a value this account may not read)")
+    assert raised.reason == wording
 
 
-def test_reasons_have_durations_and_sizes_as_people_write_them() -> None:
+def test_reasons_have_figures_as_people_write_them() -> None:
+    # Reasons have durations and sizes as people write them.
     odd = judged(
         {**DELETE, "retention.ms": str(7 * DAY), "segment.ms": "604800000"}, {"retention.ms": "1234567"}
     )
-    assert odd.reason.startswith("retention.ms is cut from 7d to about 20m 34s: ")
-    assert odd.reason.endswith("at an age of up to about 7d 20m")
+    assert odd.reason == wording
     sized = judged({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"})
     assert "from 1 TiB to about 1.9 GiB: " in sized.reason
     assert "1073741825" not in judged({"max.message.bytes": "1073741825"}, {"max.message.bytes": "5"}).reason
     odd = judged({"max.message.bytes": "10000"}, {"max.message.bytes": "9999"})
     assert "from about 9.8 KiB to 9999: " in odd.reason
-
-
-def test_reasons_of_what_compaction_and_retention_reach_sooner() -> None:
+    # Reasons of what compaction and retention reach sooner.
     lag = judged({**COMPACT, "min.compaction.lag.ms": str(7 * DAY)}, {"min.compaction.lag.ms": "0"})
-    assert lag.reason == (
-        "min.compaction.lag.ms goes from 7d to 0: records that a newer record with the same key replaces "
-        "are deleted permanently as soon as their segment is closed"
-    )
+    assert lag.reason == wording
     shorter = judged({**COMPACT, "min.compaction.lag.ms": str(7 * DAY)}, {"min.compaction.lag.ms": str(DAY)})
-    assert "deleted permanently once they are 1d old" in shorter.reason
+    assert shorter.reason == wording
     before: Values = {
         "cleanup.policy": "compact,delete",
         "retention.ms": str(DAY),
         "segment.ms": str(7 * DAY),
     }
-    assert judged(before, {"segment.ms": str(DAY // 24)}).reason == (
-        "segment.ms goes from 7d to 1h: segments are closed sooner, so records that a newer record with the "
-        "same key replaces are deleted sooner and records past retention are deleted sooner, "
-        "at an age of up to 25h (was 8d)"
-    )
-
-
-def test_the_reason_of_another_compression() -> None:
-    before: Values = {"compression.type": "producer", "max.message.bytes": "1048588"}
-    assert judged(before, {"compression.type": "uncompressed"}).reason == (
-        "compression.type goes from producer to uncompressed: brokers recompress batches that producers "
-        "sent otherwise, which takes CPU time, and refuse those that are then larger than max.message.bytes "
-        "(about 1.0 MiB)"
-    )
-
-
-def test_reasons_of_another_timestamp() -> None:
-    before: Values = {**DELETE, "retention.ms": str(7 * DAY), "message.timestamp.type": "LogAppendTime"}
-    assert judged(before, {"message.timestamp.type": "CreateTime"}).reason == (
-        "message.timestamp.type goes from LogAppendTime to CreateTime: retention counts from the time that "
-        "producers set, so new records that are dated back 7d or more are deleted soon after they are written"
-    )
+    assert judged(before, {"segment.ms": str(DAY // 24)}).reason == wording
+    before = {"compression.type": "producer", "max.message.bytes": "1048588"}
+    assert judged(before, {"compression.type": "uncompressed"}).reason == wording
+    # Reasons of another timestamp.
+    assert judged(DELETE, {"message.timestamp.type": "CreateTime"}).reason == wording
+    before = {**DELETE, "retention.ms": str(7 * DAY), "message.timestamp.type": "LogAppendTime"}
+    assert judged(before, {"message.timestamp.type": "CreateTime"}).reason == wording
     before["message.timestamp.type"] = "CreateTime"
-    assert judged(before, {"message.timestamp.type": "LogAppendTime"}).reason.endswith(
-        "the time at which the broker received them, not the time that their producer set; "
-        "retention counts from then"
-    )
+    assert judged(before, {"message.timestamp.type": "LogAppendTime"}).reason == wording
     assert (
         "retention" not in judged({**before, **COMPACT}, {"message.timestamp.type": "LogAppendTime"}).reason
     )
@@ -500,19 +454,29 @@ def test_reasons_of_another_timestamp() -> None:
 # --- every config is classified ----------------------------------------------------------------------
 
 
-def test_every_topic_config_of_kafka_is_judged_or_harmless_for_a_reason() -> None:
+def test_every_topic_config_is_judged_either_way_or_harmless_for_a_reason() -> None:
+    # Every topic config of kafka is judged or harmless for a reason.
     judged_ones = {path.removeprefix("config.") for path in JUDGES}
     public = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
     assert judged_ones | set(HARMLESS) == public - kafka_configs.REASSIGNMENT_KEYS
     assert not judged_ones & set(HARMLESS)
     assert all(HARMLESS.values())
+    # Every hazard has a case either way.
+    hazards = {hazard[1] for _, _, hazard in CASES if hazard}
+    of_partitions = {"partition-decrease", "partition-increase", "partition-increase-compacted"}
+    of_others = {"delete", "delete-by-name", UNREAD_DATA} | of_partitions
+    of_replicas = {"disk-space", "replica-move", "replication-factor", "replication-factor-cut"}
+    assert hazards == HAZARDS - of_others - of_replicas
+    for key in kafka_configs.topic_configs().values():
+        if key.default is not None and not key.internal and key.name not in kafka_configs.REASSIGNMENT_KEYS:
+            value = kafka_configs.canonical(key, key.default)
+            assert judged({**DELETE, key.name: value}, {key.name: value}) == SAFE, key.name
 
 
 def test_a_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(HARMLESS, "preallocate")
     found = judged({"preallocate": "false"}, {"preallocate": "true"})
-    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "unknown-config")
-    assert found.reason == "this version of kafkaform does not know what a change of preallocate does"
+    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "unknown-config", wording)
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
@@ -520,41 +484,19 @@ def test_a_harmless_config_is_safe_whatever_is_known(name: str) -> None:
     assert judged({}, {name: None}) == judged({name: "1"}, {name: "2"}) == SAFE
 
 
-def test_every_hazard_has_a_case_either_way() -> None:
-    hazards = {hazard[1] for _, _, hazard in CASES if hazard}
-    of_partitions = {"partition-decrease", "partition-increase", "partition-increase-compacted"}
-    of_others = {"delete", "delete-by-name", UNREAD_DATA} | of_partitions
-    of_replicas = {"disk-space", "replica-move", "replication-factor", "replication-factor-cut"}
-    assert hazards == HAZARDS - of_others - of_replicas
-
-
-def test_no_change_of_a_config_is_a_hazard_to_its_own_value() -> None:
-    for key in kafka_configs.topic_configs().values():
-        if key.default is not None and not key.internal and key.name not in kafka_configs.REASSIGNMENT_KEYS:
-            value = kafka_configs.canonical(key, key.default)
-            assert judged({**DELETE, key.name: value}, {key.name: value}) == SAFE, key.name
-
-
-def test_deletion() -> None:
+def test_a_deletion_is_judged_by_its_data_and_by_name_alone() -> None:
     found = KINDS["Topic"].judge_delete(Observed(REF, "id", {"partitions": 12}), Facts("c"))
-    assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "delete")
-    assert found.reason == "all records in the 12 partitions of orders.v1 are destroyed"
-
-
-def test_a_deletion_by_name_is_another_hazard() -> None:
+    assert (found.risk, found.hazard, found.reason) == (Risk.DESTRUCTIVE, "delete", wording)
     found = KINDS["Topic"].judge_delete(Observed(REF, None, {"partitions": 12}), Facts("c"))
-    assert (found.risk, found.hazard) == (Risk.DESTRUCTIVE, "delete-by-name")
-    assert "a topic made again under this name would be deleted, too" in found.reason
-    assert KINDS["Topic"].includes == {"delete-by-name": "delete"}
-
-
-def test_a_deletion_by_name_of_data_that_could_not_be_read_needs_consent_to_that() -> None:
+    assert (found.risk, found.hazard, found.reason) == (Risk.DESTRUCTIVE, "delete-by-name", wording)
+    assert KINDS["Topic"].hazards.includes == {"delete-by-name": "delete"}
+    # A deletion by name of data that could not be read needs consent to that.
     size = DataSize(0, 12, unread=12, silent=(3,))
     kind, facts = KINDS["Topic"], Facts("c", sizes={REF: size})
     assessment = kind.judge_delete(Observed(REF, None, {"partitions": 12}), facts)
     assert assessment.hazard == "delete-by-name"
-    assert kind.consents_of(assessment) == (UNREAD_DATA,)
-    assert "12 of 12 partitions could not be read" in assessment.reason
+    assert kind.hazards.to_consent(assessment) == (UNREAD_DATA,)
+    assert assessment.reason == wording
 
 
 # --- what is shown and not carried out ---------------------------------------------------------------
@@ -580,27 +522,27 @@ def test_a_deletion_by_name_of_data_that_could_not_be_read_needs_consent_to_that
         ({"replicationFactor": 1}, {"replicationFactor": 3}, "config.retention.ms", False),
     ],
 )
-def test_deferred(before: Values, after: Values, path: str, deferred: bool) -> None:
+def test_a_field_is_deferred_until_its_replicas_are_there(
+    before: Values, after: Values, path: str, deferred: bool
+) -> None:
     context = UpdateContext(REF, before, after, Intent(), Facts("c"))
-    reason = KINDS["Topic"].deferred(path or "config.min.insync.replicas", context)
+    reason = KINDS["Topic"].field(path or "config.min.insync.replicas").explain_deferral(context)
     assert (reason is not None) is deferred
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after", "said"),
-    [
-        ("retention.ms", "-1", "86400000", "retention.ms is cut from unlimited to 1d: "),
-        ("retention.bytes", "-1", "1000000001", "retention.bytes is cut from unlimited to about 953.7 MiB: "),
-    ],
+    ("name", "before", "after"), [("retention.ms", "-1", "86400000"), ("retention.bytes", "-1", "1000000001")]
 )
-def test_no_limit_is_said_in_a_word_and_an_odd_number_rounded(
-    name: str, before: str, after: str, said: str
-) -> None:
-    assert judged({**DELETE, name: before}, {name: after}).reason.startswith(said)
+def test_no_limit_is_said_in_a_word_and_an_odd_number_rounded(name: str, before: str, after: str) -> None:
+    assert judged({**DELETE, name: before}, {name: after}).reason == wording
 
 
 def test_one_partition_is_written_in_the_singular() -> None:
     one = KINDS["Topic"].judge_delete(Observed(REF, "id", {"partitions": 1}), Facts("c"))
-    assert one.reason == f"all records in the 1 partition of {REF.name} are destroyed"
+    assert one.reason == wording
     fewer = judged({"partitions": 3}, {"partitions": 1})
     assert "with 1 partition, such as" in str(fewer.remedy)
+
+
+def test_the_deletion_of_a_topic_whose_partitions_are_not_known_is_judged() -> None:
+    assert KINDS["Topic"].judge_delete(Observed(REF, "id", {}), Facts("c")).hazard == "delete"

@@ -7,8 +7,9 @@ import pytest
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Intent, Undeclared
 from kafkaform.resources import KINDS, kind_order
-from kafkaform.resources.base import Layer
+from kafkaform.resources.base import Layer, field_order
 from kafkaform.resources.topic.spec import normalise, resolve
+from tests.support.golden import wording
 
 Said = tuple[tuple[str | int, ...], str, str | None, bool]
 
@@ -29,7 +30,7 @@ def normal(layer: Layer) -> Layer:
     return found
 
 
-def test_normal_form() -> None:
+def test_values_of_a_spec_have_one_normal_form() -> None:
     assert normal({}) == {}
     assert normal({"partitions": 12.0, "replicationFactor": 3, "keyed": False, "overrides": {"x": {}}}) == {
         "partitions": 12,
@@ -67,14 +68,12 @@ def test_settings_have_one_spelling(layer: Layer, config: dict[str, str | None])
     assert normal(layer) == {"config": config}
 
 
-def test_a_setting_said_twice_is_refused_even_where_one_of_them_is_null() -> None:
+def test_settings_said_twice_and_bad_ones_are_reported() -> None:
     for value in (None, "7d", "nonsense"):
         reports = Reports()
         normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
         assert (("config", "retention.ms"), True) in [(path, key) for path, _, _, key in reports]
-
-
-def test_what_is_bad_is_left_out_and_reported() -> None:
+    # What is bad is left out and reported.
     reports = Reports()
     layer: Layer = {
         "config": {"retention.ms": "x", "segment.ms": "1h", "nope": "1"},
@@ -130,17 +129,19 @@ def test_state_and_intent() -> None:
     )
 
 
-def test_counts_are_required() -> None:
+def test_counts_are_required_and_fields_have_an_order() -> None:
     reports = Reports()
     assert resolve({"partitions": 1}, reports)[0] == {"partitions": 1}
-    assert reports == [
-        (
-            (),
-            "spec.replicationFactor is missing",
-            "set it here, or in defaults.Topic.replicationFactor of kafkaform.yaml",
-            False,
-        )
+    assert reports == [((), "spec.replicationFactor is missing", wording, False)]
+    # Field order.
+    paths = ["config.b", "replicationFactor", "config.a", "partitions"]
+    assert sorted(paths, key=field_order(TOPIC)) == [
+        "partitions",
+        "replicationFactor",
+        "config.a",
+        "config.b",
     ]
+    assert kind_order("Topic") == 0
 
 
 TOPIC = KINDS["Topic"]
@@ -165,12 +166,8 @@ TOPIC = KINDS["Topic"]
         ("replicationFactor", "1-3", 3, False),
     ],
 )
-def test_equal(path: str, a: int | str | None, b: int | str | None, same: bool) -> None:
-    assert TOPIC.equal(path, a, b) is same
-    assert TOPIC.equal(path, b, a) is same
-
-
-def test_field_order() -> None:
-    paths = ["config.b", "replicationFactor", "config.a", "partitions"]
-    assert sorted(paths, key=TOPIC.field_order) == ["partitions", "replicationFactor", "config.a", "config.b"]
-    assert kind_order("Topic") == 0
+def test_values_that_mean_the_same_are_equal(
+    path: str, a: int | str | None, b: int | str | None, same: bool
+) -> None:
+    assert TOPIC.field(path).equal(a, b) is same
+    assert TOPIC.field(path).equal(b, a) is same

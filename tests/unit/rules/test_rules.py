@@ -12,16 +12,13 @@ import kafkaform
 from kafkaform import rules
 from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.rules.catalogue import Finding, rule
-from tests.support.scenes import declared
+from tests.support.plans.scenes import declared
 
 PLACE = Location("topics/a.yaml", 3)
 
 
 def found(desired: Desired, severities: dict[str, str]) -> list[Diagnostic]:
     return list(rules.check(rules.RuleContext((desired,)), severities))
-
-
-# --- severities ------------------------------------------------------------------------------------
 
 
 def test_severities_can_be_chosen_and_rules_switched_off() -> None:
@@ -33,9 +30,6 @@ def test_severities_can_be_chosen_and_rules_switched_off() -> None:
     ]
     assert [f.code for f in found(both, {"KF101": "off"})] == ["KF109"]
     assert found(both, {"KF101": "off", "KF109": "off"}) == []
-
-
-# --- the catalogue ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", sorted(rules.entries()))
@@ -50,20 +44,14 @@ def test_every_code_is_explained(code: str) -> None:
     assert len(" ".join(rest)) > 60
 
 
-def test_codes_are_unique() -> None:
+def test_every_code_is_unique_emitted_and_in_the_catalogue() -> None:
     assert not rules.RULES.keys() & rules.NOTES.keys()
     for code in rules.RULES:
         with pytest.raises(ValueError, match=f"{code} is already used"):
             rule(code, Severity.INFO)(lambda _: list[Finding]())
-
-
-def test_every_code_that_is_emitted_is_in_the_catalogue_and_the_other_way_round() -> None:
     sources = Path(kafkaform.__file__).parent.rglob("*.py")
     used = {code for path in sources for code in re.findall(r'"(KF\d{3})"', path.read_text("utf-8"))}
     assert used == rules.entries().keys()
-
-
-def test_every_code_in_the_sources_is_explained() -> None:
     sources = Path(kafkaform.__file__).parent.rglob("*.py")
     used = {code for source in sources for code in re.findall(r"\bKF[0-9]{3}\b", source.read_text("utf-8"))}
     assert used <= rules.entries().keys()

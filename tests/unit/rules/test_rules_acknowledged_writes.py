@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from kafkaform.cluster.testing.memory import MemoryCluster
 from kafkaform.config.settings import Settings
-from kafkaform.core.layout import Broker, Layout, PartitionState, Reassignment
-from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Plan, PlannedChange, Status, Update
+from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Status, Update
+from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.resources.topic.live import TopicFacts
+from kafkaform.resources.replicas.facts import ReplicaFacts
+from kafkaform.resources.replicas.layout import Layout, Reassignment
 from kafkaform.rules import RuleContext, Stage, check
-from tests.support.rule_scenes import only
-from tests.support.scenes import declared, made, topic
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.rules import only
+from tests.support.plans.scenes import declared, made, topic
 
 A = topic("a")
 BROKERS = tuple(Broker(number) for number in (1, 2, 3))
@@ -39,7 +42,7 @@ def findings(
     changes = (PlannedChange(Update(A, "id", fields), status),)
     scene = RuleContext(
         (desired,),
-        TopicFacts(layout=layout).beside(Facts("c", config_defaults={"Topic": {}})),
+        Facts("c", config_defaults={"Topic": {}}).having(ReplicaFacts(layout=layout)),
         changes=changes,
     )
     return [found.message for found in check(scene, only("KF409"), (Stage.CHANGES,))]
@@ -58,28 +61,19 @@ RAISE = field(MIN_ISR, "1", "2")
     ],
 )
 def test_more_in_sync_than_there_are(desired: Desired, fields: tuple[FieldChange, ...]) -> None:
-    (message,) = findings(desired, *fields)
-    assert message.endswith("writes with acks=all stop")
+    assert findings(desired, *fields) == [wording]
 
 
-def test_a_raise_above_what_is_in_sync() -> None:
-    (message,) = findings(TWO_OF_THREE, RAISE, isr=(1,))
-    assert message == (
-        "writes with acks=all would stop: min.insync.replicas is 2, "
-        "and partition 0 would have 1 replica in sync"
-    )
+def test_writes_stop_where_fewer_are_in_sync_than_required() -> None:
+    assert findings(TWO_OF_THREE, RAISE, isr=(1,)) == [wording]
     assert findings(TWO_OF_THREE, RAISE, isr=(1, 3)) == []
-
-
-def test_replicas_that_the_plan_adds_count() -> None:
+    # Replicas that the plan adds count.
     add = field("placement", "1", "1:2:3")
     raised = (field("replicationFactor", 1, 3), add, RAISE)
     assert findings(TWO_OF_THREE, *raised, isr=(1,), replicas=(1,)) == []
     joined = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
     assert findings(TWO_OF_THREE, *raised, isr=(1,), replicas=(1, 2, 3), running=joined) == []
-
-
-def test_a_replica_goes_without_which_too_few_are_in_sync() -> None:
+    # A replica goes without which too few are in sync.
     both = declared("a", 1, 2, min_insync_replicas="2")
     drop = (LOWER, field("placement", "1:2:3", "1:2"))
     assert len(findings(both, *drop, isr=(1, 3))) == 1
@@ -87,44 +81,35 @@ def test_a_replica_goes_without_which_too_few_are_in_sync() -> None:
     assert findings(both, LOWER, field("placement", "1:2:3", "1:3"), isr=(1, 3)) == []
 
 
-def test_what_has_too_few_already_is_no_news() -> None:
+def test_what_is_no_news_or_not_about_replicas_is_left_alone() -> None:
     assert findings(TWO_OF_THREE, field("placement", "1:2:3", "1:3:2"), isr=(1,)) == []
-
-
-def test_what_is_refused_or_not_about_replicas_is_left_alone() -> None:
     assert findings(TWO_OF_THREE, RAISE, isr=(1,), status=Status.REFUSED) == []
     assert findings(TWO_OF_THREE, field("config.retention.ms", "1", "2"), isr=(1,)) == []
     deferred = replace(RAISE, deferred="later")
     assert findings(TWO_OF_THREE, deferred, isr=(1,)) == []
 
 
-# --- in a plan -------------------------------------------------------------------------------------
-
-
 def planned(memory: MemoryCluster, desired: Desired) -> Plan:
     return build_plan(Request([desired]), memory, Settings(rules={"KF109": "off"}), None)
 
 
-def test_such_a_plan_is_refused() -> None:
+def test_a_plan_that_would_stop_writes_is_refused_until_brokers_are_back() -> None:
+    # Such a plan is refused.
     memory = MemoryCluster()
     made(memory, "a", 2, 3, min_insync_replicas="2")
     plan = planned(memory, declared("a", 2, 1, min_insync_replicas="2"))
     (change,) = plan.changes
-    assert change.status is Status.REFUSED
-    assert str(change.reason).startswith("KF409: min.insync.replicas would be 2 with 1 replica")
+    assert (change.status, change.reason, change.remedy) == (Status.REFUSED, wording, wording)
     meant = {"min-isr-cut from 2": "meant", "replication-factor-cut from 3": "meant"}
     lowered = planned(memory, declared("a", 2, 1, min_insync_replicas="1", allow=meant))
     assert lowered.changes[0].status is Status.PLANNED
-
-
-def test_a_raise_while_a_broker_is_down_is_refused() -> None:
+    # A raise while a broker is down is refused.
     memory = MemoryCluster()
     made(memory, "a", 3, 2)
     memory.stop_broker(3)
     plan = planned(memory, declared("a", 3, 2, min_insync_replicas="2"))
     (change,) = plan.changes
-    assert change.status is Status.REFUSED
-    assert str(change.reason).startswith("KF409: writes with acks=all would stop")
+    assert (change.status, change.reason) == (Status.REFUSED, wording)
     memory.start_broker(3)
     again = planned(memory, declared("a", 3, 2, min_insync_replicas="2"))
     assert again.changes[0].status is Status.PLANNED

@@ -12,8 +12,8 @@ from kafkaform.config.settings import read_settings
 from kafkaform.core.model import Diagnostic
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
-from tests.support.cli_helpers import ROOT
-from tests.support.rule_scenes import only
+from tests.support.cli.project import ROOT
+from tests.support.plans.rules import only
 
 ENVIRONMENTS = ("dev", "prod")
 
@@ -96,7 +96,7 @@ def test_the_reason_of_a_waiver_is_shown(orders: Path) -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_a_reviewer_finds_nothing_to_say_about_the_example_set(environment: str) -> None:
     settings = read_settings(ROOT / "kafkaform.yaml")
-    (desired,) = load_all(settings.manifests, [settings.context(environment)])
+    (desired,) = load_all(settings.manifests, [settings.build_context(environment)])
     for brokers in (None, 1 if environment == "dev" else 3):
         scene = RuleContext(tuple(desired), environment=environment, brokers=brokers)
         assert [one for one in rules.check(scene, only("KF1")) if one.waived is None] == []

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_validation import wording
 from spark_validation.analysis import (
     ASSIGNORS,
     ENOUGH,
     PASSES,
+    AnalysisContext,
+    LogFacts,
     ReaderGroup,
     analyse,
     assign,
-    needed,
+    plan_next_sample,
     sample_notes,
 )
+from spark_validation.arrivals import TopicArrivals
 from spark_validation.key_counts import candidate_counts
 from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResult, from_document, to_json
 from spark_validation.windows import SamplePlan, plan_windows
-from tests.support.skew_simulation import (
+from tests.support.skew.simulation import (
     SimulatedTopic,
     bursts,
     compacted,
@@ -72,7 +77,13 @@ def analysed_by(
 ) -> TopicResult:
     counts, layout = sampled(topic, plan, candidate_counts(topic.partitions, ()))
     limits = SkewLimits()
-    return analyse("orders", counts, plan, layout, mode="sample", limits=limits, groups=groups, notes=notes)
+    return analyse(
+        "orders",
+        counts,
+        plan,
+        layout,
+        AnalysisContext(mode="sample", limits=limits, groups=groups, notes=notes),
+    )
 
 
 def report(result: TopicResult) -> SkewReport:
@@ -107,11 +118,11 @@ def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
 
 
 def test_what_was_read_is_told() -> None:
-    result, plan = analysed(TOPICS["zipf"], notes=("Retention moved while records were read.",))
+    result, plan = analysed(TOPICS["zipf"], notes=("retention moved",))
     sample = result.sample
     assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
     assert (sample.population, sample.windows, sample.seed) == (40_000, len(plan.windows), 1)
-    assert sample.notes == ("Retention moved while records were read.",)
+    assert sample.notes == ("retention moved",)
     widths = [key.share.high - key.share.low for key in result.hot_keys]
     widths += [key.byte_share.high - key.byte_share.low for key in result.hot_keys]
     widths += [one.byte_share.high - one.byte_share.low for one in result.partitions]
@@ -145,30 +156,30 @@ def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
     topic = with_sizes(hot_key(120_000, share=0.3))
     first, plan = analysed(topic, 3_000)
     precision = 0.008
-    larger = needed(first, plan, records=3_000, precision=precision)
+    larger = plan_next_sample(first, plan, records=3_000, precision=precision)
     assert larger is not None
     assert plan.records < larger.records < 120_000
     second = analysed_by(topic, larger)
     assert second.sample.achieved is not None
     assert second.sample.achieved < 1.2 * precision
-    assert needed(second, larger, records=3_000, precision=1.2 * precision) is None
+    assert plan_next_sample(second, larger, records=3_000, precision=1.2 * precision) is None
 
 
 def test_no_larger_sample_than_the_topic_is_needed() -> None:
     first, plan = analysed(TOPICS["zipf"])
-    everything = needed(first, plan, records=4_000, precision=1e-9)
+    everything = plan_next_sample(first, plan, records=4_000, precision=1e-9)
     assert everything is not None
     assert everything.full
-    assert needed(first, plan, records=4_000, precision=0.5) is None
-    assert needed(first, plan, records=4_000, precision=None) is None
+    assert plan_next_sample(first, plan, records=4_000, precision=0.5) is None
+    assert plan_next_sample(first, plan, records=4_000, precision=None) is None
     whole = analysed_by(TOPICS["zipf"], everything)
-    assert needed(whole, everything, records=10**9, precision=1e-9) is None
+    assert plan_next_sample(whole, everything, records=10**9, precision=1e-9) is None
 
 
 def test_a_precision_must_be_positive() -> None:
     first, plan = analysed(TOPICS["uniform"])
     with pytest.raises(ValueError, match="a precision must be above 0"):
-        needed(first, plan, records=4_000, precision=0.0)
+        plan_next_sample(first, plan, records=4_000, precision=0.0)
 
 
 @pytest.mark.parametrize("kept", [0.5, 0.13, 0.02])
@@ -178,12 +189,12 @@ def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -
     wanted = min(3_000, int(topic.records.sum()))
     plan = plan_windows(spans(topic), records=3_000, seed=1)
     for _ in range(PASSES - 1):
-        larger = needed(analysed_by(topic, plan), plan, records=3_000, precision=None)
+        larger = plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None)
         if larger is None:
             break
         plan = larger
     result = analysed_by(topic, plan)
-    assert needed(result, plan, records=3_000, precision=None) is None
+    assert plan_next_sample(result, plan, records=3_000, precision=None) is None
     assert ENOUGH * wanted <= result.sample.records <= 1.5 * wanted
     assert result.sample.offsets == plan.records > result.sample.records
 
@@ -192,11 +203,11 @@ def test_a_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
     topic = compacted(uniform(200_000), kept=0.0)
     plan = plan_windows(spans(topic), records=3_000, seed=1)
     for _ in range(PASSES - 1):
-        larger = needed(analysed_by(topic, plan), plan, records=3_000, precision=None)
+        larger = plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None)
         assert larger is not None
         plan = larger
     assert plan.full
-    assert needed(analysed_by(topic, plan), plan, records=3_000, precision=None) is None
+    assert plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None) is None
 
 
 # --- what members of a group get of a topic ---------------------------------------------------------
@@ -263,14 +274,23 @@ def test_every_partition_has_one_member_and_counts_differ_by_one(
 # --- what the counts show about the log -------------------------------------------------------------
 
 
-def noted(topic: SimulatedTopic, records: int = 6_000) -> list[str]:
+def noted(topic: SimulatedTopic, records: int = 6_000, log: LogFacts | None = None) -> list[str]:
     plan = plan_windows(spans(topic), records=records, seed=1)
     counts, _ = sampled(topic, plan)
-    return [*sample_notes(counts, plan)]
+    return [*sample_notes(counts, plan, log)]
 
 
 def test_nothing_is_said_of_a_plain_topic() -> None:
     assert noted(uniform(60_000)) == []
+
+
+def test_markers_are_told_where_offsets_count_partitions() -> None:
+    topic = uniform(60_000)
+    arrivals = TopicArrivals("t", None, (5_000,) * 12, (5_000,) * 12, since_made=True, transactional=True)
+    assert noted(topic, log=LogFacts(arrivals)) == [], "records are counted"
+    assert noted(topic, log=LogFacts(arrivals, compacted=True)) == [wording.MARKERS_COUNT]
+    unread = LogFacts(replace(arrivals, transactional=None), compacted=None)
+    assert noted(topic, log=unread) == [wording.CONFIGS_UNKNOWN]
 
 
 def test_partitions_without_records_are_named() -> None:
@@ -292,22 +312,11 @@ def test_an_empty_topic_needs_no_list_of_its_partitions() -> None:
     assert noted(empty()) == []
 
 
-def test_offsets_without_a_record_are_told_in_per_cent() -> None:
-    (note,) = noted(compacted(uniform(60_000), kept=0.75), 60_000)
-    assert note.startswith("2")
-    assert "% of the 60,000 offsets read have no record" in note
-
-
-def test_a_single_missing_offset_is_not_rounded_to_nothing() -> None:
-    (note,) = noted(compacted(uniform(60_000), kept=0.9999), 60_000)
-    assert note.startswith("Less than 0.1 % of the 60,000 offsets read")
-
-
-def test_a_log_without_any_record_left_is_told() -> None:
-    (note,) = noted(compacted(uniform(60_000), kept=0.0), 60_000)
-    assert note.startswith("All of the 60,000 offsets read have no record")
+@pytest.mark.parametrize(("kept", "amount"), [(0.75, "25 %"), (0.9999, "0.015 %"), (0.0, "All")])
+def test_offsets_without_a_record_are_told_in_per_cent(kept: float, amount: str) -> None:
+    (note,) = noted(compacted(uniform(60_000), kept=kept), 60_000)
+    assert note.startswith(f"{amount} of the 60,000 offsets ")
 
 
 def test_few_windows_are_told() -> None:
-    (note,) = noted(uniform(60_000, partitions=40))
-    assert note.startswith("Only 4 windows were read from each partition")
+    assert noted(uniform(60_000, partitions=40)) == [wording.note_few_windows(4)]

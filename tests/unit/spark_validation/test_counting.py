@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_validation import counting
 from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
-from tests.support.skew_records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
+from tests.support.skew.records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
 
 
 @st.composite

@@ -1,10 +1,14 @@
-"""The hashes are Kafka's and librdkafka's own, bit for bit."""
+"""The hashes are those of the clients, bit for bit."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
 import uuid
 import zlib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.hashing import PARTITIONERS, Keys, crc32, fnv1a, murmur2
+from spark_validation.hashing import (
+    HASHES,
+    PARTITIONERS,
+    Keys,
+    UInt32s,
+    chance_of_none,
+    hash_all,
+    murmur2,
+    reduce_all,
+)
 
 FNV1A = ("fnv1a", "fnv1a_masked", "fnv1a_unsigned")
 SMALLEST = b"19d2100h"
@@ -35,25 +48,29 @@ def _varied_keys() -> list[bytes]:
 KEYS = _varied_keys()
 
 
+def hashes_by(name: str, keys: list[bytes]) -> UInt32s:
+    return hash_all(Keys.from_list(keys))[HASHES.index(name)]
+
+
 def test_crc32_is_zlibs() -> None:
-    assert crc32(Keys.of(KEYS)).tolist() == [zlib.crc32(key) for key in KEYS]
+    assert hashes_by("crc32", KEYS).tolist() == [zlib.crc32(key) for key in KEYS]
 
 
 def test_fnv1a_has_the_values_that_its_authors_publish() -> None:
     published = {b"": 0x811C9DC5, b"a": 0xE40C292C, b"foobar": 0xBF9CF968}
-    assert fnv1a(Keys.of([*published])).tolist() == [*published.values()]
+    assert hashes_by("fnv1a", [*published]).tolist() == [*published.values()]
 
 
 def test_the_smallest_number_is_as_librdkafka_takes_it() -> None:
-    assert fnv1a(Keys.of([SMALLEST])) == 2**31
-    assert PARTITIONERS["fnv1a"](Keys.of([SMALLEST])) == 2**31
+    assert hashes_by("fnv1a", [SMALLEST]) == 2**31
+    assert PARTITIONERS["fnv1a"](Keys.from_list([SMALLEST])) == 2**31
 
 
 @given(st.lists(st.binary(max_size=40), max_size=30))
 def test_a_key_hashes_alike_alone_and_among_others(keys: list[bytes]) -> None:
     for of in PARTITIONERS.values():
-        together = of(Keys.of(keys)).tolist()
-        assert together == [of(Keys.of([key]))[0] for key in keys]
+        together = of(Keys.from_list(keys)).tolist()
+        assert together == [of(Keys.from_list([key]))[0] for key in keys]
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=9)), max_size=20), st.data())
@@ -65,19 +82,19 @@ def test_a_slice_of_an_arrow_array_is_read_in_its_place(
     end = data.draw(st.integers(begin, len(keys)))
     present = array[begin:end].drop_null()
     expected = [key for key in keys[begin:end] if key is not None]
-    found = Keys.of_arrow(present)
-    assert [found.at(number) for number in range(len(found))] == expected
-    assert murmur2(found).tolist() == murmur2(Keys.of(expected)).tolist()
+    found = Keys.from_arrow(present)
+    assert [found.key_at(number) for number in range(len(found))] == expected
+    assert murmur2(found).tolist() == murmur2(Keys.from_list(expected)).tolist()
 
 
 def test_no_keys_have_no_hashes() -> None:
-    for nothing in (Keys.of([]), Keys.of_arrow(pa.array([], pa.binary()))):
+    for nothing in (Keys.from_list([]), Keys.from_arrow(pa.array([], pa.binary()))):
         assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0] * len(PARTITIONERS)
 
 
 def test_the_bytes_of_an_arrow_array_are_not_copied() -> None:
     array = pa.array([b"one", b"two"], pa.binary())
-    data = Keys.of_arrow(array).data
+    data = Keys.from_arrow(array).data
     assert data.ctypes.data == array.buffers()[2].address
 
 
@@ -98,14 +115,59 @@ def test_the_bytes_of_an_arrow_array_are_not_copied() -> None:
 def test_keys_lie_where_clients_put_them(
     partitioner: str, key: bytes, partitions: int, expected: int
 ) -> None:
-    assert int(PARTITIONERS[partitioner](Keys.of([key]))[0]) % partitions == expected
+    assert int(PARTITIONERS[partitioner](Keys.from_list([key]))[0]) % partitions == expected
+
+
+VECTORS = json.loads(
+    (Path(__file__).parents[2] / "support" / "skew" / "partitioner_vectors.json").read_text()
+)
+
+
+@pytest.mark.parametrize("vector", VECTORS["clients"], ids=lambda vector: vector["client"])
+def test_keys_lie_where_the_clients_put_them_when_they_were_run(vector: dict[str, Any]) -> None:
+    keys = Keys.from_list([bytes.fromhex(key) for key in VECTORS["keys"]])
+    hashed = PARTITIONERS[vector["partitioner"]](keys)
+    for partitions, placed in zip(VECTORS["counts"], vector["partitions"], strict=True):
+        assert (hashed % partitions).tolist() == placed
+
+
+def test_each_partitioner_has_a_vector_from_a_client() -> None:
+    assert {vector["partitioner"] for vector in VECTORS["clients"]} == {*PARTITIONERS}
+
+
+def test_the_keys_of_more_than_one_block_are_hashed_as_alone() -> None:
+    keys = [b"%d" % number for number in range(2**16 + 3)]
+    for hashed in hash_all(Keys.from_list(keys)):
+        assert len(hashed) == len(keys)
+    for name in HASHES:
+        assert hashes_by(name, keys)[-3:].tolist() == hashes_by(name, keys[-3:]).tolist()
+    assert hashes_by("crc32", keys).tolist() == [zlib.crc32(key) for key in keys]
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 5, 6, 12, 16, 48, 200])
+def test_the_chance_that_no_partitioner_fits_is_what_keys_show(partitions: int) -> None:
+    """The ways to take FNV-1a agree on half of all keys, and more often where the count is even."""
+    keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
+    lies = np.random.default_rng(partitions).integers(0, partitions, len(keys))
+    fits = [hashed % partitions == lies for hashed in reduce_all(hash_all(keys))]
+    found = 1 - np.logical_or.reduce(fits).mean()
+    expected = chance_of_none(partitions)
+    assert found == pytest.approx(expected, abs=4 * (expected * (1 - expected) / len(keys)) ** 0.5)
+
+
+def test_hashes_of_different_names_agree_by_chance_alone() -> None:
+    """kafkajs's rounded murmur2 has nothing of Java's, but its name."""
+    keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
+    hashes = [hashed.astype(np.int64) % 12 for hashed in hash_all(keys)]
+    for one, other in itertools.combinations(hashes, 2):
+        assert (one == other).mean() == pytest.approx(1 / 12, abs=4 * (11 / 144 / len(keys)) ** 0.5)
 
 
 def test_the_three_of_fnv1a_differ_by_the_sign_alone() -> None:
     """As twmb/franz-go describes its SaramaHasher (unsigned) and SaramaCompatHasher (the absolute value)."""
-    keys = Keys.of([b"key-%d" % number for number in range(2_000)])
+    keys = Keys.from_list([b"key-%d" % number for number in range(2_000)])
     absolute, masked, unsigned = (PARTITIONERS[name](keys) for name in FNV1A)
-    hashes = fnv1a(keys).astype(np.int64)
+    hashes = hash_all(keys)[HASHES.index("fnv1a")].astype(np.int64)
     assert (unsigned == hashes).all()
     negative = hashes >= 2**31
     assert (absolute[~negative] == hashes[~negative]).all()

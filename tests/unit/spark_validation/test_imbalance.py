@@ -19,12 +19,12 @@ from spark_validation.imbalance import (
 )
 from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import Estimate, Imbalance
-from tests.support.skew_simulation import drawn, uniform, with_sizes
+from tests.support.skew.simulation import drawn, uniform, with_sizes
 
 
 def known(*totals: float) -> ReplicatedTotals:
     """Partitions that were read whole."""
-    return ReplicatedTotals.of(np.zeros((len(totals), 4)), np.array(totals), 1.0)
+    return ReplicatedTotals.from_replicates(np.zeros((len(totals), 4)), np.array(totals), 1.0)
 
 
 def test_equal_partitions_are_even_in_every_way() -> None:
@@ -72,14 +72,14 @@ def test_nothing_has_no_spread() -> None:
 def test_records_of_partitions_are_known_from_offsets_even_in_a_sample() -> None:
     topic = uniform(60_000)
     counts, plan, _ = drawn(topic, records=6_000)
-    found = measure_imbalance(Weighting.of(plan).by_partition(counts.records))
+    found = measure_imbalance(Weighting.from_plan(plan).estimate_partitions(counts.records))
     assert found.max_mean_ratio.value == pytest.approx(topic.ratio())
     assert found.max_mean_ratio.low == found.max_mean_ratio.high == found.max_mean_ratio.value
 
 
 def test_bytes_of_partitions_are_estimated() -> None:
     counts, plan, _ = drawn(with_sizes(uniform(60_000)), records=6_000)
-    found = measure_imbalance(Weighting.of(plan).by_partition(counts.bytes))
+    found = measure_imbalance(Weighting.from_plan(plan).estimate_partitions(counts.bytes))
     assert found.max_mean_ratio.low < found.max_mean_ratio.value < found.max_mean_ratio.high
 
 
@@ -91,7 +91,9 @@ def test_bytes_of_partitions_are_estimated() -> None:
     )
 )
 def test_every_figure_is_finite_and_in_its_range(replicates: list[list[int]]) -> None:
-    totals = ReplicatedTotals.of(np.array(replicates, dtype=np.float64), np.zeros(len(replicates)), 0.1)
+    totals = ReplicatedTotals.from_replicates(
+        np.array(replicates, dtype=np.float64), np.zeros(len(replicates)), 0.1
+    )
     found, most = measure_imbalance(totals), len(replicates)
     ranges = {"max_mean_ratio": most, "cv": math.inf, "gini": 1, "entropy": 1, "effective_parallelism": most}
     for name, high in ranges.items():

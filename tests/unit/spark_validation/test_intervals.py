@@ -16,7 +16,7 @@ from spark_validation.windows import Span, plan_windows
 
 
 def replicated(*replicates: float, known: float = 0.0, fraction: float = 0.0) -> ReplicatedTotals:
-    return ReplicatedTotals.of(np.array(replicates), np.array(known), fraction)
+    return ReplicatedTotals.from_replicates(np.array(replicates), np.array(known), fraction)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ RANDOM = np.random.default_rng(5)
 
 
 def of(replicates: list[float], fraction: float = 0.0) -> ReplicatedTotals:
-    return ReplicatedTotals.of(np.array(replicates), np.array(0.0), fraction)
+    return ReplicatedTotals.from_replicates(np.array(replicates), np.array(0.0), fraction)
 
 
 def test_a_total_is_what_slices_and_known_partitions_add_up_to() -> None:
-    found = ReplicatedTotals.of(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
+    found = ReplicatedTotals.from_replicates(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
     assert found.total.tolist() == [13.0, 5.0]
     assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
     assert found.sum.total == 18.0
@@ -98,7 +98,7 @@ def test_a_total_is_what_slices_and_known_partitions_add_up_to() -> None:
 def test_the_standard_error_is_right_for_independent_slices() -> None:
     """The mean of its square over many samples is the variance of the total."""
     replicates = RANDOM.normal(100.0, 3.0, size=(4000, 10))
-    found = ReplicatedTotals.of(replicates, np.zeros(4000), 0.0)
+    found = ReplicatedTotals.from_replicates(replicates, np.zeros(4000), 0.0)
     assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
 
 
@@ -121,7 +121,7 @@ def test_the_more_is_read_the_less_is_uncertain() -> None:
 
 
 def test_rounding_is_no_uncertainty() -> None:
-    thirds = ReplicatedTotals.of(np.full((3, 7), 0.1) * 1e9 / 3, np.zeros(3), 0.0)
+    thirds = ReplicatedTotals.from_replicates(np.full((3, 7), 0.1) * 1e9 / 3, np.zeros(3), 0.0)
     assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
 
 
@@ -132,11 +132,11 @@ def test_a_ratio_to_nothing_is_0() -> None:
 def test_counts_stand_for_the_offsets_that_were_not_read() -> None:
     spans = (Span(0, 0, 100_000), Span(1, 50, 70), Span(2, 9, 9))
     plan = plan_windows(spans, records=10_000, seed=1)
-    weighting = Weighting.of(plan)
+    weighting = Weighting.from_plan(plan)
     counts = np.zeros((3, plan.replicates), dtype=np.int64)
     for window in plan.windows:
         counts[window.partition, window.replicate] += window.end - window.start
-    found = weighting.by_partition(counts)
+    found = weighting.estimate_partitions(counts)
     assert found.total.tolist() == pytest.approx([100_000, 20, 0])
     assert weighting.read_whole.tolist() == [False, True, True]
     assert weighting.windows == plan.replicates
@@ -147,7 +147,7 @@ def test_counts_stand_for_the_offsets_that_were_not_read() -> None:
 def test_only_partitions_that_were_not_read_whole_are_uncertain() -> None:
     plan = plan_windows((Span(0, 0, 100_000), Span(1, 0, 80)), records=10_000, seed=1)
     counts = RANDOM.integers(1, 50, size=(2, plan.replicates))
-    found = Weighting.of(plan).by_partition(counts)
+    found = Weighting.from_plan(plan).estimate_partitions(counts)
     assert found.deviation[0] > 0
     assert found.deviation[1] == 0
     assert found.total[1] == counts[1].sum()
@@ -158,7 +158,7 @@ def test_only_partitions_that_were_not_read_whole_are_uncertain() -> None:
 
 def test_variances_that_are_alike_are_pooled_to_one_that_is_nearly_certain() -> None:
     squares = 4.0 * np.random.default_rng(1).chisquare(3, 5_000) / 3
-    pooled, freedom = intervals.moderated(squares, 3)
+    pooled, freedom = intervals.moderate_variances(squares, 3)
     assert freedom > 40
     assert float(pooled.mean()) == pytest.approx(4.0, rel=0.05)
     assert pooled.std() < squares.std() / 10
@@ -167,17 +167,17 @@ def test_variances_that_are_alike_are_pooled_to_one_that_is_nearly_certain() -> 
 def test_variances_that_differ_stay_their_own() -> None:
     random = np.random.default_rng(1)
     squares = np.exp(random.normal(0.0, 4.0, 500)) * random.chisquare(10, 500) / 10
-    pooled, freedom = intervals.moderated(squares, 10)
+    pooled, freedom = intervals.moderate_variances(squares, 10)
     assert freedom == 10
     large = squares > np.median(squares)
     assert pooled[large] == pytest.approx(squares[large], rel=0.1)
 
 
 def test_what_is_exact_stays_exact_among_variances_that_are_pooled() -> None:
-    pooled, _ = intervals.moderated(np.array([0.0, 2.0, 3.0, 2.5]), 4)
+    pooled, _ = intervals.moderate_variances(np.array([0.0, 2.0, 3.0, 2.5]), 4)
     assert pooled[0] == 0.0
     assert (pooled[1:] > 2.0).all()
-    alone, freedom = intervals.moderated(np.array([0.0, 2.0]), 4)
+    alone, freedom = intervals.moderate_variances(np.array([0.0, 2.0]), 4)
     assert (alone.tolist(), freedom) == ([0.0, 2.0], 4)
 
 
@@ -187,19 +187,19 @@ def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]
     parts = np.resize(np.array(found), plan.replicates)
     length = plan.windows[0].end - plan.windows[0].start
     counts = np.stack([np.rint(parts * length), np.full(plan.replicates, length)]).astype(np.int64)
-    return Weighting.of(plan, counts), counts
+    return Weighting.from_plan(plan, counts), counts
 
 
 def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
     weighting, counts = sparse(0.0)
-    records = weighting.by_partition(counts)
+    records = weighting.estimate_partitions(counts)
     assert records.total.tolist() == [0.0, 100_000.0]
     assert records.deviation[0] > 4_000
     assert records.deviation[1] == 0.0
     nothing = intervals.share_interval((records / records.sum)[0])
     assert (nothing.value, nothing.low) == (0.0, 0.0)
     assert 0.05 < nothing.high < 0.3
-    other = intervals.share_interval((weighting.by_partition(2 * counts) / records.sum)[1])
+    other = intervals.share_interval((weighting.estimate_partitions(2 * counts) / records.sum)[1])
     assert other == Estimate.exact(1.0)
     assert intervals.positive_interval(records[0]).high > 8_000
 
@@ -215,9 +215,9 @@ def test_full_and_empty_windows_say_less_than_windows_that_are_alike() -> None:
 def test_errors_of_partitions_that_windows_do_not_show_add_up_as_independent_ones() -> None:
     spans = [Span(number, 0, 10_000) for number in range(64)]
     plan = plan_windows(spans, records=64_000, seed=1)
-    weighting = Weighting.of(plan, np.zeros((64, plan.replicates), dtype=np.int64))
+    weighting = Weighting.from_plan(plan, np.zeros((64, plan.replicates), dtype=np.int64))
     weighting = replace(weighting, records=1.0)
-    each = weighting.by_partition(np.eye(64, plan.replicates, dtype=np.int64))
+    each = weighting.estimate_partitions(np.eye(64, plan.replicates, dtype=np.int64))
     independent = math.sqrt(float((each.deviation**2).sum()))
     assert 0.4 * independent < float(each.sum.deviation) < 2.0 * independent
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_validation.job import COUNTING, READING, _Watch
+from spark_validation.job import COUNTING, READING, _ProgressWatcher
 
 
 class Tracker:
@@ -46,5 +46,5 @@ class Tracker:
 def test_the_first_stage_reads_and_the_others_count(
     stages: tuple[tuple[int, int] | None, ...], said: tuple[int, int, str] | None
 ) -> None:
-    watch = _Watch(Tracker(*stages), lambda *_: None)
-    assert watch._now() == said
+    watch = _ProgressWatcher(Tracker(*stages), lambda *_: None)
+    assert watch._progress() == said

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from spark_validation import measure
 from spark_validation.kafka_source import (
     Range,
-    fetching,
+    divide_into_rounds,
+    divide_into_tasks,
+    make_fetch_options,
     pack_tasks,
-    rounds,
-    tasks,
     unpack_task,
 )
 from spark_validation.windows import SamplePlan, Span, plan_windows
@@ -46,7 +46,7 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
         patch.setattr("spark_validation.kafka_source._LEAST_IN_TASK", 60)
         patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
         plans = [planned(lengths, records) for lengths in topics]
-        found = tasks(plans, slots)
+        found = divide_into_tasks(plans, slots)
     read = offsets_of([one for task in found for one in task])
     wanted = Counter(
         (number, window.partition, window.replicate, offset)
@@ -60,7 +60,7 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
 
 
 def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
-    found = tasks([planned([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
+    found = divide_into_tasks([planned([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
     assert len(found) == 16  # rounds of four
     costs = [sum(one.cost for one in task) for task in found]
     assert max(costs) < 1.1 * min(costs)
@@ -69,28 +69,31 @@ def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
 
 def test_large_records_make_more_tasks() -> None:
     plan = planned([1_000_000], 10**9, log_bytes=10 * 2**30)
-    sizes = [sum(one.end - one.start for one in task) * 10 * 2**30 / 1_000_000 for task in tasks([plan], 2)]
+    sizes = [
+        sum(one.end - one.start for one in task) * 10 * 2**30 / 1_000_000
+        for task in divide_into_tasks([plan], 2)
+    ]
     assert max(sizes) < 1.1 * 2**30
 
 
 def test_a_small_sample_is_one_task() -> None:
-    assert [len(task) for task in tasks([planned([3_000] * 2, 800)], 8)] == [32]
+    assert [len(task) for task in divide_into_tasks([planned([3_000] * 2, 800)], 8)] == [32]
 
 
 def test_windows_of_one_partition_are_read_one_after_the_other_and_long_ranges_alone() -> None:
     short = [Range(0, part, (start, start + 5), (0,)) for part in (0, 1) for start in (0, 50)]
     long = Range(0, 2, (0, 100_000), (0,))
-    assert list(rounds([*short, long])) == [[long], [short[0], short[2]], [short[1], short[3]]]
+    assert list(divide_into_rounds([*short, long])) == [[long], [short[0], short[2]], [short[1], short[3]]]
 
 
 def test_of_windows_hardly_more_is_fetched_than_they_hold() -> None:
     """1,000 partitions, four windows of 250 records of 1 kB each."""
     plan = plan_windows([Span(n, 0, 10**6, 10**9) for n in range(1_000)], records=10**6, seed=1)
-    for task in tasks([plan], 4):
-        asked = fetching(task)
+    for task in divide_into_tasks([plan], 4):
+        asked = make_fetch_options(task)
         assert 250_000 <= asked["max.partition.fetch.bytes"] < 400_000
         assert asked["queued.min.messages"] == 1
-        assert [len(found) for found in rounds(task)] == [250] * 4
+        assert [len(found) for found in divide_into_rounds(task)] == [250] * 4
 
 
 def test_small_topics_share_a_reducer_and_large_ones_have_many() -> None:

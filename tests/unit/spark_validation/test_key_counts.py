@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_validation.hashing import PARTITIONERS, Keys, crc32
+from spark_validation.hashing import PARTITIONERS, Keys, hash_by
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
@@ -25,7 +25,7 @@ from spark_validation.key_counts import (
     pack,
     unpack,
 )
-from tests.support.skew_records import Record, assert_same, batches, count, hashes, is_empty
+from tests.support.skew.records import Record, assert_same, batches, count, hashes, is_empty
 from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
 
 
@@ -33,7 +33,7 @@ def parted(records: list[Record], parts: int) -> list[list[Record]]:
     """Records by reducer: all of a key, and all without one, in one place."""
     found: list[list[Record]] = [[] for _ in range(parts)]
     for record in records:
-        found[int(crc32(Keys.of([record.key or b""]))[0]) % parts].append(record)
+        found[int(hash_by("crc32", Keys.from_list([record.key or b""]))[0]) % parts].append(record)
     return found
 
 
@@ -111,7 +111,7 @@ PLAIN = CountsLayout(12, 1, (1.0,) * 12, (True,) * 12, (12, 24))
 def placed(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     """A record of each key, where a partitioner puts it on so many partitions."""
     names = [b"%d" % number for number in range(keys)]
-    at = PARTITIONERS[partitioner](Keys.of(names)) % count
+    at = PARTITIONERS[partitioner](Keys.from_list(names)) % count
     return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
 
 
@@ -123,7 +123,7 @@ def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
     mixed, other = placed("crc32", 2_000, 6), placed("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
     assert [*counts.differences] == [1]
-    by_crc32 = crc32(Keys.of([record.key or b"" for record in mixed])).astype(np.int64)
+    by_crc32 = hash_by("crc32", Keys.from_list([record.key or b"" for record in mixed]))
     np.testing.assert_array_equal(
         counts.placed_by(24, "crc32").records[:, -1], np.bincount(by_crc32 % 24, minlength=24)
     )
@@ -137,7 +137,12 @@ def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
 
 def hot(number: int, records: int, size: int) -> HotKey:
     return HotKey(
-        f"{number:064x}", 8, None, np.array([[records]]), np.array([[size]]), np.zeros(1 + SUFFIXES, np.int64)
+        f"{number:064x}",
+        8,
+        None,
+        np.array([[records]]),
+        np.array([[size]]),
+        {0: np.zeros(1 + SUFFIXES, np.int64)},
     )
 
 

@@ -6,10 +6,9 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from spark_validation.arrivals import ArrivalPeriod
 from spark_validation.metrics import MetricRow, metric_rows
-from spark_validation.results import Estimate, to_json
-from tests.support import skew_samples as samples
+from spark_validation.results import ArrivalPeriod, Estimate, to_json
+from tests.support.skew import samples
 
 
 def by_metric(rows: tuple[MetricRow, ...], partition: int | None = None) -> dict[str, Estimate]:

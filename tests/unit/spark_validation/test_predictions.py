@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_validation.analysis import analyse
+from spark_validation.analysis import AnalysisContext, analyse
 from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.intervals import Weighting
 from spark_validation.predictions import what_if
 from spark_validation.results import Estimate, SkewLimits, TopicResult
-from tests.support.skew_simulation import (
+from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
     drawn,
@@ -35,14 +35,14 @@ def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> Topic
     count = topic.partitions
     counts, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
     mode = "full" if plan.full else "sample"
-    return analyse("orders", counts, plan, layout, mode=mode, limits=SkewLimits())
+    return analyse("orders", counts, plan, layout, AnalysisContext(mode=mode, limits=SkewLimits()))
 
 
 def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
     topic = uniform(60_000)
     counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 24, 36))
     same, double, triple = (
-        what_if(count, counts.placements[count], counts, Weighting.of(plan)) for count in (12, 24, 36)
+        what_if(count, counts.placements[count], counts, Weighting.from_plan(plan)) for count in (12, 24, 36)
     )
     assert (same.keys_moved, same.records_moved) == (0.0, Estimate.exact(0.0))
     assert same.max_mean_ratio.value == pytest.approx(topic.ratio())
@@ -54,7 +54,9 @@ def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
 def test_more_partitions_do_not_help_against_one_hot_key() -> None:
     topic = hot_key(60_000, share=0.3)
     counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 48))
-    now, later = (what_if(count, counts.placements[count], counts, Weighting.of(plan)) for count in (12, 48))
+    now, later = (
+        what_if(count, counts.placements[count], counts, Weighting.from_plan(plan)) for count in (12, 48)
+    )
     assert later.max_mean_ratio.low > 2 * now.max_mean_ratio.high
     assert later.max_mean_ratio.value == pytest.approx(topic.ratio_on(48), rel=0.1)
 
@@ -62,14 +64,14 @@ def test_more_partitions_do_not_help_against_one_hot_key() -> None:
 def test_records_without_a_key_are_spread_evenly_over_other_partitions() -> None:
     topic = null_keys(60_000, 3, share=0.8)
     counts, plan, _ = drawn(topic, records=6_000, candidates=(24,))
-    found = what_if(24, counts.placements[24], counts, Weighting.of(plan)).max_mean_ratio
+    found = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
     assert found.low < topic.ratio_on(24) < found.high
     assert found.value < 24 / 3
 
 
 def test_keys_that_were_placed_on_fewer_partitions_move_even_on_the_present_count() -> None:
     counts, plan, _ = drawn(repartitioned(60_000, keys=500), records=60_000, candidates=(12,))
-    found = what_if(12, counts.placements[12], counts, Weighting.of(plan))
+    found = what_if(12, counts.placements[12], counts, Weighting.from_plan(plan))
     assert found.max_mean_ratio.value < 1.5
     assert found.keys_moved < 0.05
 
@@ -77,7 +79,7 @@ def test_keys_that_were_placed_on_fewer_partitions_move_even_on_the_present_coun
 def raised(partitioner: str, partitions: int, before: int, seed: int) -> SimulatedTopic:
     """One partitioner places all keys; the first half of the records was placed on fewer partitions."""
     codes = np.random.default_rng(seed).integers(0, KEYS, RECORDS)
-    hashed = PARTITIONERS[partitioner](Keys.of([*named(KEYS)]))[codes]
+    hashed = PARTITIONERS[partitioner](Keys.from_list([*named(KEYS)]))[codes]
     counts = np.where(np.arange(RECORDS) < RECORDS / 2, before, partitions)
     return lying(hashed % counts, codes, named(KEYS), partitions)
 
@@ -115,14 +117,14 @@ def test_while_two_partitioners_are_at_work_each_key_keeps_its_own() -> None:
     topic = mixed_partitioners(RECORDS, KEYS)
     counts, plan, _ = drawn(topic, records=FULL, candidates=(24,))
     assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
-    mixture = what_if(24, counts.placements[24], counts, Weighting.of(plan))
+    mixture = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan))
     assert analysed(topic).what_if[1] == mixture
 
 
 def test_nothing_is_predicted_of_an_empty_topic() -> None:
     counts, plan, _ = drawn(empty(), records=100, candidates=(6,))
     nothing = Estimate.exact(0.0)
-    found = what_if(6, counts.placements[6], counts, Weighting.of(plan))
+    found = what_if(6, counts.placements[6], counts, Weighting.from_plan(plan))
     assert (found.max_mean_ratio, found.byte_max_mean_ratio, found.records_moved) == (nothing,) * 3
     assert found.keys_moved == 0.0
 
@@ -136,7 +138,7 @@ def by_prefix(partitions: int) -> SimulatedTopic:
     codes = random.choice(prefixes, RECORDS, p=shares / shares.sum()) + prefixes * random.integers(
         0, KEYS // prefixes, RECORDS
     )
-    hashed = PARTITIONERS["murmur2"](Keys.of([key.split(b"-")[0] for key in keys]))
+    hashed = PARTITIONERS["murmur2"](Keys.from_list([key.split(b"-")[0] for key in keys]))
     return lying(hashed[codes] % partitions, codes, keys, partitions)
 
 
@@ -144,7 +146,7 @@ def to_one_partition(partitions: int) -> SimulatedTopic:
     """A producer sends 30 % of the records to partition 0 itself; murmur2 places the others."""
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, RECORDS)
-    at = PARTITIONERS["murmur2"](Keys.of([*named(KEYS)]))[codes] % partitions
+    at = PARTITIONERS["murmur2"](Keys.from_list([*named(KEYS)]))[codes] % partitions
     return lying(np.where(random.random(RECORDS) < 0.3, 0, at), codes, named(KEYS), partitions)
 
 
@@ -153,7 +155,7 @@ def few_batches(partitions: int) -> SimulatedTopic:
     random = np.random.default_rng(3)
     codes = random.integers(0, KEYS, RECORDS)
     codes[random.random(RECORDS) < 0.8] = NULL
-    at = PARTITIONERS["murmur2"](Keys.of([*named(KEYS)]))[codes] % partitions
+    at = PARTITIONERS["murmur2"](Keys.from_list([*named(KEYS)]))[codes] % partitions
     batch = random.integers(0, partitions, 25)[np.arange(RECORDS) * 25 // RECORDS]
     return lying(np.where(codes == NULL, batch, at), codes, named(KEYS), partitions)
 
@@ -162,15 +164,18 @@ def few_batches(partitions: int) -> SimulatedTopic:
 @pytest.mark.parametrize(
     ("produced_on", "reason"),
     [
-        (by_prefix, "% of the records with a key are on partitions that neither murmur2, CRC32 nor FNV-1a"),
-        (to_one_partition, "% of the records with a key are on partitions that neither murmur2"),
+        (
+            by_prefix,
+            "% of the records with a key are on partitions that no known partitioner (murmur2, CRC32",
+        ),
+        (to_one_partition, "% of the records with a key are on partitions that no known partitioner"),
         (few_batches, "%) are not spread evenly: a partition has 2."),
     ],
 )
 def test_no_prediction_is_given_that_does_not_hold(produced_on: type, reason: str, records: int) -> None:
     topic: SimulatedTopic = produced_on(12)
     counts, plan, _ = drawn(topic, records=records, candidates=(24,))
-    promised = what_if(24, counts.placements[24], counts, Weighting.of(plan)).max_mean_ratio
+    promised = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
     came_out = produced_on(24).ratio()
     # It would have been far off; so it is not given.
     assert came_out > promised.high + 0.5

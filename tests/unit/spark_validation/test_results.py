@@ -17,9 +17,16 @@ from jsonschema_rs import Draft202012Validator as Acceptor
 
 from kafkaform.core.schema_files import load_schema
 from spark_validation import results
-from spark_validation.arrivals import ArrivalPeriod
-from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, from_document, to_json
-from tests.support.skew_scenes import empty, hot, measured, report, what_if
+from spark_validation.results import (
+    ArrivalPeriod,
+    Estimate,
+    SkewFinding,
+    SkewReport,
+    SkewVerdict,
+    from_document,
+    to_json,
+)
+from tests.support.skew.scenes import empty, hot, measured, report, what_if
 
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -93,7 +100,8 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
         parts = {one.name: field(hint.__name__, one.name, hints[one.name]) for one in fields(hint)}
         return st.builds(hint, **parts)
     numbers = st.floats(allow_nan=False, allow_infinity=False)
-    return {str: st.text(max_size=6), int: st.integers(0, 2**63 - 1), float: numbers}[hint]
+    plain = {str: st.text(max_size=6), int: st.integers(0, 2**63 - 1), float: numbers, bool: st.booleans()}
+    return plain[hint]
 
 
 def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:

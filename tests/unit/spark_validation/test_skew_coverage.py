@@ -12,14 +12,14 @@ from functools import cache
 import pytest
 
 from spark_validation import estimates, predictions
-from spark_validation.analysis import PASSES, analyse, needed
+from spark_validation.analysis import PASSES, AnalysisContext, analyse, plan_next_sample
 from spark_validation.estimates import distinct_keys
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.key_counts import KeyCounts
 from spark_validation.results import Estimate, SkewLimits, TopicResult
 from spark_validation.windows import SamplePlan, plan_windows
-from tests.support.skew_simulation import (
+from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
     aborted,
@@ -69,7 +69,7 @@ def width(judged: Judged) -> float:
 def key_share(counts: KeyCounts, plan: SamplePlan, topic: SimulatedTopic, code: int = 0) -> Estimate:
     """The estimate of one key; a key that the sample does not have has no interval to hold its share."""
     digest = hashlib.sha256(topic.keys[code]).hexdigest()
-    for key in estimates.hot_keys(counts, Weighting.of(plan)):
+    for key in estimates.hot_keys(counts, Weighting.from_plan(plan)):
         if digest.startswith(key.key_hash):
             return key.share
     return Estimate.exact(0.0)
@@ -88,9 +88,9 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
     judged: dict[str, Judged] = defaultdict(list)
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE, seed=seed, candidates=(24,))
-        weighting = Weighting.of(plan)
+        weighting = Weighting.from_plan(plan)
         fullest = estimates.partitions(counts, plan, weighting)[hottest]
-        by_bytes = measure_imbalance(weighting.by_partition(counts.bytes))
+        by_bytes = measure_imbalance(weighting.estimate_partitions(counts.bytes))
         what_if = predictions.what_if(24, counts.placements[24], counts, weighting)
         judged["hottest partition by bytes"].append(
             (float(topic.bytes[hottest] / topic.bytes.sum()), fullest.byte_share)
@@ -115,10 +115,11 @@ def test_intervals_of_listed_keys_allow_for_their_having_been_chosen(
     judged: Judged = []
     for seed in range(10):
         counts, plan, _ = drawn(topic, records=size, seed=seed)
-        for key in estimates.hot_keys(counts, Weighting.of(plan)):
+        for key in estimates.hot_keys(counts, Weighting.from_plan(plan)):
             if key.share.value < 0.01:
                 judged.append((topic.share(codes[key.key_hash]), key.share))
-    assert len(judged) > 20
+                judged.append((topic.byte_share(codes[key.key_hash]), key.byte_share))
+    assert len(judged) > 40
     assert held(judged) >= HELD
 
 
@@ -190,7 +191,7 @@ def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> No
     judged: Judged = []
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((topic.share(NULL), estimates.null_share(counts, Weighting.of(plan))))
+        judged.append((topic.share(NULL), estimates.null_share(counts, Weighting.from_plan(plan))))
     assert held(judged) >= HELD
     assert width(judged) < 0.12
 
@@ -203,7 +204,9 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
     truth, judged = topic.ratio_on(24), []
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed, candidates=(24,))
-        what_if = predictions.what_if(24, counts.placements[24], counts, Weighting.of(plan))
+        # As by the analysis, which finds that all keys are placed by murmur2 now.
+        placed = counts.placed_by(24, "murmur2")
+        what_if = predictions.what_if(24, placed, counts, Weighting.from_plan(plan))
         judged.append((truth, what_if.max_mean_ratio))
     assert held(judged) >= HELD
     assert abs(sum(found.value for _, found in judged) / draws - truth) < 0.03
@@ -221,7 +224,7 @@ def test_the_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, d
     judged: Judged = []
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((float(topic.distinct), distinct_keys(counts, Weighting.of(plan))))
+        judged.append((float(topic.distinct), distinct_keys(counts, Weighting.from_plan(plan))))
     assert held(judged) >= HELD
 
 
@@ -277,7 +280,7 @@ def topic_of(name: str) -> SimulatedTopic:
 
 def analysed(topic: SimulatedTopic, plan: SamplePlan, count: int) -> tuple[TopicResult, KeyCounts]:
     counts, layout = sampled(topic, plan, (count,))
-    return analyse("t", counts, plan, layout, mode="sample", limits=SkewLimits()), counts
+    return analyse("t", counts, plan, layout, AnalysisContext(mode="sample", limits=SkewLimits())), counts
 
 
 @cache
@@ -298,7 +301,7 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
         plan = plan_windows(spans(topic), records=SAMPLE, seed=seed)
         result, counts = analysed(topic, plan, case.count)
         diagnoses.append(result.diagnosis)
-        weighting = Weighting.of(plan, counts.records)
+        weighting = Weighting.from_plan(plan, counts.records)
         what_if = predictions.what_if(case.count, counts.placements[case.count], counts, weighting)
         found = {
             "ratio": result.by_records.max_mean_ratio,
@@ -384,6 +387,19 @@ def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, dr
     assert diagnoses.count("balanced") >= 0.97 * draws
 
 
+@pytest.mark.parametrize("size", [2_000, 5_000])
+@pytest.mark.parametrize("dirty", [0.02, 0.1])
+def test_a_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
+    dirty: float, size: int, draws: int
+) -> None:
+    topic = with_sizes(cleaned(uniform(RECORDS), dirty=dirty))
+    diagnoses = [
+        analysed(topic, plan_windows(spans(topic), records=size, seed=seed), 24)[0].diagnosis
+        for seed in range(draws)
+    ]
+    assert diagnoses.count("balanced") >= 0.95 * draws
+
+
 @cache
 def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str, ...]]:
     """The same when reading goes on until enough records came."""
@@ -394,7 +410,7 @@ def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
         plan = plan_windows(spans(topic), records=SAMPLE, seed=seed)
         result, _ = analysed(topic, plan, case.count)
         for _ in range(PASSES - 1):
-            larger = needed(result, plan, records=SAMPLE, precision=None)
+            larger = plan_next_sample(result, plan, records=SAMPLE, precision=None)
             if larger is None:
                 break
             plan = larger

@@ -19,13 +19,13 @@ import pytest
 import kafkaform
 import spark_validation
 from spark_validation import submit
-from spark_validation.configuration import zipped
+from spark_validation.configuration import zip_package
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, TopicRequest, retention_notes, run_topics
 from spark_validation.results import SkewLimits, TopicResult
-from spark_validation.submit import _judged, client_properties, parser, run
+from spark_validation.submit import _judge, client_properties, parser, run
 from spark_validation.windows import Span, plan_windows
-from tests.support import skew_samples as samples
+from tests.support.skew import samples
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,14 +39,20 @@ ROOT = Path(__file__).parents[3]
         (["--topic", "a"], "--output"),
         (["--output", "a"], "give --topic, or a topic with a --policy"),
         (["--output", "a", "--policy", "maxKeyShare=1"], "is not TOPIC:LIMIT=N"),
-        (["--output", "a", "--policy", "a:maxShare=1"], "'maxShare' is none of maxPartitionRatio, "),
-        (["--output", "a", "--policy", "a:by=bytes"], "it has none of"),
+        (["--output", "a", "--policy", "a:maxShare=1"], "unknown 'maxShare'; use maxPartitionRatio, "),
+        (["--output", "a", "--policy", "a:by=bytes"], "it sets none of"),
         (["--output", "a", "--policy", "a:maxKeyShare=2"], "maxKeyShare cannot be 2"),
         (["--output", "a", "--policy", "a:maxKeyShare=0"], "maxKeyShare cannot be 0"),
         (["--output", "a", "--policy", "a:maxPartitionRatio=nan"], "maxPartitionRatio cannot be nan"),
         (["--output", "a", "--policy", "a:maxPartitionRatio=0.5"], "maxPartitionRatio cannot be 0.5"),
-        (["--output", "a", "--policy", "a:minDistinctKeys=1.5"], "minDistinctKeys is a number, not '1.5'"),
-        (["--output", "a", "--policy", "a:maxKeyShare=0.5,by=size"], "by is records or bytes, not 'size'"),
+        (
+            ["--output", "a", "--policy", "a:minDistinctKeys=1.5"],
+            "minDistinctKeys must be a number, not '1.5'",
+        ),
+        (
+            ["--output", "a", "--policy", "a:maxKeyShare=0.5,by=size"],
+            "by must be records or bytes, not 'size'",
+        ),
         (["--output", "a", "--policies", "/none.json"], "cannot read /none.json: No such file"),
         (["--output", "a", "--policies", __file__], "is not JSON"),
         (["--topic", "a", "--output", "b", "--metrics-format", "csv"], "invalid choice"),
@@ -99,7 +105,7 @@ def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureF
         "payments.v1": hot,
         "free": samples.hot(),
     }
-    results, failed = _judged(outcome, {"good": strict, "payments.v1": strict, "closed": strict})
+    results, failed = _judge(outcome, {"good": strict, "payments.v1": strict, "closed": strict})
     assert failed
     assert [(one.policy and one.policy.status) for one in results] == [None, "pass", "fail"]
     refusal, broken = capsys.readouterr().err.splitlines()
@@ -107,15 +113,15 @@ def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureF
     assert broken.startswith("fail: payments.v1: partition ")
     assert results[2].policy is not None
     assert broken == f"fail: {results[2].policy.reasons[0]}"
-    assert _judged({"good": good}, {}) == ((good,), False)
+    assert _judge({"good": good}, {}) == ((good,), False)
 
 
 def test_without_any_result_there_is_an_error() -> None:
     refused = ReadingFailed("no")
     with pytest.raises(ReadingFailed, match="no"):
-        _judged({"a": refused}, {})
+        _judge({"a": refused}, {})
     with pytest.raises(JobFailed, match="no topic could be analysed"):
-        _judged({"a": refused, "b": refused}, {})
+        _judge({"a": refused, "b": refused}, {})
 
 
 def test_the_package_says_the_version_of_the_tool_it_is_part_of() -> None:
@@ -123,7 +129,7 @@ def test_the_package_says_the_version_of_the_tool_it_is_part_of() -> None:
 
 
 def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
-    archive = zipped(tmp_path)
+    archive = zip_package(tmp_path)
     with zipfile.ZipFile(archive) as found:
         names = set(found.namelist())
     sources = (ROOT / "spark_validation").rglob("*.py")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import kafka_fixtures
+from tests.support.clusters import fixtures as kafka_fixtures
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,7 +25,7 @@ def test_once_the_session_is_gone_its_cluster_is_ended_and_no_other(tmp_path: Pa
         for directory in (mine / "node-1", other)
     )
     guard = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.kafka_guard", mine], stdin=subprocess.PIPE, cwd=ROOT
+        [sys.executable, "-m", "tests.support.clusters.guard", mine], stdin=subprocess.PIPE, cwd=ROOT
     )
     assert node.poll() is None
     guard.communicate()  # closes the pipe, as the end of a session does

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import GROUP_CLUSTERS, HEAVY, SPARK, group_of
+from tests.conftest import GROUP_CLUSTERS, HEAVY, SPARK, get_group
 
 ROOT = Path(__file__).parents[3]
 CONFTEST = """
@@ -92,7 +92,7 @@ def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cl
     done = pytest_in(tmp_path, texts, "-n", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
-    ran = [(group_of(file, tmp_path), worker) for file, worker in lines if file != "end"]
+    ran = [(get_group(file, tmp_path), worker) for file, worker in lines if file != "end"]
     groups = [SPARK, "kafka3", *(file.removeprefix("tests/") for file in plain)]
     assert {group: ran.count((group, worker)) for group, worker in {*ran}} == {
         group: 12 if group in (SPARK, "kafka3") else 6 for group in groups
@@ -100,7 +100,7 @@ def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cl
     assert len({worker for _, worker in ran}) == 2
     # Clusters are ended with the last test of each group, and not before.
     for worker in {worker for _, worker in ran}:
-        own = [file if file == "end" else group_of(file, tmp_path) for file, by in lines if by == worker]
+        own = [file if file == "end" else get_group(file, tmp_path) for file, by in lines if by == worker]
         parts = [[*part] for _, part in groupby(own)]
         assert {len(part) for part in parts[1::2]} == {1}
         assert {*chain(*parts[1::2])} == {"end"}
@@ -111,7 +111,7 @@ def test_what_is_begun_first_is_a_file_that_is_a_group_of_its_own() -> None:
     """A file that needs a shared cluster is begun with the others that do."""
     files = [name for name in HEAVY if name not in {SPARK, *GROUP_CLUSTERS}]
     assert [name for name in files if not (ROOT / "tests" / name).exists()] == []
-    assert [group_of(f"tests/{name}", ROOT) for name in files] == files
+    assert [get_group(f"tests/{name}", ROOT) for name in files] == files
 
 
 def outcomes_in(pytester: pytest.Pytester, files: dict[str, str], *options: str) -> pytest.RunResult:

@@ -6,18 +6,22 @@ from itertools import product
 
 from hypothesis import given, settings
 
-from kafkaform.core.model import ChangeOrigin, Create, Delete, Plan, Risk, Status, Update, assessments
-from tests.support import strategies
-from tests.support.strategies import HOSTILE, HOSTILE_TEXTS, examples
+from kafkaform.core.model import Create, Delete, Risk, Status, Update, assessments
+from kafkaform.core.plans import ChangeOrigin, Plan
+from tests.support.plans import strategies
+from tests.support.plans.strategies import HOSTILE, HOSTILE_TEXTS, examples
 
 
-def test_the_pool_has_each_bite_alone_beside_each_other_and_amid_other_text() -> None:
+def test_hostile_text_has_every_bite_and_more_examples_are_multiples() -> None:
+    # The pool has each bite alone beside each other and amid other text.
     pool = {*HOSTILE_TEXTS}
     assert {"", *HOSTILE} <= pool
     assert {first + second for first, second in product(HOSTILE, repeat=2)} <= pool
     for bite in HOSTILE:
         assert any(0 < text.find(bite) < len(text) - len(bite) for text in pool), repr(bite)
     assert HOSTILE_TEXTS[0] == "", "hypothesis shrinks to what comes first"
+    assert examples(3).max_examples == 3 * settings().max_examples
+    assert settings.get_profile("night").max_examples > settings.get_profile("day").max_examples
 
 
 def test_plans_are_of_all_sorts() -> None:
@@ -41,8 +45,3 @@ def test_plans_are_of_all_sorts() -> None:
     for part in ("diagnostics", "unmanaged", "undeclared", "consents", "unknown", "readers"):
         assert {bool(getattr(plan, part)) for plan in drawn} == {True, False}, part
     assert 0 in {len(plan.changes) for plan in drawn}
-
-
-def test_more_examples_are_multiples_of_the_profile_s() -> None:
-    assert examples(3).max_examples == 3 * settings().max_examples
-    assert settings.get_profile("night").max_examples > settings.get_profile("day").max_examples

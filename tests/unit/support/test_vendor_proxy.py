@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafkaform.cluster.wire.message_schema import FieldType
-from tests.support.vendor_profiles import EVENT_HUBS, MSK_SERVERLESS, PROFILES, REDPANDA
-from tests.support.vendor_proxy import (
+from tests.support.clusters.vendor_profiles import EVENT_HUBS, MSK_SERVERLESS, PROFILES, REDPANDA
+from tests.support.clusters.vendor_proxy import (
     API_VERSIONS,
     APIS,
     CREATE_PARTITIONS,

@@ -7,10 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.cluster.testing.memory import MemoryCluster
-from kafkaform.core.model import ChangeOrigin, Desired, Plan, Undeclared
+from kafkaform.core.model import Desired, Undeclared
+from kafkaform.core.plans import ChangeOrigin, Plan
 from kafkaform.vcs.branch import attribute_changes, merge_declarations
-from tests.support.scenes import DAY, WEEK, absent, declared, made, plan_for
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, plan_for
 
 NAMES = st.sampled_from("abc")
 TOPICS = st.builds(
@@ -116,7 +118,8 @@ def merged(
     return {one.ref.name: one.state for one in desired}, taken, conflicts
 
 
-def test_what_only_one_side_changed_is_taken_from_it() -> None:
+def test_each_side_gives_what_it_changed_and_the_branch_wins() -> None:
+    # What only one side changed is taken from it.
     before = [declared("a", 3, retention_ms=DAY), declared("b"), declared("c"), absent("d")]
     since = [declared("a", 3, retention_ms=WEEK), declared("b", 6), declared("new"), declared("d")]
     mine = [declared("a", 6, retention_ms=DAY), declared("b"), declared("mine"), absent("d"), declared("c")]
@@ -124,9 +127,7 @@ def test_what_only_one_side_changed_is_taken_from_it() -> None:
     expected = [declared("a", 6, retention_ms=WEEK), declared("b", 6), declared("new"), declared("mine")]
     assert states == {one.ref.name: one.state for one in [*expected, declared("d")]}
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
-
-
-def test_where_both_sides_changed_a_field_the_branch_is_kept_and_named() -> None:
+    # Where both sides changed a field the branch is kept and named.
     before = [declared("a", 3), declared("gone"), declared("kept")]
     since = [declared("a", 6), declared("gone", 6), declared("kept", 6)]
     states, taken, conflicts = merged(before, since, [declared("a", 9), absent("gone")])
@@ -163,5 +164,5 @@ def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> 
     now = [owned("handed-over", team="payments"), owned("same", owner="a"), owned("adopted", team="b")]
     plan = attribute_changes(plan_for(memory, *now), earlier, now)
     found = [found for found in plan.diagnostics if found.code == "KF440"]
-    assert [note.message for note in found] == ["Topic/handed-over moves from team checkout to payments"]
+    assert [note.message for note in found] == [wording]
     assert found[0].ref is None  # which every report of a plan shows

@@ -5,26 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from tests.support.cli_helpers import command, environment, kafkaform
-from tests.support.fake_github import REPOSITORY, SOMEBODY
-from tests.support.github_job import COMMENTS, MARKED, Job, github_job
-
-
-@pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    with github_job(tmp_path, monkeypatch) as made:
-        yield made
+from tests.support.cli.project import command, environment, kafkaform
+from tests.support.github.job import COMMENTS, MARKED, Job
+from tests.support.github.server import REPOSITORY, SOMEBODY
+from tests.support.golden import wording
 
 
 class TestComment:
     def test_it_is_created_once_and_then_left_alone(self, job: Job) -> None:
-        assert job.comment().needs(0).out.startswith("comment created: https://github.example/")
+        assert job.comment().needs(0).out == wording
         assert job.hub.bodies(12) == [f"{MARKED}## Plan\n\nOne topic is created."]
         assert job.comment().needs(0).out.startswith("comment unchanged: ")
         assert job.hub.writes() == [("POST", COMMENTS)]

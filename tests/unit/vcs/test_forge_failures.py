@@ -7,7 +7,8 @@ import requests
 from github import GithubException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.vcs.forge.failures import TOTAL_S, Patience, Trouble, passing_trouble
+from kafkaform.vcs.forge.failures import TOTAL_S, RetryBudget, TransientFailure, find_transient_failure
+from tests.support.golden import wording
 
 NOW_S = 1_000_000.0
 
@@ -36,10 +37,10 @@ def answered(status: int, **headers: str) -> GithubException:
     ],
     ids=repr,
 )
-def test_what_passes(error: Exception, wait_s: float | None) -> None:
-    trouble = passing_trouble(error, NOW_S)
-    assert trouble is not None
-    assert trouble.wait_s == wait_s
+def test_failures_that_pass_say_how_long_to_wait(error: Exception, wait_s: float | None) -> None:
+    failure = find_transient_failure(error, NOW_S)
+    assert failure is not None
+    assert failure.wait_s == wait_s
 
 
 @pytest.mark.parametrize(
@@ -56,17 +57,17 @@ def test_what_passes(error: Exception, wait_s: float | None) -> None:
     ids=repr,
 )
 def test_what_does_not_pass(error: Exception) -> None:
-    assert passing_trouble(error, NOW_S) is None
+    assert find_transient_failure(error, NOW_S) is None
 
 
 def test_all_waits_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("kafkaform.vcs.forge.failures.sleep", waited.append)
     told: list[str] = []
-    patience = Patience(told.append)
-    patience.wait(Trouble("a failure"))
-    patience.wait(Trouble("the limit", TOTAL_S - 10))
-    with pytest.raises(ForgeError, match="the limit; it asks to wait 10 s, which is too long"):
-        patience.wait(Trouble("the limit", 10.0))
+    budget = RetryBudget(told.append)
+    budget.wait(TransientFailure("a failure"))
+    budget.wait(TransientFailure("the limit", TOTAL_S - 10))
+    with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
+        budget.wait(TransientFailure("the limit", 10.0))
     assert waited == [1.0, TOTAL_S - 10]
-    assert told == ["GitHub: a failure; trying again in 1 s", "GitHub: the limit; trying again in 290 s"]
+    assert told == wording

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.fake_github import REPOSITORY, SOMEBODY
-from tests.support.github_job import DRIFT, ISSUES, Job, github_job
-
-
-@pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    with github_job(tmp_path, monkeypatch) as made:
-        yield made
+from tests.support.github.job import DRIFT, ISSUES, Job
+from tests.support.github.server import REPOSITORY, SOMEBODY
 
 
 class TestIssue:

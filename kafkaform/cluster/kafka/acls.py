@@ -1,0 +1,311 @@
+"""Reading and changing the ACLs of a real cluster, and reading the settings of its authorizer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S
+from kafkaform.cluster.transport.rights import name_right
+from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.wire.error_codes import ErrorCode
+from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS
+from kafkaform.cluster.wire.messages import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from kafkaform.core.acls import ALL, Acl, ResourceType
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
+from kafkaform.core.errors import (
+    ClusterError,
+    LockLost,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Diagnostic, Observation, Severity
+from kafkaform.resources.access import observe_access
+from kafkaform.resources.access.risk import AccessFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import RequestType
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import Observed, ResourceRef
+    from kafkaform.resources.access.operations import AlterAccess
+
+_TIMEOUT_S = 60.0
+"""How long a broker may take to describe all ACLs: 80,000 of them are an answer of some 5 MB."""
+
+_ANY = 1
+"""The code of ANY for types of resources, patterns, permissions and operations in filters."""
+# The codes of ResourceType in org.apache.kafka.common.resource; 7 is of KIP-373.
+_RESOURCE_TYPES: Mapping[int, ResourceType] = {
+    2: ResourceType.TOPIC,
+    3: ResourceType.GROUP,
+    4: ResourceType.CLUSTER,
+    5: ResourceType.TRANSACTIONAL_ID,
+    6: ResourceType.DELEGATION_TOKEN,
+    7: ResourceType.USER,
+}
+# Codes of PatternType; MATCH, which is 2, is for filters alone (KIP-290).
+_LITERAL, _PREFIXED = 3, 4
+_DENY, _ALLOW = 2, 3
+_OPERATIONS: Mapping[int, str] = {
+    2: ALL,
+    3: "Read",
+    4: "Write",
+    5: "Create",
+    6: "Delete",
+    7: "Alter",
+    8: "Describe",
+    9: "ClusterAction",
+    10: "DescribeConfigs",
+    11: "AlterConfigs",
+    12: "IdempotentWrite",
+    13: "CreateTokens",
+    14: "DescribeTokens",
+    15: "TwoPhaseCommit",
+}
+"""The codes of AclOperation; 15 since Kafka 4.0 (KIP-939)."""
+
+_TYPE_CODES = {resource_type: code for code, resource_type in _RESOURCE_TYPES.items()}
+_OPERATION_CODES = {operation: code for code, operation in _OPERATIONS.items()}
+_EVERYTHING = {
+    "resource_type": _ANY,
+    "resource_name": None,
+    "pattern_type": _ANY,
+    "principal": None,
+    "host": None,
+    "operation": _ANY,
+    "permission_type": _ANY,
+}
+"""The filter that every ACL matches."""
+
+_SUPER_USERS = "super.users"
+_ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
+
+
+class AccessReader:
+    """Reads the ACLs of principals, all with one request."""
+
+    def observe(
+        self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
+    ) -> Observation:
+        """Read the principals that have ACLs; none if the cluster has no authorizer."""
+        try:
+            reading = read_access(connection)
+        except NotOffered:
+            return Observation({})  # an apply of declared access fails with the same error
+        except PermissionDenied as error:
+            text = f"could not list ACLs ({error.message})"
+            note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
+            return Observation({}, frozenset(), dict.fromkeys(refs, error.message), () if refs else (note,))
+        principals = observe_access(reading)
+        return Observation(
+            {ref: principal for ref, principal in principals.items() if ref in refs or also(ref)},
+            frozenset(principals),
+            parts=(AccessFacts(reading),),
+        )
+
+    def observe_fields(
+        self, connection: Connection, fields: Mapping[ResourceRef, Collection[str]]
+    ) -> Observation:
+        """Read ACLs from every live broker, as each decides by its own copy of the metadata.
+
+        An ACL that only some brokers have has the value "in part".
+        """
+        answers = connection.ask_each(DESCRIBE_ACLS, _EVERYTHING, _TIMEOUT_S)
+        states: list[dict[ResourceRef, Observed]] = []
+        for answer in answers.values():
+            if isinstance(answer, ClusterError):
+                raise answer
+            states.append(observe_access(AccessReading(_read_answer(answer)[0], AuthorizerSettings())))
+        return Observation(
+            {
+                ref: merged
+                for ref in fields
+                if (merged := _merge([state.get(ref) for state in states])) is not None
+            }
+        )
+
+
+def _merge(observed: Sequence[Observed | None]) -> Observed | None:
+    """Return a principal as all brokers have it; None if none of them has it."""
+    present = [principal for principal in observed if principal is not None]
+    if not present:
+        return None
+    paths = {path for principal in present for path in principal.state}
+    state = {}
+    for path in paths:
+        values = {None if principal is None else principal.state.get(path) for principal in observed}
+        state[path] = values.pop() if len(values) == 1 else "in part"
+    return replace(present[0], state=state)
+
+
+def read_access(connection: Connection) -> AccessReading:
+    """Read access control, as `Cluster.access` does, with one request for all ACLs."""
+    (answer,) = connection.ask(DESCRIBE_ACLS, [_EVERYTHING], timeout_s=_TIMEOUT_S)
+    acls, unknown = _read_answer(answer)
+    return AccessReading(acls, _read_settings(connection), unknown)
+
+
+def _read_answer(answer: Mapping[str, Any]) -> tuple[tuple[Acl, ...], int]:
+    """Return the ACLs of an answer, and the number of those of a later Kafka; raises its error."""
+    if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
+        raise NotOffered(
+            "this cluster has no authorizer (authorizer.class.name is not set): everyone may do everything"
+        )
+    if answer["error_code"]:
+        raise name_right(translate_answer(answer), DESCRIBE_ACLS.name)
+    acls = [
+        _read_acl({**resource, **entry}) for resource in answer["resources"] for entry in resource["acls"]
+    ]
+    known = tuple(acl for acl in acls if acl is not None)
+    return known, len(acls) - len(known)
+
+
+def _read_acl(entry: Mapping[str, Any]) -> Acl | None:
+    """Parse an ACL; None for one with a code of a later Kafka."""
+    resource_type = _RESOURCE_TYPES.get(entry["resource_type"])
+    operation = _OPERATIONS.get(entry["operation"])
+    pattern, permission = entry["pattern_type"], entry["permission_type"]
+    if resource_type is None or operation is None:
+        return None
+    if pattern not in (_LITERAL, _PREFIXED) or permission not in (_DENY, _ALLOW):
+        return None
+    return Acl(
+        resource_type,
+        entry["resource_name"],
+        pattern == _PREFIXED,
+        entry["principal"],
+        entry["host"],
+        operation,
+        permission == _ALLOW,
+    )
+
+
+def _write_acl(acl: Acl) -> Mapping[str, Any]:
+    return {
+        "resource_type": _TYPE_CODES[acl.resource_type],
+        "resource_name": acl.name,
+        "pattern_type": _PREFIXED if acl.is_prefix else _LITERAL,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": _OPERATION_CODES[acl.operation],
+        "permission_type": _ALLOW if acl.is_allowed else _DENY,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AccessWriter:
+    """Creates ACLs with one request, then deletes others with a second one. Brokers cannot validate either.
+
+    Attributes:
+        send: Sends a request to the controller until it is answered; see `kafkaform.cluster.kafka.writer`.
+    """
+
+    send: Callable[[Connection, RequestType[Any], Mapping[str, Any], Guard], tuple[Any, bool]]
+
+    def write(
+        self, connection: Connection, operations: Sequence[AlterAccess], validate_only: bool, guard: Guard
+    ) -> dict[object, ClusterError | None]:
+        """Send alterations of different principals; returns outcomes by subject.
+
+        A dry run sends nothing, and returns an error that says so.
+        """
+        outcomes: dict[object, ClusterError | None] = {operation.subject: None for operation in operations}
+        if validate_only:
+            return dict.fromkeys(outcomes, ClusterError("Kafka has no dry run for ACLs"))
+        # Creations first: if the second request is not sent, an ACL too many is left, and none is missing.
+        is_sent = False
+        for request_type, name, parts in (
+            (CREATE_ACLS, "creations", "results"),
+            (DELETE_ACLS, "filters", "filters"),
+        ):
+            acls = [
+                (operation, acl)
+                for operation in operations
+                if outcomes[operation.subject] is None  # what has failed in part goes no further
+                for acl in (operation.created if request_type is CREATE_ACLS else operation.deleted)
+            ]
+            if not acls:
+                continue
+            request = {name: [_write_acl(acl) for _, acl in acls]}
+            try:
+                guard()
+                answer, _ = self.send(connection, request_type, request, guard)
+            except LockLost as error:
+                if not is_sent:
+                    raise
+                outcomes.update((operation.subject, error) for operation, _ in acls)
+                continue
+            except ClusterError as error:
+                outcomes.update((operation.subject, error) for operation, _ in acls)
+                continue
+            is_sent = True
+            # Parts do not repeat the ACL: they belong to those of the request by their order alone.
+            if len(answer[parts]) != len(acls):
+                text = f"the answer to {request_type.name} has {len(answer[parts])} parts of {len(acls)}"
+                outcomes.update((operation.subject, OutcomeUnknown(text)) for operation, _ in acls)
+                continue
+            for (operation, acl), part in zip(acls, answer[parts], strict=True):
+                outcomes[operation.subject] = outcomes[operation.subject] or _find_error(
+                    request_type, acl, part
+                )
+        return outcomes
+
+
+def _find_error(request_type: RequestType[Any], acl: Acl, part: Mapping[str, Any]) -> ClusterError | None:
+    """Return the error of one part of an answer; None if it was carried out.
+
+    A deletion must have deleted the ACL that it names, or nothing if that is gone.
+    """
+    failed = [each for each in (part, *part.get("matches", ())) if each["error_code"]]
+    if failed:
+        if failed[0]["error_code"] == ErrorCode.SECURITY_DISABLED:
+            return NotOffered(
+                "this cluster has no authorizer: authorizer.class.name is not set on the brokers"
+            )
+        return name_right(translate_answer(failed[0]), request_type.name)
+    # A filter with the values of one ACL can match no other one.
+    if any(_read_acl(each) != acl for each in part.get("matches", ())):
+        return RequestRejected(f"the broker deleted another ACL than {acl}", code="UNEXPECTED_MATCH")
+    return None
+
+
+def _read_settings(connection: Connection) -> AuthorizerSettings:
+    """Read the settings of the authorizer.
+
+    DescribeConfigs lists them without their values: brokers hide a config of unknown type, which may be a
+    secret of a plug-in. A setting that no broker lists is not set: Kafka's default holds.
+    """
+    own = _find_own_principal(connection)
+    requests = {node: [{str(node): None}] for node in connection.cluster.brokers}
+    listed: set[str] = set()
+    for answers in connection.ask_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).values():
+        if isinstance(answers, ClusterError) or answers[0][0].error_code:
+            return AuthorizerSettings(principal=own)  # a broker that does not answer may have them
+        listed |= answers[0][0].configs.effective.keys()
+    return AuthorizerSettings(
+        None if _SUPER_USERS in listed else frozenset(), None if _ALLOW_EVERYONE in listed else False, own
+    )
+
+
+def _find_own_principal(connection: Connection) -> str | None:
+    """Return the principal of this account, as the default principal builder names it; None if unknown.
+
+    Kafka has no request for it. That of a certificate follows ssl.principal.mapping.rules of the broker, and
+    that of a token its claims.
+    """
+    protocol, mechanism = (
+        connection.properties.get(name) for name in ("security.protocol", "sasl.mechanism")
+    )
+    if str(protocol).lower().startswith("sasl"):
+        user = connection.properties.get("sasl.username")
+        # DefaultKafkaPrincipalBuilder takes the name that PLAIN and SCRAM authenticate as it is.
+        is_by_name = str(mechanism).upper().startswith(("PLAIN", "SCRAM"))
+        return f"User:{user}" if user and is_by_name else None
+    # A connection without authentication has KafkaPrincipal.ANONYMOUS.
+    return "User:ANONYMOUS" if str(protocol or "plaintext").lower() == "plaintext" else None

@@ -1,0 +1,68 @@
+"""Brokers, partitions and offsets, as plain data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from kafkaform.core.lazy_dataclass import dataclass
+
+TopicPartition: TypeAlias = tuple[str, int]
+"""A partition by the name of its topic and its number."""
+
+Replicas: TypeAlias = tuple[int, ...]
+"""The ids of the brokers that hold one partition, the preferred leader first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of the cluster."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its number.
+        leader: The broker that leads it; None while it is offline.
+        replicas: The brokers that hold it, the preferred leader first.
+        isr: The brokers that are in sync.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: Replicas
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpan:
+    """The offsets of one partition's log.
+
+    Attributes:
+        start: The first offset that can be read.
+        end: The offset after the last record that can be read.
+        at: The first offset whose record is not older than the given time (`end` if there is none);
+            None if no time was given.
+    """
+
+    start: int
+    end: int
+    at: int | None = None
+
+
+class TimedOffset(NamedTuple):
+    """A record that was found by its time.
+
+    Attributes:
+        offset: Its offset.
+        time_ms: Its time, in milliseconds since 1970.
+    """
+
+    offset: int
+    time_ms: int

@@ -1,0 +1,459 @@
+"""Input of a skew analysis from the cluster and the manifests: topics, log ends, policies, readers.
+
+The ends of logs are read before any record. Nothing here imports Spark: `kafkaform.cli.skew` brings the two
+together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import field, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, cast
+
+from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.wording import counted, listed, nearest
+from kafkaform.inspect.arrivals import log_ends
+from kafkaform.resources import KINDS, PLACED, placed_ref
+from kafkaform.resources.skew import limits_of
+from kafkaform.rules.catalogue import RuleContext
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
+from spark_validation.arrivals import find_arrivals
+from spark_validation.results import SkewLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from kafkaform.audit.entries import AuditEntry
+    from kafkaform.cluster.protocol import ClusterReader, PartitionReader
+    from kafkaform.core.model import Desired, Observation, Observed, ResourceRef
+    from spark_validation.arrivals import TopicArrivals
+    from spark_validation.results import PartitionChange, SkewReport
+
+
+_KAFKAS_OWN = "__*"
+_SPECIAL = frozenset("*?[")
+REMOTE_ASSIGNOR = "group.remote.assignor"
+DEFAULT_REMOTE_ASSIGNOR = "uniform"
+"""The brokers' default where members of the consumer protocol name none (group.consumer.assignors)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredReader:
+    """A declared group that reads a topic.
+
+    Attributes:
+        name: The group.
+        assignor: The assignor of its partitions, by short name where Kafka has one.
+        members: The number of members that its manifest expects.
+    """
+
+    name: str
+    assignor: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSelection:
+    """The topics to analyse.
+
+    Attributes:
+        topics: The partition count of each topic, sorted by name.
+        failed: The topics that cannot be analysed, and why.
+        compacted: The topics with compaction.
+        unread: The topics whose configs this account may not read: they may be compacted.
+        retention_bytes: The retention.bytes of the topics whose configs were read; -1 without a limit.
+    """
+
+    topics: Mapping[str, int]
+    failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+    compacted: frozenset[str] = frozenset()
+    retention_bytes: Mapping[str, int] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
+
+
+def is_glob(text: str) -> bool:
+    """Return whether a text is a glob; no topic name contains its special characters."""
+    return not _SPECIAL.isdisjoint(text)
+
+
+def list_topics_with_policy(desired: Sequence[Desired]) -> list[str]:
+    """List the declared topics that have a skew policy."""
+    return [
+        topic.ref.name
+        for topic in desired
+        if KINDS[topic.ref.kind].placed and topic.state is not None and limits_of(topic.intent) is not None
+    ]
+
+
+def choose_by_pattern(
+    cluster: ClusterReader, globs: Sequence[str], ignore: Collection[str]
+) -> TopicSelection:
+    """Find the topics that match globs, with their partition counts, without reading configs.
+
+    Args:
+        cluster: The cluster.
+        globs: The globs.
+        ignore: Globs of topics to leave out.
+
+    Raises:
+        KafkaformError: No topic matches a glob.
+        ClusterError: The cluster cannot be read.
+    """
+    inventory = cluster.observe([], kinds=[PLACED.name]).inventory
+    # Kafka's own topics must be named in full: their keys are not the user's to change.
+    left_out = (_KAFKAS_OWN, *ignore)
+    names = sorted(
+        ref.name
+        for ref in inventory
+        if KINDS[ref.kind].placed
+        and any(fnmatchcase(ref.name, glob) for glob in globs)
+        and not any(fnmatchcase(ref.name, glob) for glob in left_out)
+    )
+    _require_matches(globs, names)
+    # Counting by offsets needs no configs, which take long to read: 6 MB for 5,000 topics.
+    return TopicSelection(cluster.partition_counts(names))
+
+
+def _require_matches(globs: Sequence[str], names: Collection[str]) -> None:
+    for glob in globs:
+        if not any(fnmatchcase(name, glob) for name in names):
+            raise KafkaformError(
+                f"no topic matches {glob!r}",
+                hint="internal topics, and those that ignore: of kafkaform.yaml hides, must be named in full;"
+                " kafkaform get topics lists all",
+            )
+
+
+def choose(
+    cluster: ClusterReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+) -> TopicSelection:
+    """Find the topics to analyse.
+
+    Args:
+        cluster: The cluster.
+        asked: Names and globs; none for every declared topic that has a skew policy.
+        desired: The declared resources.
+        ignore: Globs of topics that must be declared, or named in full, to be selected.
+
+    Raises:
+        KafkaformError: Nothing has this name, nothing matches this glob, or no topic has a policy.
+        ClusterError: The cluster cannot be read.
+    """
+    with_skew_policy = list_topics_with_policy(desired)
+    if not asked and not with_skew_policy:
+        raise KafkaformError(
+            "no declared topic has a skew policy, and no topic is named",
+            hint="name topics (kafkaform skew orders.v1), or give manifests a policy:"
+            " skew: {maxPartitionRatio: 2.0}",
+        )
+    names = [text for text in asked if not is_glob(text)] if asked else with_skew_policy
+    globs = [text for text in asked if is_glob(text)]
+    declared = {d.ref.name for d in desired if KINDS[d.ref.kind].placed and d.state is not None}
+
+    def is_selected(ref: ResourceRef) -> bool:
+        left_out = any(fnmatchcase(ref.name, glob) for glob in (_KAFKAS_OWN, *ignore))
+        return (
+            KINDS[ref.kind].placed
+            and any(fnmatchcase(ref.name, glob) for glob in globs)
+            and (ref.name in declared or not left_out)
+        )
+
+    refs = [placed_ref(name) for name in dict.fromkeys(names)]
+    observation = cluster.observe(refs, is_selected, kinds=[PLACED.name])
+    observed = {
+        ref.name: topic
+        for ref, topic in sorted(observation.resources.items())
+        if ref in refs or not topic.internal
+    }
+    counts = {name: int(cast("int", topic.state["partitions"])) for name, topic in observed.items()}
+    # A topic whose configs may not be read is not observed, although its records may be readable.
+    denied = [ref.name for ref in sorted(observation.invisible) if ref in refs or is_selected(ref)]
+    unread = cluster.partition_counts(denied) if denied else {}
+    counts = dict(sorted({**counts, **unread}.items()))
+    missing = {ref.name: _explain_missing(ref, observation) for ref in refs if ref.name not in counts}
+    for ref in refs:
+        # A name that does not exist is a mistake. A hidden topic is reported beside the others.
+        if asked and ref.name in missing and ref not in observation.invisible:
+            raise missing[ref.name]
+    _require_matches(globs, counts)
+    limits = {name: _get_config(topic, "retention.bytes") for name, topic in observed.items()}
+    return TopicSelection(
+        counts,
+        missing,
+        frozenset(
+            name for name, topic in observed.items() if "compact" in _get_config(topic, "cleanup.policy")
+        ),
+        {name: int(limit) for name, limit in limits.items() if limit},
+        frozenset(unread),
+    )
+
+
+def _get_config(topic: Observed, name: str) -> str:
+    """Return the value in force of a config; empty if it has none."""
+    return str(topic.effective.get(f"{CONFIG_PREFIX}{name}") or "")
+
+
+def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
+    if ref in observation.invisible:
+        return KafkaformError(
+            f"topic {ref.name}: {observation.invisible[ref]}",
+            hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
+        )
+    near = nearest(ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].placed])
+    return KafkaformError(
+        f"there is no topic {ref.name!r} on the cluster",
+        hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",
+    )
+
+
+def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
+    """Return the skew policy of a topic; default limits if it has none."""
+    for declared in desired:
+        if declared.ref == placed_ref(topic) and declared.state is not None:
+            return limits_of(declared.intent) or SkewLimits()
+    return SkewLimits()
+
+
+def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
+    """Return the partition count that a topic's manifest declares; None without one."""
+    for declared in desired:
+        if declared.ref == placed_ref(topic) and declared.state is not None:
+            return cast("int | None", declared.state.get("partitions"))
+    return None
+
+
+def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...]:
+    """Return the declared groups that read a topic and declare their number of members.
+
+    Share and streams groups are left out: no assignor that a manifest can name gives each partition to one of
+    their members.
+    """
+    readers = []
+    for group in groups(RuleContext(tuple(desired))):
+        members = group.amount("members", "expected")
+        if topic not in group.topics or not members:
+            continue
+        # The members choose the first assignor that all of them support: the first one declared.
+        if group.protocol == CLASSIC:
+            readers.append(DeclaredReader(group.desired.ref.name, group.assignors[0], members))
+        elif group.protocol == CONSUMER:
+            assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
+            readers.append(DeclaredReader(group.desired.ref.name, assignor, members))
+    return tuple(readers)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """The log of one partition.
+
+    Attributes:
+        partition: Its number.
+        start: The first offset of the analysis.
+        end: The offset after the last one.
+        log_bytes: The bytes of the whole partition, one replica; None if not known.
+        kept_from: The first offset in the log.
+        kept_since_ms: The time of the first record in the log, in milliseconds since 1970; None if it is
+            empty.
+    """
+
+    partition: int
+    start: int
+    end: int
+    log_bytes: int | None = None
+    kept_from: int = 0
+    kept_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLogs:
+    """One reading of the logs of topics.
+
+    Attributes:
+        logs: The partitions of each topic, by number, without a gap.
+        failed: The topics whose logs could not be read, and why.
+        notes: A line for each other part that could not be read.
+        arrivals: The records written to each topic, by offsets.
+    """
+
+    logs: Mapping[str, tuple[PartitionLog, ...]] = field(default_factory=dict)
+    failed: Mapping[str, KafkaformError] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    arrivals: Mapping[str, TopicArrivals] = field(default_factory=dict)
+
+
+def read_logs(
+    cluster: PartitionReader, topics: Mapping[str, int], now_ms: int, since_ms: int | None = None
+) -> TopicLogs:
+    """Read the ends of logs, and the records written to them, in a few requests to each leader.
+
+    The ranges begin where all logs of a topic cover the same time, and end before the first open transaction,
+    where a read_committed consumer would wait.
+
+    Args:
+        cluster: The cluster.
+        topics: The partition count of each topic.
+        now_ms: The present, in milliseconds since 1970.
+        since_ms: Only records since then, in milliseconds since 1970.
+
+    Raises:
+        ClusterError: The cluster cannot be read at all.
+    """
+    partitions = [(name, number) for name, count in topics.items() for number in range(count)]
+    # A read_committed reader would wait at the first open transaction until it ends.
+    spans = cluster.log_spans(partitions, committed=True)
+    sizes: Mapping[tuple[str, int], int] = {}
+    notes: list[str] = []
+    try:
+        sizes = cluster.partition_sizes(partitions)
+    except ClusterError as error:
+        notes.append(f"the bytes of partitions: {error.message}")
+    else:
+        unsized = sorted({name for name, number in partitions if (name, number) not in sizes})
+        if unsized:
+            notes.append(f"the bytes of all partitions of {listed(unsized)}: the brokers do not report them")
+    # The period begins where the shortest log does: earlier, counts of different times would be compared.
+    arrivals = find_arrivals(log_ends(spans, topics), cluster.offsets_at, now_ms, since_ms, recent=True)
+    logs, failed = {}, {}
+    for name, count in topics.items():
+        missing = [number for number in range(count) if (name, number) not in spans]
+        if missing:
+            failed[name] = KafkaformError(
+                f"topic {name}: no broker reports the offsets of {counted(len(missing), 'partition')} of "
+                f"{count}"
+                f" ({listed(list(map(str, missing)))})",
+                hint="the partition has no leader, or the topic was just deleted; kafkaform doctor says more",
+            )
+            continue
+        logs[name] = tuple(
+            PartitionLog(
+                number,
+                arrivals[name].starts[number],
+                max(arrivals[name].starts[number], spans[name, number].end),
+                sizes.get((name, number)),
+                spans[name, number].start,
+                arrivals[name].kept_since_ms[number],
+            )
+            for number in range(count)
+        )
+    return TopicLogs(logs, failed, tuple(notes), {name: arrivals[name] for name in logs})
+
+
+def new_records(before: TopicLogs, after: TopicLogs) -> TopicLogs:
+    """Return the logs with only the records written between two readings.
+
+    Where records were lost meanwhile, only offsets after the previous end count as new.
+    """
+    logs, arrivals, notes = {}, {}, [*after.notes]
+    for name, now in after.logs.items():
+        # A topic that was created, or got more partitions, between the readings has no period of its own.
+        if name not in before.logs or len(before.logs[name]) != len(now):
+            continue
+        earlier, latest = before.arrivals[name], after.arrivals[name]
+        logs[name] = tuple(
+            # After an unclean leader election, a log may end before its earlier end: nothing of it is new.
+            replace(log, start=min(log.end, old.end))
+            for log, old in zip(now, before.logs[name], strict=True)
+        )
+        notes += [
+            f"offsets {log.end:,} to {old.end - 1:,} of {name}:{log.partition}, whose records were lost"
+            " meanwhile, as by an unclean leader election"
+            for log, old in zip(now, before.logs[name], strict=True)
+            if log.end < old.end
+        ]
+        counts = tuple(log.end - log.start for log in logs[name])
+        length_ms = max(1, latest.until_ms - earlier.until_ms)
+        arrivals[name] = replace(
+            latest,
+            period_ms=length_ms,
+            counts=counts,
+            per_second=sum(counts) * 1000 / length_ms,
+            since_made=False,
+            since_ms=earlier.until_ms,
+            starts=tuple(log.start for log in logs[name]),
+            limited_by=None,
+            added_from=None,
+            unknown=None,
+        )
+    return TopicLogs(logs, after.failed, tuple(notes), arrivals)
+
+
+def count_between(
+    cluster: PartitionReader, topic: str, ends: Sequence[int], since_ms: int, until_ms: int
+) -> tuple[int, ...]:
+    """Count the offsets that were written to each partition of a topic between two times.
+
+    Args:
+        cluster: The cluster.
+        topic: The topic.
+        ends: The offset after the last record of each partition.
+        since_ms: The start, in milliseconds since 1970; all logs must reach back to it.
+        until_ms: The end, exclusive.
+
+    Raises:
+        ClusterError: The leaders do not answer.
+    """
+    find_offsets = cluster.offsets_at
+    partitions = [(topic, number) for number in range(len(ends))]
+    first, last = (
+        find_offsets(dict.fromkeys(partitions, since_ms)),
+        find_offsets(dict.fromkeys(partitions, until_ms)),
+    )
+    return tuple(
+        max(0, last.get(partition, (end, 0))[0] - first.get(partition, (end, 0))[0])
+        for partition, end in zip(partitions, ends, strict=True)
+    )
+
+
+def recorded_increases(
+    entries: Iterable[AuditEntry], reports: Iterable[SkewReport], cluster_id: str, topic: str
+) -> tuple[PartitionChange, ...]:
+    """Return the recorded increases of a topic's partition count, oldest first.
+
+    Args:
+        entries: The audit record, oldest first.
+        reports: Earlier reports, oldest first: two with different counts imply an increase between them.
+        cluster_id: The cluster; entries and reports of others are skipped.
+        topic: The topic; changes before it was last created or deleted are skipped.
+    """
+    from spark_validation.results import PartitionChange
+
+    increases: list[PartitionChange] = []
+    created_ms = 0
+    for entry in entries:
+        if entry.cluster_id != cluster_id or entry.ref != placed_ref(topic) or not entry.took_place:
+            continue
+        # A topic of the same name that was created again has another history.
+        if entry.action != "update":
+            increases, created_ms = [], _parse_milliseconds(entry.at)
+            continue
+        until = _parse_milliseconds(entry.outcome.at if entry.outcome else entry.at)
+        increases += [
+            PartitionChange(
+                change.before, change.after, _parse_milliseconds(entry.at), until, "the audit record"
+            )
+            for change in entry.carried_out
+            if change.path == "partitions"
+            and isinstance(change.before, int)
+            and isinstance(change.after, int)
+        ]
+    counts = [
+        (len(result.partitions), _parse_milliseconds(report.created_at))
+        for report in reports
+        for result in report.topics
+        if report.cluster_id == cluster_id and result.name == topic and result.partitions
+    ]
+    # The record is exact; reports only show that a count changed between two of them.
+    recorded = {change.before for change in increases}
+    for (before, since), (after, until) in itertools.pairwise(counts):
+        if before < after and before not in recorded and since >= created_ms:
+            increases.append(PartitionChange(before, after, since, until, "earlier skew reports"))
+    return tuple(sorted(increases, key=lambda change: change.since_ms))
+
+
+def _parse_milliseconds(at: str) -> int:
+    """Parse a time of a record or report (RFC 3339) into milliseconds since 1970."""
+    return int(datetime.fromisoformat(at).timestamp() * 1000)

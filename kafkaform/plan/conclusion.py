@@ -1,0 +1,173 @@
+"""The final stage of planning: a plan is built from the diff, the gated changes and the facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, assessments
+from kafkaform.core.plans import Plan, PlannedChange, Reader
+from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
+from kafkaform.plan.policy import Policy, matches
+from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
+from kafkaform.resources.replicas.copying import TOGETHER, note_total
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+
+def conclude(difference: Diff, gated: Sequence[PlannedChange], facts: Facts, policy: Policy) -> Plan:
+    """Build the plan from a diff, its gated changes and the diagnostics of both."""
+    changing = {planned.ref: planned for planned in gated}
+    diagnostics = [*difference.diagnostics, *facts.diagnostics, *note_total(gated, facts)]
+    for desired in difference.compared:
+        if desired.intent.allow:
+            diagnostics += find_idle_consents(changing.get(desired.ref), desired)
+    severities = list(Severity)
+    return Plan(
+        cluster_id=facts.cluster_id,
+        changes=tuple(gated),
+        # A resource that is not visible was not compared, so it does not count as unchanged.
+        unchanged=len(difference.compared) - len(difference.proposals),
+        unmanaged=tuple(list_unmanaged(difference.unmanaged, policy)),
+        undeclared=difference.undeclared,
+        consents=tuple(sorted({consent for planned in gated for consent in planned.given})),
+        diagnostics=tuple(
+            sorted(
+                diagnostics, key=lambda d: (severities.index(d.severity), d.code, d.message, str(d.location))
+            )
+        ),
+        unknown=difference.unknown,
+    )
+
+
+def conclude_saved(
+    saved: Plan, gated: Sequence[PlannedChange], open_changes: Iterable[PlannedChange], facts: Facts
+) -> Plan:
+    """Update the changes, consents and diagnostics of a saved plan.
+
+    Args:
+        saved: The plan; changes that were not assessed again stay as they are.
+        gated: The changes that were assessed again, with their status.
+        open_changes: The same changes as an apply would carry them out.
+        facts: The facts that they were assessed by.
+    """
+    gated_by_ref = {planned.ref: planned for planned in gated}
+    kept = {str(planned.ref) for planned in saved.changes if planned.ref not in gated_by_ref}
+    consents = {consent for planned in gated for consent in planned.given}
+    consents.update(consent for consent in saved.consents if consent.resource in kept)
+    # The total of copies is computed again, at the throttle of this apply.
+    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code != TOGETHER]
+    return replace(
+        saved,
+        changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
+        consents=tuple(sorted(consents)),
+        diagnostics=tuple(
+            dict.fromkeys((*notes, *facts.diagnostics, *note_total(tuple(open_changes), facts)))
+        ),
+    )
+
+
+def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Iterator[Diagnostic]:
+    """Describe the consents in a manifest that cover no planned change."""
+    # A tombstone keeps its consent after the deletion: if the resource comes back with that id, it is deleted
+    # again.
+    if desired.state is None and planned is None:
+        return
+    assessed = assessments(planned.change) if planned is not None else ()
+    needed = (
+        {required.hazard: required.bindings for required in planned.consents} if planned is not None else {}
+    )
+    hazards = {assessment.hazard for assessment in assessed} | needed.keys()
+    unread = {assessment.hazard for assessment in assessed if assessment.data_unread}
+    annotated = desired.intent.allow
+    used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
+    for head in sorted(set(annotated) - used):
+        hazard, bound = split_head(head)
+        # The consent is used once the data can be read; until then, only one to `unread-data` counts.
+        if hazard in unread:
+            continue
+        places = needed.get(hazard, ())
+        if places:
+            # It is for another cluster, or for an earlier value: the hazard here has a consent of its own.
+            if any(covering(annotated, hazard, place) for place in places) and bound:
+                continue
+            lines = [consent_line(hazard, place, annotated[head] if not bound else WHY) for place in places]
+            problem = (
+                f"consents to {head}, which does not cover this one"
+                if bound
+                else (f"consents to {hazard} without naming the value or topic id, so it covers nothing")
+            )
+            kept = [
+                f"{kept_head}: {reason}"
+                for kept_head, reason in annotated.items()
+                if bound or kept_head != head
+            ]
+            remedy = f"if this one is meant, write {annotation([*kept, *lines])} in metadata.annotations"
+            yield Diagnostic(
+                "KF417",
+                Severity.WARNING,
+                f"{desired.ref} {problem}",
+                desired.location,
+                remedy,
+                ref=desired.ref,
+            )
+        elif bound:
+            yield Diagnostic(
+                "KF417",
+                Severity.INFO,
+                f"{desired.ref} consents to {head}, which nothing in this plan needs any more",
+                desired.location,
+                f"remove it from {ANNOTATION} once it is applied on every cluster",
+                ref=desired.ref,
+            )
+        elif hazard not in hazards:
+            yield Diagnostic(
+                "KF417",
+                Severity.WARNING,
+                f"{desired.ref} consents to {hazard}, which nothing in this plan needs",
+                desired.location,
+                f"remove it from {ANNOTATION}, or it will allow the next {hazard} without asking",
+                ref=desired.ref,
+            )
+
+
+def narrow(plan: Plan, targets: Collection[str]) -> Plan:
+    """Return the part of a plan whose resources (`KIND/NAME`) match one of the globs."""
+    changes = tuple(change for change in plan.changes if matches(str(change.ref), targets))
+    return replace(
+        plan,
+        changes=changes,
+        subset=plan.subset or len(changes) < len(plan.changes),
+        # The note about all copies together does not hold for a part of them.
+        diagnostics=tuple(
+            diagnostic
+            for diagnostic in plan.diagnostics
+            if (diagnostic.code != TOGETHER or len(changes) == len(plan.changes))
+            and (diagnostic.ref is None or matches(str(diagnostic.ref), targets))
+        ),
+        unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
+        undeclared=tuple(config for config in plan.undeclared if matches(str(config.ref), targets)),
+        readers=_select_readers(plan.readers, changes),
+    )
+
+
+def find_readers(changes: Iterable[PlannedChange], desired: Iterable[Desired]) -> tuple[Reader, ...]:
+    """Find the declared groups that read a changing topic, sorted by name."""
+    candidates = (
+        Reader(declared.ref, topics, declared.intent.team)
+        for declared in desired
+        if declared.state is not None and (topics := KINDS[declared.ref.kind].reads(declared.intent))
+    )
+    return _select_readers(sorted(candidates, key=lambda reader: resource_order(reader.ref)), changes)
+
+
+def _select_readers(readers: Iterable[Reader], changes: Iterable[PlannedChange]) -> tuple[Reader, ...]:
+    """Select the readers of topics that change, each with those topics only."""
+    changing = {change.ref for change in changes}
+    selected = (
+        replace(reader, topics=tuple(name for name in reader.topics if placed_ref(name) in changing))
+        for reader in readers
+    )
+    return tuple(reader for reader in selected if reader.topics)

@@ -1,0 +1,379 @@
+"""The diff of declared and live resources, and of a saved plan and the cluster.
+
+Resources and fields are compared here, once for all kinds; each kind defines how its fields compare.
+The result does not depend on the order of the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    SAFE,
+    Change,
+    Create,
+    Delete,
+    Desired,
+    Diagnostic,
+    Facts,
+    FieldChange,
+    FieldValue,
+    Intent,
+    Observation,
+    Observed,
+    ResourceRef,
+    RiskAssessment,
+    Severity,
+    State,
+    Status,
+    Undeclared,
+    Update,
+)
+from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.rights import grant
+from kafkaform.plan.policy import Policy, is_own, matches, protection
+from kafkaform.plan.preconditions import RemainingChange, find_remaining
+from kafkaform.resources import KINDS, kind_order, placed_ref
+from kafkaform.resources.base import Kind, UpdateContext, field_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kafkaform.core.model import Location
+
+
+@dataclass(frozen=True, slots=True)
+class RiskIncrease:
+    """A risk of a change that is higher than in the saved plan.
+
+    Attributes:
+        text: A sentence for people.
+        assessment: The current assessment.
+    """
+
+    text: str
+    assessment: RiskAssessment
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change that passes through the stages of planning.
+
+    Attributes:
+        change: The change; `judge` assesses its risk.
+        desired: The declared resource.
+        saved: The change of the saved plan of which this is the remainder; None in a new plan.
+        riskier: The risks that are higher now than in the saved plan.
+        earlier: The consents that the saved plan contains for it.
+    """
+
+    change: Change
+    desired: Desired
+    saved: PlannedChange | None = None
+    riskier: tuple[RiskIncrease, ...] = ()
+    earlier: tuple[Consent, ...] = ()
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource that changes."""
+        return self.change.ref
+
+    @property
+    def planned(self) -> PlannedChange:
+        """The whole change, before the gate has set its status."""
+        team = self.desired.intent.team
+        return self.saved or PlannedChange(self.change, Status.PLANNED, _find_location(self), team=team)
+
+    @property
+    def judged(self) -> tuple[Change, ...]:
+        """The changes that must be allowed: the remaining one and, of a saved plan, the whole one too."""
+        return (self.change,) if self.saved is None else (self.change, self.saved.change)
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The differences between declared and live resources.
+
+    Attributes:
+        proposals: The changes that would remove the differences, by kind and name, not yet assessed.
+        compared: The declared resources that could be compared.
+        unmanaged: Live resources that no manifest declares.
+        undeclared: Configs of declared resources that no manifest declares.
+        unknown: Declared resources that this account may not see: they may or may not exist.
+        diagnostics: Resources that could not be read or compared, or need not be created.
+    """
+
+    proposals: tuple[Proposal, ...]
+    compared: tuple[Desired, ...]
+    unmanaged: frozenset[ResourceRef] = frozenset()
+    undeclared: tuple[UndeclaredConfig, ...] = ()
+    unknown: tuple[ResourceRef, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """A plan that was made earlier and is to be applied.
+
+    Attributes:
+        plan: The plan.
+        intents: The intents of its resources from manifests, if there are any; they replace the plan's own.
+    """
+
+    plan: Plan
+    intents: Mapping[ResourceRef, Intent]
+
+    @property
+    def refs(self) -> frozenset[ResourceRef]:
+        """The resources that it may change, and the topics in which it commits first offsets."""
+        changes = [planned.change for planned in self.plan.changes if planned.status is not Status.REFUSED]
+        return frozenset(change.ref for change in changes).union(
+            *(map(placed_ref, KINDS[change.ref.kind].first_offsets(change).values()) for change in changes)
+        )
+
+
+def add_tombstones(
+    desired: Iterable[Desired], observation: Observation, policy: Policy
+) -> tuple[Desired, ...]:
+    """Return the declared resources, and with `--prune` tombstones of the undeclared ones.
+
+    A protected or internal resource stays unmanaged: a refused change would fail every apply.
+    """
+    declared = tuple(desired)
+    if not policy.prune:
+        return declared
+    refs = observation.inventory.difference(resource.ref for resource in declared)
+    tombstones = (Desired(ref, None) for ref in list_unmanaged(refs, policy))
+    return declared + tuple(
+        tombstone
+        for tombstone in tombstones
+        if (observed := observation.resources.get(tombstone.ref)) is not None
+        and KINDS[tombstone.ref.kind].prunable
+        and matches(tombstone.ref.name, policy.owns)
+        and protection(tombstone, observed, policy) is None
+    )
+
+
+def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Diff:
+    """Compare declared resources with live ones.
+
+    Args:
+        desired: The declared resources, in any order, each once.
+        observation: A reading of the cluster that covers all of them.
+        facts: The facts of the cluster, such as its defaults and the target placements.
+    """
+    wanted = sorted(desired, key=lambda declared: resource_order(declared.ref))
+    proposals: list[Proposal] = []
+    compared: list[Desired] = []
+    undeclared: list[UndeclaredConfig] = []
+    unknown: list[ResourceRef] = []
+    diagnostics = list(observation.diagnostics)
+    for declared in wanted:
+        if declared.ref in observation.invisible:
+            unknown.append(declared.ref)
+            diagnostics.append(_describe_invisible(declared, observation.invisible[declared.ref]))
+            continue
+        compared.append(declared)
+        observed = observation.resources.get(declared.ref)
+        change = _diff_resource(declared, observed, facts)
+        if change is not None:
+            proposals.append(Proposal(change, declared))
+        elif observed is None and declared.state is not None:
+            diagnostics.append(describe_unset_resource(declared))
+        if observed is not None and declared.state is not None:
+            undeclared += _report_undeclared(declared, declared.state, observed)
+    return Diff(
+        tuple(proposals),
+        tuple(compared),
+        observation.inventory.difference(declared.ref for declared in wanted),
+        tuple(sorted(undeclared)),
+        tuple(unknown),
+        tuple(diagnostics),
+    )
+
+
+def diff_update(
+    desired: Desired, target: Mapping[str, FieldValue], observation: Observation, facts: Facts
+) -> Diff:
+    """Compare fields of one existing resource with target values that no manifest declares.
+
+    Args:
+        desired: The resource, with the consents that hold for it.
+        target: The target values by field.
+        observation: A reading of the cluster in which the resource exists.
+        facts: The facts of the cluster.
+    """
+    change = _diff_fields(desired, target, observation.resources[desired.ref], facts)
+    proposals = (Proposal(change, desired),) if change is not None else ()
+    return Diff(proposals, (desired,), diagnostics=observation.diagnostics)
+
+
+def diff_saved(saved: SavedPlan, observation: Observation) -> Diff:
+    """Find the changes of a saved plan that remain to be carried out.
+
+    A change that is done, or that no longer fits the cluster, is not among the proposals.
+    """
+    consents: dict[str, list[Consent]] = {}
+    for consent in saved.plan.consents:
+        consents.setdefault(consent.resource, []).append(consent)
+    proposals = []
+    for planned in saved.plan.changes:
+        if planned.status is Status.REFUSED:
+            continue
+        # A superseded change is not judged: the apply refuses it in any case.
+        remaining = find_remaining(planned.change, observation)
+        if isinstance(remaining, RemainingChange) and remaining.change is not None:
+            intent = saved.intents.get(planned.ref) or Intent(keyed=planned.keyed)
+            # Consents in manifests count when a plan is made; those that it used are in the saved plan.
+            if intent.allow:
+                intent = replace(intent, allow={})
+            desired = Desired(planned.ref, None, intent, planned.location)
+            earlier = tuple(consents.get(str(planned.ref), ()))
+            proposals.append(Proposal(remaining.change, desired, planned, earlier=earlier))
+    return Diff(tuple(proposals), ())
+
+
+def _diff_resource(desired: Desired, observed: Observed | None, facts: Facts) -> Change | None:
+    kind = KINDS[desired.ref.kind]
+    if desired.state is None:
+        return None if observed is None else Delete(desired.ref, observed.uid, observed.state, SAFE)
+    if observed is None:
+        state = _sort_state(kind, desired.state)
+        return Create(desired.ref, state) if state else None
+    # Without what cannot be applied now, such as first offsets of a group that has members; with the planned
+    # replicas.
+    state = kind.applicable(desired.state, observed, facts)
+    target: dict[str, FieldValue] = {**state}
+    if desired.intent.undeclared is Undeclared.RESET:
+        # None unsets a config, so that the broker's default is in force again.
+        target.update(dict.fromkeys(_find_undeclared_configs(kind, state, observed)))
+    return _diff_fields(desired, target, observed, facts)
+
+
+def _diff_fields(
+    desired: Desired, target: Mapping[str, FieldValue], observed: Observed, facts: Facts
+) -> Update | None:
+    """Return an update of the fields that differ from their targets, in order; None if none does."""
+    kind = KINDS[desired.ref.kind]
+    live = {
+        path: now
+        for path, value in target.items()
+        if not kind.field(path).ignored
+        and not kind.field(path).equal(now := kind.field(path).live(observed, facts), value)
+    }
+    if not live:
+        return None
+    context = _build_context(observed, live, target, desired.intent, facts)
+    fields = (
+        FieldChange(path, live[path], target[path], deferred=kind.field(path).explain_deferral(context))
+        for path in sorted(live, key=field_order(kind))
+    )
+    return Update(desired.ref, observed.uid, tuple(fields))
+
+
+def _find_undeclared_configs(kind: Kind, state: State, observed: Observed) -> dict[str, FieldValue]:
+    """Find the configs set on a resource that its declared state does not mention."""
+    return {
+        path: value
+        for path, value in observed.state.items()
+        if path.startswith(CONFIG_PREFIX) and path not in state and not kind.field(path).ignored
+    }
+
+
+def _report_undeclared(desired: Desired, state: State, observed: Observed) -> Iterator[UndeclaredConfig]:
+    """Yield the undeclared configs that a plan reports."""
+    if desired.intent.undeclared is Undeclared.REPORT:
+        for path, value in _find_undeclared_configs(KINDS[desired.ref.kind], state, observed).items():
+            yield UndeclaredConfig(desired.ref, path, str(value))
+
+
+def _describe_invisible(desired: Desired, why: str) -> Diagnostic:
+    rights = KINDS[desired.ref.kind].reading_rights(desired.ref.name)
+    return Diagnostic(
+        "KF410",
+        Severity.ERROR,
+        f"{desired.ref} is not visible to this account: {why}",
+        desired.location,
+        f"until then it is neither created nor changed; grant it: {grant(*rights)}",
+        ref=desired.ref,
+    )
+
+
+def describe_unset_resource(desired: Desired) -> Diagnostic:
+    """Describe a resource that does not exist and whose manifest sets nothing."""
+    return Diagnostic(
+        "KF420",
+        Severity.INFO,
+        f"{desired.ref} does not exist, and its manifest sets nothing on the cluster",
+        desired.location,
+        "its first member creates it; so does an apply, once its manifest has first offsets or a config",
+        ref=desired.ref,
+    )
+
+
+def list_unmanaged(refs: Iterable[ResourceRef], policy: Policy) -> list[ResourceRef]:
+    """List the undeclared resources that a plan reports, sorted."""
+    reported = (ref for ref in refs if not is_own(ref) and not matches(ref.name, policy.ignore))
+    return sorted(reported, key=resource_order)
+
+
+def resource_order(ref: ResourceRef) -> tuple[int, str]:
+    """Return the sort key of a resource in plans: by kind, then by name."""
+    return kind_order(ref.kind), ref.name
+
+
+def _sort_state(kind: Kind, state: State) -> State:
+    """Return the fields that have a value, in the order of plans."""
+    return {path: state[path] for path in sorted(state, key=field_order(kind)) if state[path] is not None}
+
+
+def _find_location(proposal: Proposal) -> Location | None:
+    """Return the location of a change: in kafkaform.yaml if all of its fields come from the defaults."""
+    desired = proposal.desired
+    manifest = desired.location
+    if isinstance(proposal.change, Update) and manifest is not None:
+        locations = [desired.place(field.path) for field in proposal.change.fields if field.deferred is None]
+        # A change of the defaults would otherwise be reported once for each of a thousand manifests, at lines
+        # that do not have it.
+        if locations and all(place is not None and place.file != manifest.file for place in locations):
+            return locations[0]
+    return manifest
+
+
+def build_update_context(
+    change: Update, intent: Intent, observation: Observation, facts: Facts
+) -> UpdateContext:
+    """Build the context in which the fields of an update are assessed."""
+    before = {field.path: field.before for field in change.fields}
+    after = {field.path: field.after for field in change.fields}
+    return _build_context(observation.resources[change.ref], before, after, intent, facts)
+
+
+def _build_context(
+    observed: Observed,
+    live: Mapping[str, FieldValue],
+    target: Mapping[str, FieldValue],
+    intent: Intent,
+    facts: Facts,
+) -> UpdateContext:
+    """Build the context in which changed fields are assessed.
+
+    Args:
+        observed: The resource.
+        live: The live values of the fields that change.
+        target: The target values by field.
+        intent: The intent of its manifest.
+        facts: The facts of the cluster.
+    """
+    kind = KINDS[observed.ref.kind]
+    before = {**observed.effective, **observed.state}
+    before.update((path, now) for path, now in live.items() if now is not None)
+    # The whole resource is in the context, not the changed fields alone: the risk of one field depends on
+    # others, such as that of retention.ms on cleanup.policy.
+    after = dict(before)
+    for path in live:
+        after[path] = kind.field(path).default(facts) if target[path] is None else target[path]
+    return UpdateContext(observed.ref, before, after, intent, facts)

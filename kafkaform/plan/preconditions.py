@@ -1,0 +1,150 @@
+"""The comparison of planned changes with the live cluster: remaining, done, or superseded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, assert_never
+
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Update
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import FieldOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed
+
+_NEW_PLAN = "make a new plan, and review it"
+_LONGEST = 200
+"""The most characters of a value in a message: the replicas of a large topic fill pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingChange:
+    """The part of a change that the cluster still lacks.
+
+    Attributes:
+        change: The remaining change; None if all of it is done.
+        deferred: Fields that still differ, and that this version does not change.
+    """
+
+    change: Change | None
+    deferred: tuple[FieldChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The reason why a change no longer fits the cluster, and a hint."""
+
+    reason: str
+    hint: str = _NEW_PLAN
+
+
+REPLACED = Superseded(
+    "it was deleted and created again since the plan: this is another topic of the same name"
+)
+
+
+def list_fields(change: Change) -> Collection[str]:
+    """List the paths of the fields that `find_remaining` compares."""
+    match change:
+        case Create(state=state):
+            return state.keys()
+        case Update(fields=fields):
+            return [field.path for field in fields]
+        case Delete():
+            return ()
+
+
+def find_remaining(change: Change, observation: Observation) -> RemainingChange | Superseded:
+    """Compare a change with a reading of the cluster that covers its resource, and the fields concerned.
+
+    If a live value is neither the one before nor the one after the change, something else has set it: the
+    resource must not be changed.
+    """
+    if change.ref in observation.invisible:
+        return Superseded(
+            f"it is no longer visible to this account: {observation.invisible[change.ref]}",
+            "grant Describe and DescribeConfigs on it",
+        )
+    observed = observation.resources.get(change.ref)
+    remaining = _compare(change, observed)
+    if observed is None or isinstance(remaining, Superseded) or remaining.change is None:
+        return remaining
+    # Only for what remains: a change that is done has nothing in its way.
+    obstacle = KINDS[change.ref.kind].obstacle(remaining.change, observed)
+    return remaining if obstacle is None else Superseded(obstacle[0], obstacle[1] or _NEW_PLAN)
+
+
+def _compare(change: Change, observed: Observed | None) -> RemainingChange | Superseded:
+    match change:
+        case Create():
+            return _find_remaining_create(change, observed)
+        case Update():
+            return _find_remaining_update(change, observed)
+        case Delete(uid=uid):
+            if observed is None:
+                return RemainingChange(None)
+            return RemainingChange(change) if observed.uid == uid else REPLACED
+        case _:
+            assert_never(change)
+
+
+def _find_remaining_create(change: Create, observed: Observed | None) -> RemainingChange | Superseded:
+    if observed is None:
+        return RemainingChange(change)
+    kind = KINDS[change.ref.kind]
+    differences = [
+        f"{_name(path)} {_format_value(live)} instead of {_format_value(wanted)}"
+        for path, wanted in change.state.items()
+        if not kind.field(path).equal(live := kind.field(path).live(observed), wanted)
+    ]
+    return (
+        Superseded(f"it now exists, with {', '.join(differences)}") if differences else RemainingChange(None)
+    )
+
+
+def _find_remaining_update(change: Update, observed: Observed | None) -> RemainingChange | Superseded:
+    if observed is None:
+        # A group that only had configs is gone with the last of them.
+        emptied = change.uid is None and all(field.after is None for field in change.fields)
+        return RemainingChange(None) if emptied else Superseded("it was deleted since the plan")
+    # The id, not the name, identifies a topic (KIP-516): one that was created again is another one.
+    if observed.uid != change.uid:
+        return REPLACED
+    kind = KINDS[change.ref.kind]
+    left: list[FieldChange] = []
+    moved: list[str] = []
+    for field in change.fields:
+        match kind.field(field.path).remaining(field, observed):
+            case FieldOutcome.DONE:
+                pass
+            case FieldOutcome.MOVED:
+                live, saw, wants = map(
+                    _format_value, (kind.field(field.path).live(observed), field.before, field.after)
+                )
+                moved.append(f"{_name(field.path)} is now {live}; the plan saw {saw} and sets {wants}")
+            case rest:
+                left.append(rest)
+    # One field that was changed since stops the whole resource, as its fields were reviewed together.
+    if moved:
+        return Superseded("; ".join(moved))
+    open_fields = tuple(field for field in left if field.deferred is None)
+    deferred = tuple(field for field in left if field.deferred is not None)
+    if not open_fields:
+        return RemainingChange(None, deferred)
+    return RemainingChange(
+        change if open_fields == change.fields else replace(change, fields=open_fields), deferred
+    )
+
+
+def _name(path: str) -> str:
+    return path.removeprefix(CONFIG_PREFIX)
+
+
+def _format_value(value: FieldValue) -> str:
+    if value is None:
+        return "unset"
+    text = str(value) if value != "" else '""'
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,230 @@
+"""The risk assessment of changes by live values, and its comparison with a saved plan.
+
+A change that was safe or allowed when a plan was made need not be so when it is applied. The assessments in a
+saved plan can only raise a risk, so editing them gains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
+
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Change,
+    Create,
+    Delete,
+    Facts,
+    FieldChange,
+    FieldValue,
+    Intent,
+    Observation,
+    Risk,
+    RiskAssessment,
+    State,
+    Update,
+    risk_of,
+)
+from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
+from kafkaform.resources import KINDS
+from kafkaform.resources.values import single
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafkaform.core.plans import PlannedChange
+    from kafkaform.resources.base import Kind, UpdateContext
+
+
+def judge(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
+    """Assess the risk of changes by live values and the facts of the cluster."""
+    return tuple(
+        # Constructed, as replace() takes twice as long and a plan may have thousands of changes.
+        Proposal(
+            _assess_change(proposal.change, proposal.desired.intent, observation, facts),
+            proposal.desired,
+            proposal.saved,
+            proposal.riskier,
+            proposal.earlier,
+        )
+        for proposal in proposals
+    )
+
+
+def _assess_change(change: Change, intent: Intent, observation: Observation, facts: Facts) -> Change:
+    kind = KINDS[change.ref.kind]
+    match change:
+        case Create(ref, state):
+            return Create(ref, state, kind.judge_create(ref, state, facts))
+        case Delete(ref, uid, state):
+            return Delete(ref, uid, state, kind.judge_delete(observation.resources[ref], facts))
+        case Update(ref, uid, fields):
+            context = build_update_context(change, intent, observation, facts)
+            assessed = (
+                FieldChange(
+                    field.path,
+                    field.before,
+                    field.after,
+                    context.before.get(field.path),
+                    context.after.get(field.path),
+                    kind.field(field.path).judge(context),
+                    field.deferred,
+                )
+                for field in fields
+            )
+            return Update(ref, uid, tuple(assessed))
+        case _:
+            assert_never(change)
+
+
+def is_risky(proposal: Proposal, observation: Observation, facts: Facts) -> bool:
+    """Return whether a change is not safe; the assessment stops at the first risk."""
+    change, kind = proposal.change, KINDS[proposal.ref.kind]
+    # Sizes are not read yet, and are part of the reasons only.
+    if isinstance(change, Update):
+        context = build_update_context(change, proposal.desired.intent, observation, facts)
+        return any(kind.field(field.path).judge(context).risk > Risk.SAFE for field in change.fields)
+    return risk_of(_assess_change(change, proposal.desired.intent, observation, facts)) > Risk.SAFE
+
+
+def find_riskier(
+    proposals: Iterable[Proposal], observation: Observation, facts: Facts
+) -> tuple[Proposal, ...]:
+    """Compare the remaining changes of a saved plan with their saved assessments; skip new changes.
+
+    The higher of both risks applies.
+
+    Args:
+        proposals: The changes, assessed by live values.
+        observation: The reading of the cluster that they were assessed by.
+        facts: The facts that they were assessed by.
+    """
+    return tuple(
+        proposal if proposal.saved is None else _compare(proposal, proposal.saved, observation, facts)
+        for proposal in proposals
+    )
+
+
+def _compare(proposal: Proposal, saved: PlannedChange, observation: Observation, facts: Facts) -> Proposal:
+    now = proposal.change
+    riskier: list[RiskIncrease] = []
+    match saved.change, now:
+        case Update(fields=earlier), Update(fields=fields):
+            by_path = {field.path: field for field in earlier}
+            context = partial(build_update_context, now, proposal.desired.intent, observation, facts)
+            for field in fields:
+                riskier += _compare_field(KINDS[now.ref.kind], by_path[field.path], field, context)
+        case Create(assessment=was), Create(assessment=assessment):
+            riskier += _compare_assessments("its creation", was, assessment)
+        case Delete(assessment=was), Delete(assessment=assessment):
+            riskier += _compare_assessments("its deletion", was, assessment)
+        case _:
+            raise TypeError(f"{now.ref}: what is left of a change is another change")
+    whole = replace(saved, change=take_higher_risk(saved.change, now))
+    return replace(proposal, saved=whole, riskier=tuple(riskier))
+
+
+def _compare_assessments(
+    what: str, was: RiskAssessment, now: RiskAssessment, because: str = ""
+) -> Iterator[RiskIncrease]:
+    """Yield an assessment that is worse than in the plan, or needs consent to another hazard."""
+    # Consents are given by hazard, so another destructive hazard needs another one even at the same level.
+    if now.risk > was.risk or (now.risk is Risk.DESTRUCTIVE and now.hazard != was.hazard):
+        text = f"{what} is {_label(now)} now{because}, and {_label(was)} in the plan: {now.reason}"
+        yield RiskIncrease(text, now)
+
+
+def _compare_field(
+    kind: Kind, was: FieldChange, now: FieldChange, context: Callable[[], UpdateContext]
+) -> Iterator[RiskIncrease]:
+    name = was.path.removeprefix(CONFIG_PREFIX)
+    increased = [*_compare_assessments(name, was.assessment, now.assessment)]
+    if increased:
+        because = _describe_causes(kind, now.path, context())
+        yield from (
+            _compare_assessments(name, was.assessment, now.assessment, because) if because else increased
+        )
+    elif now.assessment.risk is Risk.DESTRUCTIVE and name != was.path:
+        # The hazard is the same, but a default has changed since the consent: the loss may be larger.
+        sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
+        for (old, new), when in zip(sides, ("before", "after"), strict=True):
+            if not kind.field(now.path).equal(old, new):
+                values = (single(kind.name, now.path, value).short for value in (new, old))
+                text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
+                    name, when, *values
+                )
+                yield RiskIncrease(f"{text}: {now.assessment.reason}", now.assessment)
+
+
+def _describe_causes(kind: Kind, path: str, context: UpdateContext) -> str:
+    """Describe the live values of other, unchanging fields that an assessment depends on."""
+    # The assessment runs again on a state that records what is read: so the causes need no list of their own
+    # that would have to be kept in step with the assessments.
+    before, after = _RecordingState(context.before), _RecordingState(context.after)
+    kind.field(path).judge(replace(context, before=before, after=after))
+    values = [
+        f"{dependency.removeprefix(CONFIG_PREFIX)} is {single(kind.name, dependency, value).short}"
+        for dependency in sorted(before.asked | after.asked)
+        if dependency != path
+        # A field that changes as well is in the plan itself.
+        and (value := context.before.get(dependency)) == context.after.get(dependency) is not None
+    ]
+    return f", as {' and '.join(values)}" if values else ""
+
+
+class _RecordingState(Mapping[str, FieldValue]):
+    """A state that records which of its values are read."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.asked: set[str] = set()
+
+    def __getitem__(self, path: str) -> FieldValue:
+        self.asked.add(path)
+        return self._state[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state)
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+
+def _label(assessment: RiskAssessment) -> str:
+    hazard = f" ({assessment.hazard})" if assessment.hazard else ""
+    return f"{assessment.risk.label}{hazard}"
+
+
+def take_higher_risk(earlier: Change, now: Change) -> Change:
+    """Return the earlier change with the current effective values and the higher of both risks."""
+    match earlier, now:
+        case Update(), Update():
+            current = {field.path: field for field in now.fields}
+            fields = tuple(
+                FieldChange(
+                    field.path,
+                    field.before,
+                    field.after,
+                    counterpart.effective_before,
+                    counterpart.effective_after,
+                    _select_worse(field.assessment, counterpart.assessment),
+                    field.deferred,
+                )
+                if (counterpart := current.get(field.path)) is not None
+                else field
+                for field in earlier.fields
+            )
+            return Update(earlier.ref, earlier.uid, fields)
+        case Create(), Create():
+            return replace(earlier, assessment=_select_worse(earlier.assessment, now.assessment))
+        case Delete(), Delete():
+            return replace(earlier, assessment=_select_worse(earlier.assessment, now.assessment))
+        case _:
+            raise TypeError(f"{earlier.ref}: what is left of a change is another change")
+
+
+# At the same level the present assessment is shown, as its reason has the present figures.
+def _select_worse(was: RiskAssessment, now: RiskAssessment) -> RiskAssessment:
+    return was if was.risk > now.risk else now

@@ -1,0 +1,125 @@
+"""The validation of a plan's operations by the brokers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected
+from kafkaform.core.model import Diagnostic, ResourceRef, Severity, Status, Update
+from kafkaform.core.operations import batches
+from kafkaform.core.wording import counted, listed
+from kafkaform.resources import KINDS
+from kafkaform.resources.replicas.facts import PLACEMENT
+from kafkaform.resources.replicas.operations import PartitionCreation, Reassign
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from kafkaform.cluster.protocol import ResourceReader
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.plans import Plan, PlannedChange
+    from kafkaform.core.rights import Right
+
+
+def validate_plan(plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef] = ()) -> Plan:
+    """Let the brokers validate every change that is not refused yet; refuse those that they reject.
+
+    An account without the right to alter may not validate either, and a request can go unanswered: the plan
+    then contains a note, and stays valid. Brokers that accept new partitions, but no placement for them
+    (Redpanda), place them themselves, unless a manifest places all replicas.
+
+    Args:
+        plan: The plan.
+        cluster: The cluster.
+        fixed: The resources whose manifests place all replicas.
+    """
+    asked = [
+        operation
+        for change in plan.changes
+        if change.status is not Status.REFUSED
+        for operation in change.operations or ()
+    ]
+    # AlterPartitionReassignments has no validate_only: only whether the cluster offers the request can be
+    # checked.
+    moves = [operation for operation in asked if isinstance(operation, Reassign)]
+    asked = [operation for operation in asked if not isinstance(operation, Reassign)]
+    # In batches: a validation of more than 10,000 controller records fails as a whole, too.
+    requests: list[Sequence[Operation]] = [*batches(asked), *([moves] if moves else [])]
+    objections: dict[ResourceRef, list[tuple[Operation, RequestRejected | NotOffered]]] = {}
+    unanswered: list[ClusterError] = []
+    for batch in requests:
+        for operation, objection in zip(batch, cluster.validate(batch), strict=True):
+            if isinstance(objection, RequestRejected | NotOffered):
+                objections.setdefault(operation.ref, []).append((operation, objection))
+            elif objection is not None:
+                # Not a refusal: the brokers may still accept the change when it is applied.
+                unanswered.append(objection)
+    changes = []
+    notes = plan.diagnostics
+    for change in plan.changes:
+        if change.ref not in objections:
+            changes.append(change)
+            continue
+        refused = [operation for operation, _ in objections[change.ref]]
+        _, objection = objections[change.ref][0]
+        if change.ref not in fixed and (unplaced := _drop_placement(change, refused, cluster)) is not None:
+            text = (
+                f"the brokers place the new partitions of {change.ref.name} themselves: {objection.message}"
+            )
+            notes = (*notes, Diagnostic("KF441", Severity.INFO, text, ref=change.ref))
+            changes.append(unplaced)
+        else:
+            changes.append(_refuse(change, objection))
+    if unanswered:
+        notes = (*notes, *_describe_unvalidated(unanswered, len(asked)))
+    return replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
+
+
+def _describe_unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Iterator[Diagnostic]:
+    """Describe why operations were not validated, with one note per reason or missing right."""
+    reasons: dict[str, list[ClusterError]] = {}
+    for error in unanswered:
+        right = _missing_right(error)
+        key = f"{right.operation} {right.resource}" if right is not None else error.message
+        reasons.setdefault(key, []).append(error)
+    for errors in reasons.values():
+        count = f"{len(errors):,} of {counted(asked, 'operation')}"
+        message = f"the brokers did not validate {count}: {errors[0].message}"
+        if names := [
+            error.right.name for error in errors[1:] if isinstance(error, PermissionDenied) and error.right
+        ]:
+            message += f", and on {listed(names)}"
+        yield Diagnostic("KF414", Severity.INFO, message, suggestion=errors[0].hint)
+
+
+def _missing_right(error: ClusterError) -> Right | None:
+    return error.right if isinstance(error, PermissionDenied) else None
+
+
+def _drop_placement(
+    change: PlannedChange, refused: Collection[Operation], cluster: ResourceReader
+) -> PlannedChange | None:
+    """Return the change without the placement of new partitions, if the brokers reject nothing else."""
+    # Anything else that they refuse has nothing to do with placement.
+    update = change.change
+    if not isinstance(update, Update) or not all(
+        isinstance(o, PartitionCreation) and o.assignment for o in refused
+    ):
+        return None
+    unplaced = replace(update, fields=tuple(field for field in update.fields if field.path != PLACEMENT))
+    kind = KINDS[change.ref.kind]
+    # A change that also moves replicas depends on the placement as a whole.
+    if any(isinstance(operation, Reassign) for operation in kind.operations(update)):
+        return None
+    added = [o for o in kind.operations(unplaced) if isinstance(o, PartitionCreation)]
+    # Only if the same partitions pass without places is the placement the reason.
+    if any(objection is not None for objection in cluster.validate(added)):
+        return None
+    return replace(change, change=unplaced, operations=kind.operations(unplaced))
+
+
+def _refuse(change: PlannedChange, objection: RequestRejected | NotOffered) -> PlannedChange:
+    by_brokers = isinstance(objection, RequestRejected)
+    reason = f"refused by the brokers: {objection.message}" if by_brokers else objection.message
+    return replace(change, status=Status.REFUSED, reason=reason, remedy=objection.hint)

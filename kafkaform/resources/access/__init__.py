@@ -1,0 +1,150 @@
+"""The kind Access."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core.acl_fields import is_covered, parse_path, write_path, write_value
+from kafkaform.core.model import ManifestScope, Observed, ResourceRef
+from kafkaform.core.plans import Binding
+from kafkaform.core.rights import CLUSTER, Right
+from kafkaform.resources.access import operations as access_operations
+from kafkaform.resources.access import risk, spec
+from kafkaform.resources.base import ConfigSet, Field, Hazards, Kind, KindWords, ManifestFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkaform.core.authorizer import AccessReading
+    from kafkaform.core.errors import Problem
+    from kafkaform.core.model import (
+        Change,
+        Desired,
+        Facts,
+        FieldChange,
+        FieldValue,
+        Intent,
+        RiskAssessment,
+        State,
+    )
+    from kafkaform.core.operations import Operation
+    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+
+
+class _AclField(Field):
+    """One ACL of a principal."""
+
+    ending = "deleted"
+
+    def judge(self, context: UpdateContext) -> RiskAssessment:
+        return risk.judge_field(self.path, context.ref.name, context.after.get(self.path), context.facts)
+
+    def default(self, _facts: Facts) -> FieldValue:
+        return None
+
+    def undeclarable(self, value: FieldValue) -> str:
+        if value is None:
+            return "the manifest declares it as a part of a right: remove that by hand"
+        return f"declare it by hand, in spec.acls: {spec.describe_entry(parse_path(self.path, ''))}"
+
+    def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
+        if after is None:
+            return "removed", ()
+        return (str(after), ()) if before is None else None
+
+
+class _Format(ManifestFormat):
+    schema = "access"
+    nowhere: Layer = {}  # noqa: RUF012 - read-only
+
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
+        return spec.normalise(layer, report)
+
+    def resolve(self, layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
+        return spec.resolve(layer)
+
+    def combine(
+        self, manifests: Sequence[Desired], read_by: Mapping[str, Sequence[str]]
+    ) -> tuple[Sequence[Desired], Sequence[Problem]]:
+        return spec.combine(manifests, read_by)
+
+    def write(
+        self,
+        observed: Observed,
+        _config: dict[str, object],
+        _under: Mapping[str, object],
+        _left_out: list[str],
+    ) -> dict[str, object]:
+        principal = observed.ref.name
+        return spec.write_spec(principal, (parse_path(path, principal) for path in observed.state))
+
+
+class AccessKind(Kind):
+    """The ACLs of a principal."""
+
+    name = "Access"
+    words = KindWords("principals with ACLs", "access", "access", "its rights", "deleted", "box")
+    format: ManifestFormat = _Format()
+    configs = ConfigSet()
+    hazards = Hazards(risk.HAZARDS)
+    listed = False
+    prunable = False
+
+    def field(self, path: str) -> Field:
+        """Return the field of an ACL."""
+        return _AclField(self, path)
+
+    def reading_rights(self, _name: str) -> tuple[Right, ...]:
+        """Return the right to read all ACLs: single ones have none."""
+        return (Right("Describe", CLUSTER),)
+
+    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
+        """Assess the first ACLs of a principal."""
+        return risk.judge_all(ref.name, state, facts, is_created=True)
+
+    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
+        """Assess the removal of all ACLs of a principal."""
+        return risk.judge_all(observed.ref.name, observed.state, facts, is_created=False)
+
+    def binding(self, _change: Change, field: FieldChange | None) -> Binding | None:
+        """Bind a consent to the ACL that it is for."""
+        if field is None:
+            return None
+        scope = f"of {field.path}"
+        return Binding(scope, lambda given: given == scope)
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """Grant first, then revoke."""
+        return access_operations.operations(change)
+
+    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+        """Return the declared ACLs, and the removal of live ones that no manifest declares.
+
+        A live `Describe` beside a declared `Read` stays: removing what another ACL includes changes nothing.
+        A declared one that a live ACL includes is not missing. In a plan of some manifests only, nothing is
+        removed: another manifest may declare it.
+        """
+        missing = [path for path in state if path not in observed.state]
+        undeclared = [path for path in observed.state if path not in state]
+        if not missing and not undeclared:  # most of thousands of principals
+            return state
+        principal = observed.ref.name
+        live = [parse_path(path, principal) for path in state if path in observed.state]
+        included = {path for path in missing if is_covered(parse_path(path, principal), live)}
+        wanted = {path: value for path, value in state.items() if path not in included}
+        if facts.get(ManifestScope).is_part:
+            return wanted
+        declared = [parse_path(path, principal) for path in state]
+        removed = [path for path in undeclared if not is_covered(parse_path(path, principal), declared)]
+        return {**wanted, **dict.fromkeys(removed)}
+
+
+def observe_access(reading: AccessReading) -> dict[ResourceRef, Observed]:
+    """Return the principals that have ACLs, each with them."""
+    states: dict[str, dict[str, FieldValue]] = {}
+    for acl in reading.acls:
+        states.setdefault(acl.principal, {})[write_path(acl)] = write_value(acl)
+    return {
+        (ref := ResourceRef(AccessKind.name, principal)): Observed(ref, None, state)
+        for principal, state in states.items()
+    }

@@ -1,0 +1,266 @@
+"""An Access's spec: the rights of principals as an application states them, and the ACLs that they mean.
+
+All manifests of a principal are one resource, `Access/User:checkout`. Its state has a field for each ACL that
+at least one of them declares.
+
+spec["principals"], ["hosts"]   list[str]
+spec["produces"], ...           as in the manifest
+spec["acls"]                    as in the manifest, with operations as Kafka writes them
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from kafkaform.core.acl_fields import write_path, write_value
+from kafkaform.core.acls import (
+    ALL,
+    CLUSTER_NAME,
+    WILDCARD,
+    Acl,
+    ResourceType,
+    parse_operation,
+    parse_principal,
+)
+from kafkaform.core.errors import Problem
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Desired, Intent, ResourceRef
+from kafkaform.core.wording import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kafkaform.core.model import FieldValue, Location, State
+    from kafkaform.resources.base import Layer, ReportProblem
+
+_Keys = tuple[str | int, ...]
+
+_GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
+
+
+def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
+    """Normalise an Access spec that matches the schema, as described for the module."""
+    normal: Layer = dict(layer)
+    for index, principal in enumerate(cast("list[str]", layer.get("principals", []))):
+        try:
+            parse_principal(principal)
+        except ValueError as error:
+            report(("principals", index), str(error), None)
+    if "acls" in layer:
+        entries = cast("list[dict[str, Any]]", layer["acls"])
+        normal["acls"] = [_normalise_acl(entry, index, report) for index, entry in enumerate(entries)]
+    return normal
+
+
+def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> dict[str, Any]:
+    resource_type = ResourceType(entry["resource"])
+    named = [key for key in ("name", "prefix") if key in entry]
+    if resource_type is ResourceType.CLUSTER and named:
+        report(("acls", index, named[0]), "the cluster has no name", "remove it", key=True)
+    elif resource_type is not ResourceType.CLUSTER and len(named) != 1:
+        report(("acls", index), "needs a name or a prefix", "write name: NAME, name: '*' or prefix: PREFIX")
+    operations = []
+    for number, operation in enumerate(entry["operations"]):
+        try:
+            is_all = operation.lower() == ALL.lower()
+            operations.append(ALL if is_all else parse_operation(operation, resource_type))
+        except ValueError as error:
+            report(("acls", index, "operations", number), str(error), None)
+    return {**entry, "operations": operations}
+
+
+def resolve(layer: Layer) -> tuple[State | None, Intent]:
+    """Split a merged, normalised Access spec; its state is that of no principal yet: see `combine`."""
+    intent = Intent(deletion_protection=bool(layer.get("deletionProtection", False)), spec=layer)
+    return (None if layer.get("state") == "absent" else {}), intent
+
+
+@dataclass(frozen=True, slots=True)
+class _AclPlaces:
+    """The places of the fields of a principal: an implementation of `Places`.
+
+    Attributes:
+        first: Its first manifest, for everything that is no ACL.
+        acls: The location that declares each ACL, by path.
+    """
+
+    first: Desired
+    acls: Mapping[str, Location]
+
+    def __call__(self, path: str) -> Location:
+        """Return the location of a field."""
+        place = self.acls.get(path) or self.first.place(path)
+        assert place is not None  # noqa: S101 - a manifest has a location
+        return place
+
+    def keys(self, path: str) -> tuple[str, ...] | None:
+        """Return None: a right may stand for several ACLs, so that no key leads to one of them."""
+        return None if path not in self.acls and not path.startswith("metadata.") else self.first.keys(path)
+
+    def nearest(self, keys: Sequence[str | int]) -> Location:
+        """Return the location of the value below these keys of the first manifest."""
+        place = self.first.nearest(keys)
+        assert place is not None  # noqa: S101 - a manifest has a location
+        return place
+
+
+def combine(
+    manifests: Sequence[Desired], topics_of: Mapping[str, Sequence[str]]
+) -> tuple[list[Desired], list[Problem]]:
+    """Combine manifests into one resource for each of their principals.
+
+    Args:
+        manifests: All Access manifests.
+        topics_of: The topics that each declared group reads.
+    """
+    problems: list[Problem] = []
+    by_principal: dict[str, list[Desired]] = {}
+    for manifest in manifests:
+        for principal in cast("list[str]", manifest.intent.spec.get("principals", [])):
+            by_principal.setdefault(principal, []).append(manifest)
+    resources = []
+    for principal, declaring in by_principal.items():
+        state: dict[str, FieldValue] = {}
+        places: dict[str, Location] = {}
+        for manifest in declaring:
+            if manifest.state is None:
+                continue
+            for acl, keys in _expand(manifest, principal, topics_of, problems):
+                path = write_path(acl)
+                state[path] = write_value(acl)
+                place = manifest.nearest(("spec", *keys))
+                if place is not None:
+                    # Findings on an ACL are shown at the first manifest that declares it.
+                    places.setdefault(path, place)
+        # One tombstone must not remove what other manifests still declare.
+        absent = all(manifest.state is None for manifest in declaring)
+        resources.append(_combine_intents(principal, declaring, None if absent else state, places))
+    # A manifest is expanded once for each of its principals, each time with the same problems.
+    return resources, list(dict.fromkeys(problems))
+
+
+def _combine_intents(
+    principal: str, manifests: Sequence[Desired], state: State | None, places: Mapping[str, Location]
+) -> Desired:
+    first = manifests[0]
+    # Reversed, so that of equal names the first manifest has the last word.
+    intents = [manifest.intent for manifest in reversed(manifests)]
+    intent = replace(
+        first.intent,
+        labels={name: value for each in intents for name, value in each.labels.items()},
+        allow={head: reason for each in intents for head, reason in each.allow.items()},
+        waivers={code: reason for each in intents for code, reason in each.waivers.items()},
+        deletion_protection=any(each.deletion_protection for each in intents),
+    )
+    ref = ResourceRef(first.ref.kind, principal)
+    return Desired(ref, state, intent, first.location, _AclPlaces(first, places))
+
+
+def _expand(
+    manifest: Desired, principal: str, topics_of: Mapping[str, Sequence[str]], problems: list[Problem]
+) -> Iterator[tuple[Acl, _Keys]]:
+    """Yield the ACLs that a manifest gives a principal, each with the keys of the right in the spec."""
+    spec = cast("dict[str, Any]", manifest.intent.spec)
+    for right, keys in _list_rights(manifest, spec, topics_of, problems):
+        for host in right.hosts or spec.get("hosts", [WILDCARD]):
+            for operation in right.operations:
+                acl = Acl(
+                    right.resource_type,
+                    right.name,
+                    right.is_prefix,
+                    principal,
+                    host,
+                    operation,
+                    right.is_allowed,
+                )
+                yield acl, keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Right:
+    """Operations on the resources of one pattern; without hosts, from those of the manifest."""
+
+    resource_type: ResourceType
+    name: str
+    is_prefix: bool
+    operations: tuple[str, ...]
+    is_allowed: bool = True
+    hosts: tuple[str, ...] = ()
+
+
+def _make_right(resource_type: ResourceType, given: object, *operations: str) -> _Right:
+    """Return a right on a name, or on `{prefix: ...}`."""
+    is_prefix = isinstance(given, dict)
+    name = cast("dict[str, str]", given)["prefix"] if is_prefix else cast("str", given)
+    return _Right(resource_type, name, is_prefix, operations)
+
+
+def _list_rights(
+    manifest: Desired, spec: dict[str, Any], topics_of: Mapping[str, Sequence[str]], problems: list[Problem]
+) -> Iterator[tuple[_Right, _Keys]]:
+    # Read and Write include Describe. Idempotent producers need no right of their own since 2.8 (KIP-679).
+    for number, topic in enumerate(spec.get("produces", [])):
+        yield _make_right(_TOPIC, topic, "Write"), ("produces", number)
+    for number, entry in enumerate(spec.get("consumes", [])):
+        keys: _Keys = ("consumes", number)
+        group, topics = entry["group"], entry.get("topics")
+        yield _make_right(_GROUP, group, "Read"), keys
+        if topics is None and isinstance(group, str):
+            topics = topics_of.get(group)
+        if topics is None:
+            name = quoted(group) if isinstance(group, str) else "a prefix of groups"
+            place = manifest.nearest(("spec", *keys))
+            hint = "write topics: beside it, or a ConsumerGroup manifest with its topics"
+            problems.append(Problem(f"the topics of {name} are not declared", place, hint))
+        for topic in topics or ():
+            yield _make_right(_TOPIC, topic, "Read"), keys
+    for number, transactional_id in enumerate(spec.get("transactional", [])):
+        yield _make_right(ResourceType.TRANSACTIONAL_ID, transactional_id, "Write"), ("transactional", number)
+    for number, entry in enumerate(spec.get("acls", [])):
+        resource_type = ResourceType(entry["resource"])
+        is_cluster = resource_type is ResourceType.CLUSTER
+        right = _Right(
+            resource_type,
+            CLUSTER_NAME if is_cluster else entry.get("prefix", entry.get("name", "")),
+            not is_cluster and "prefix" in entry,
+            tuple(entry["operations"]),
+            entry.get("permission", "allow") == "allow",
+            tuple(entry.get("hosts", ())),
+        )
+        yield right, ("acls", number)
+
+
+def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:
+    """Return the spec that declares ACLs of a principal exactly: one entry for each resource and host."""
+    operations: dict[tuple[ResourceType, str, bool, str, bool], list[str]] = {}
+    for acl in sorted(acls, key=write_path):
+        key = (acl.resource_type, acl.name, acl.is_prefix, acl.host, acl.is_allowed)
+        operations.setdefault(key, []).append(acl.operation)
+    entries = [_write_entry(*key, names) for key, names in operations.items()]
+    return {"principals": [principal], "acls": entries}
+
+
+def _write_entry(
+    resource_type: ResourceType,
+    name: str,
+    is_prefix: bool,
+    host: str,
+    is_allowed: bool,
+    operations: Sequence[str],
+) -> dict[str, object]:
+    entry: dict[str, object] = {"resource": resource_type.value}
+    if resource_type is not ResourceType.CLUSTER:
+        entry["prefix" if is_prefix else "name"] = name
+    entry["operations"] = [*operations]
+    entry |= {} if host == WILDCARD else {"hosts": [host]}
+    return entry | ({} if is_allowed else {"permission": "deny"})
+
+
+def describe_entry(acl: Acl) -> str:
+    """Return the entry of `spec.acls` that declares an ACL, in one line of YAML."""
+    entry = _write_entry(
+        acl.resource_type, acl.name, acl.is_prefix, acl.host, acl.is_allowed, [acl.operation]
+    )
+    return json.dumps(entry, ensure_ascii=False)

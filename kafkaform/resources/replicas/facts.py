@@ -1,0 +1,68 @@
+"""The replicas of a live resource, and of a cluster whose replicas are to be moved, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Live
+from kafkaform.resources.replicas.moves import Throttles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.core.model import Observed, ResourceRef
+    from kafkaform.core.partitions import TopicPartition
+    from kafkaform.resources.replicas.layout import Assignment, Layout
+
+PLACEMENT = "placement"
+"""The field for the assignment of replicas, as `kafkaform.resources.replicas.layout` writes it."""
+REPLICATION_FACTOR = "replicationFactor"
+MIN_ISR = "config.min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReplicas(Live):
+    """The replicas of a live resource.
+
+    Attributes:
+        replicas: Their assignment once running reassignments have ended.
+        moving: The partitions that a running reassignment moves.
+    """
+
+    replicas: Assignment = ()
+    moving: frozenset[int] = frozenset()
+
+
+_UNREAD = LiveReplicas()
+
+
+def get_replicas(observed: Observed) -> LiveReplicas:
+    """Return the replicas of a live resource; empty if they were not read."""
+    return observed.live if isinstance(observed.live, LiveReplicas) else _UNREAD
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """The data about a cluster whose replicas a plan places or moves.
+
+    Attributes:
+        layout: All present replicas; None if they were not read, as nothing is to be moved.
+        placements: The planned assignment of each resource, including partitions to be added.
+        unplaceable: Resources whose replicas cannot be placed, and why.
+        partition_sizes: The bytes of one replica of each partition to be moved.
+        throttle: The bytes per second that a broker may send and receive for moves; None: no limit.
+        throttles: The replication throttles that are set already, of brokers and of topics to be moved.
+        disk_shortages: Topics whose copies do not fit on the disks of a broker, and why.
+        disk_doubts: Topics whose copies may not fit, as too little is known, and why.
+    """
+
+    layout: Layout | None = None
+    placements: Mapping[ResourceRef, Assignment] = field(default_factory=dict)
+    unplaceable: Mapping[ResourceRef, str] = field(default_factory=dict)
+    partition_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    throttle: int | None = None
+    throttles: Throttles = field(default_factory=Throttles)
+    disk_shortages: Mapping[str, str] = field(default_factory=dict)
+    disk_doubts: Mapping[str, str] = field(default_factory=dict)

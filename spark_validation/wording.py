@@ -1,0 +1,737 @@
+"""The words of an analysis: every sentence on causes, advice, notes and reasons, made from figures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, assert_never
+
+from spark_validation.figures import percent, ratio
+from spark_validation.results import (
+    PARTITIONER_NAMES,
+    BalancedFacts,
+    BurstFacts,
+    EmptyFacts,
+    FewKeysFacts,
+    HotKeysFacts,
+    LittleDataFacts,
+    MixedFacts,
+    NullKeysFacts,
+    RepartitionFacts,
+    UnexplainedFacts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_validation.results import (
+        Estimate,
+        HotKeyResult,
+        KeyShare,
+        OwnPlacement,
+        PartitionIncrease,
+        SkewCause,
+        Step,
+        WhatIf,
+    )
+
+
+_MOST_KEYS = 3
+"""The most keys that a sentence names."""
+_MOST_STEPS = 3
+"""The most partitions whose offsets a sentence gives."""
+_MOST_PARTITIONS = 8
+"""The most partitions that a note names one by one."""
+_MOST_LOST = 5
+_FINER_KEY = "choose a finer key for all, such as one with a second field"
+# By hash: three of the seven partitioners differ only in what they make of FNV-1a's sign.
+_HASH_NAMES = ("murmur2", "CRC32", "FNV-1a", "kafkajs's LegacyPartitioner", "xxHash32")
+_HASHES = ", ".join(_HASH_NAMES)
+
+_SAME_PARTITIONER = {
+    "crc32": (
+        "Set `partitioner=murmur2_random`, which matches Java's default,",
+        "in every librdkafka client that writes",
+    ),
+    "fnv1a": (
+        "Configure a murmur2 partitioner, which matches Java's default,",
+        "in the Sarama clients that write",
+    ),
+    "fnv1a_masked": (
+        "Configure a murmur2 partitioner, which matches Java's default,",
+        "in the Go clients that write",
+    ),
+    "fnv1a_unsigned": (
+        "Configure kgo.KafkaHasher with murmur2, which matches Java's default,",
+        "in the franz-go clients that write",
+    ),
+    "murmur2_kafkajs": (
+        "Set `createPartitioner: Partitioners.JavaCompatiblePartitioner`, which matches Java's default,",
+        "in the kafkajs producers that write",
+    ),
+    "xxhash32": (
+        "Configure a murmur2 partitioner, which matches Java's default,",
+        "in the kafka-rust producers that write",
+    ),
+}
+"""The setting with which clients of a partitioner place keys as Java's producer does, and these clients."""
+
+_OWN_SETTINGS = {
+    "crc32": "librdkafka's `consistent_random`",
+    "fnv1a": "librdkafka's `fnv1a_random`",
+    "fnv1a_masked": "Sarama's `NewReferenceHashPartitioner`",
+    "fnv1a_unsigned": "franz-go's `SaramaHasher`",
+    "murmur2_kafkajs": "kafkajs's `Partitioners.LegacyPartitioner`",
+    "xxhash32": "kafka-rust's `DefaultPartitioner`",
+}
+"""The setting that selects each partitioner other than Java's."""
+
+
+# --- figures -------------------------------------------------------------------------------------------
+
+
+def times_mean(number: float) -> str:
+    """Return a ratio in words."""
+    return f"{ratio(number)} times the mean"
+
+
+def utc(milliseconds: float, *, within: float = 0.0) -> str:
+    """Format a time as 2026-11-01 00:00:00 UTC, with milliseconds where they matter.
+
+    Args:
+        milliseconds: Since 1970.
+        within: The milliseconds between it and the time that it is compared with: below a minute, they
+            matter.
+    """
+    time = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+    precise = "milliseconds" if 0 < within < 60_000 else "seconds"
+    return f"{time.replace(tzinfo=None).isoformat(sep=' ', timespec=precise)} UTC"
+
+
+def _format_span(start: float, end: float) -> tuple[str, str]:
+    return utc(start, within=end - start), utc(end, within=end - start)
+
+
+def join_items(items: Sequence[str], conjunction: str = "and") -> str:
+    """Join items as `a`, `a and b`, or `a, b and c`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {conjunction} {items[-1]}"
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def name_key(key: HotKeyResult | KeyShare | BurstFacts) -> str:
+    """Name a key within a sentence: by the start of its hash, or as the empty key."""
+    return f"key {key.key_hash}" if key.key_length else "the empty key"
+
+
+def _name_partitions(partitions: Sequence[int], most: int = _MOST_PARTITIONS) -> str:
+    if len(partitions) > most:
+        return f"{len(partitions)} partitions"
+    return f"partition{'s' if partitions[1:] else ''} {join_items([str(number) for number in partitions])}"
+
+
+# --- causes --------------------------------------------------------------------------------------------
+
+
+def describe_cause(cause: SkewCause) -> str:
+    """Return the facts of a cause as one sentence or more."""
+    return _describe_facts(cause) + (_describe_placement(cause.placement) if cause.placement else "")
+
+
+def _describe_facts(cause: SkewCause) -> str:
+    match cause.facts:
+        case None:
+            return cause.evidence
+        case EmptyFacts(read):
+            return f"There are no records{' in the sample' if read else ''}."
+        case LittleDataFacts(written, fewest):
+            noun = "record was" if written == 1 else "records were"
+            return f"{written:,} {noun} written in the period; fewer than {fewest} are too few to judge."
+        case BalancedFacts() as facts:
+            return _describe_balance(facts)
+        case UnexplainedFacts() as facts:
+            return _describe_unexplained(facts)
+        case HotKeysFacts() as facts:
+            return _describe_hot_keys(facts)
+        case FewKeysFacts() as facts:
+            return _describe_few_keys(facts)
+        case NullKeysFacts() as facts:
+            return _describe_null_keys(facts)
+        case BurstFacts() as facts:
+            return _describe_burst(facts)
+        case MixedFacts() as facts:
+            return _describe_mix(facts)
+        case RepartitionFacts() as facts:
+            return _describe_repartition(facts)
+        case other:
+            assert_never(other)
+
+
+def _describe_balance(facts: BalancedFacts) -> str:
+    if facts.partition_count == 1:
+        return "The topic has only one partition."
+    text = (
+        f"The fullest partition has {times_mean(facts.record_ratio.value)} by records and "
+        f"{ratio(facts.byte_ratio.value)} by bytes"
+    )
+    if facts.largest_key:
+        text += f"; the most frequent key has {percent(facts.largest_key)} of the records"
+    if facts.null_key_share.value:
+        text += f"; {percent(facts.null_key_share.value)} have no key"
+    return f"{text}."
+
+
+def _describe_unexplained(facts: UnexplainedFacts) -> str:
+    text = f"Partition {facts.fullest} has {times_mean(facts.ratio.value)} by {facts.by}"
+    if facts.by == "bytes":
+        text += f" (by records the fullest has {ratio(facts.record_ratio.value)})"
+    if facts.reason == "keys_withheld":
+        return f"{text}; the keys that cause it are not known."
+    if facts.reason == "own_partitioner":
+        return f"{text}, and no frequent key causes it."
+    if facts.reason == "no_keys":
+        return f"{text}, though no record has a key."
+    return (
+        f"{text}; not a few keys cause it, but many keys of uneven size: the largest has "
+        f"{percent(facts.largest_key)}, the {facts.examined_keys} largest have {percent(facts.largest_keys)} "
+        f"of the {facts.by}."
+    )
+
+
+def _describe_hot_keys(facts: HotKeysFacts) -> str:
+    keys, named = facts.keys, facts.keys[:_MOST_KEYS]
+    if len(keys) == 1:
+        subject, it = f"{_capitalise(name_key(keys[0]))} has", "it"
+    else:
+        # "Keys a, b and c", but "Key a and the empty key".
+        noun = "keys " if all(key.key_length for key in named) else ""
+        names = [
+            f"{name_key(key).removeprefix('key ' if noun else '')} ({percent(key.share)})" for key in named
+        ]
+        further = len(keys) - len(named)
+        joined = f"{', '.join(names)} and {further} more" if further else join_items(names)
+        subject, it = f"{_capitalise(noun + joined)} have", "them"
+    text = (
+        f"{subject} {percent(sum(key.share for key in keys))} of the {facts.by}; the fullest partition, "
+        f"{facts.fullest}, has {times_mean(facts.ratio.value)}, and would have {ratio(facts.ratio_without)} "
+        f"without {it}."
+    )
+    return text + (
+        f" By records the ratio is {ratio(facts.record_ratio.value)}." if facts.by == "bytes" else ""
+    )
+
+
+def _describe_few_keys(facts: FewKeysFacts) -> str:
+    distinct, keyless = facts.distinct_keys.value, facts.keyless_partitions
+    keys = f"{distinct:,.0f} distinct keys are" if round(distinct) > 1 else "One distinct key is"
+    without = ""
+    if keyless:
+        without = f", and {f'{keyless} partitions have' if keyless > 1 else 'one partition has'} none"
+    return (
+        f"{keys} too few for {facts.partition_count} partitions{without}: even equally frequent keys would "
+        f"by chance give the fullest partition {times_mean(facts.ratio_by_chance)}; it has "
+        f"{ratio(facts.ratio.value)}."
+    )
+
+
+def _describe_null_keys(facts: NullKeysFacts) -> str:
+    share, spread = facts.null_key_share.value, facts.spread
+    if spread == "in batches":
+        spread += (
+            f" (their share varies {ratio(facts.dispersion or 0)} times as much between windows as by chance)"
+        )
+    subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
+    return (
+        f"{subject}; they are spread {spread}, with {ratio(facts.null_ratio)} times their mean on the "
+        f"fullest partition, and have no order relative to each other."
+    )
+
+
+def _describe_burst(facts: BurstFacts) -> str:
+    burst, usual = percent(facts.burst_share), percent(facts.usual_share)
+    if facts.partition is None:
+        return (
+            f"{_capitalise(name_key(facts))} has {burst} of the {facts.by} in part {facts.part} of "
+            f"{facts.parts} equal parts of the log (it occurs in {facts.parts_with_key} of them), and "
+            f"{usual} overall."
+        )
+    start, end = _format_span(facts.start_ms, facts.end_ms)
+    text = (
+        f"Partition {facts.partition} got {burst} of the {facts.by} from {start} to {end} "
+        f"({times_mean(facts.burst_share * facts.partition_count)}), and {usual} overall"
+    )
+    if facts.key_hash is not None:
+        text += f"; {name_key(facts)} causes it"
+        text += f", with up to {ratio(facts.key_peak)} times its overall share" if facts.key_peak else ""
+    text += ". This lasts to the end of the log." if facts.ongoing else "."
+    others = facts.other_partitions
+    return text + (f" {others} other partition{'s' if others > 1 else ''} had bursts too." if others else "")
+
+
+def _describe_mix(facts: MixedFacts) -> str:
+    keys, chance = facts.shared_keys, percent(facts.chance)
+    noun = f"{keys:,} sampled keys are" if keys > 1 else f"{'one' if keys else 'no'} sampled key is"
+    shared = f"{noun} on several partitions"
+    if set(facts.partitioner_shares) == {"other"}:
+        return (
+            f"No known partitioner explains where the records are: {join_items(_HASH_NAMES)} each fit no "
+            f"more of them than chance would ({chance}), and {shared}, which have "
+            f"{percent(facts.shared_records)} of the records with a key: producers ignore the key or choose "
+            "partitions themselves."
+        )
+    unknown = "an unknown partitioner"
+    if facts.stray_partitions:
+        unknown = f"producers that set {_name_partitions(facts.stray_partitions)} themselves"
+    shares = [
+        f"{PARTITIONER_NAMES.get(name, unknown)} {percent(share)}"
+        for name, share in facts.partitioner_shares.items()
+    ]
+    return (
+        f"{percent(facts.misplaced)} of the records with a key are not where "
+        f"{PARTITIONER_NAMES[facts.main]} puts them; corrected for chance ({chance}), the records were "
+        f"placed by: {join_items(shares)}; {shared}{_describe_extent(facts)}."
+    )
+
+
+def _describe_extent(facts: MixedFacts) -> str:
+    """Describe in which part of the log misplaced records lie, and whether that has ended."""
+    if facts.now is None:
+        if not facts.parts:
+            return ""
+        if facts.last_part - facts.first_part + 1 == facts.parts:
+            return "; misplaced records are in every part of the log"
+        return (
+            f"; misplaced records are in parts {facts.first_part} to {facts.last_part} of {facts.parts} "
+            "equal parts of the log"
+        )
+    text = "; this ended"
+    if facts.ended_after_ms is not None and facts.ended_before_ms is not None:
+        after, before = _format_span(facts.ended_after_ms, facts.ended_before_ms)
+        text += f" between {after} and {before}"
+    text += f" ({_describe_offsets(facts.steps)})" if facts.steps else ""
+    return f"{text}: all newer records are where {PARTITIONER_NAMES[facts.now]} puts them"
+
+
+def _describe_repartition(facts: RepartitionFacts) -> str:
+    increases = facts.increases
+    counts = join_items([str(increase.earlier) for increase in increases], "or")
+    explained = "all" if facts.explained > 0.999 else percent(facts.explained)
+    earlier = list(dict.fromkeys(name for increase in increases for name in increase.partitioners))
+    who = f"{join_items([_name_briefly(name) for name in earlier])} put" if earlier[1:] else "it puts"
+    text = (
+        f"{percent(facts.misplaced)} of the records with a key are not where "
+        f"{_name_briefly(increases[-1].partitioners[0])} puts them with {facts.partition_count} partitions, "
+        f"and {explained} of these are where {who} them with {counts}: the partition count was increased"
+        f"{_describe_increases(increases)}"
+    )
+    if facts.steps:
+        text += f"; by offset, {_describe_offsets(facts.steps)}"
+    if facts.newer is not None:
+        text += f"; newer records are where {PARTITIONER_NAMES[facts.newer]} puts them"
+    keys = facts.shared_keys
+    if not keys:
+        return f"{text}; the next record of such a key goes to another partition, and its order breaks there."
+    return (
+        f"{text}; {keys:,} sampled key{'s are' if keys > 1 else ' is'} on several partitions, and the order "
+        f"of a key's records breaks at {'these points' if increases[1:] else 'that point'}."
+    )
+
+
+def _name_briefly(partitioner: str) -> str:
+    return "murmur2" if partitioner == "murmur2" else PARTITIONER_NAMES[partitioner]
+
+
+def _describe_offsets(steps: Sequence[Step]) -> str:
+    shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:_MOST_STEPS]]
+    if len(steps) > _MOST_STEPS:
+        return f"in partition {', '.join(shown)}, and in {len(steps) - _MOST_STEPS} more"
+    return f"in partition {join_items(shown)}"
+
+
+def _describe_increases(increases: Sequence[PartitionIncrease]) -> str:
+    if len(increases) == 1 and increases[0].known is None:
+        return _describe_time(increases[0])
+    each = [
+        f" from {increase.earlier} to {increase.later}{_describe_time(increase)}" for increase in increases
+    ]
+    return ", and".join(each)
+
+
+def _describe_time(increase: PartitionIncrease) -> str:
+    last, first = increase.last_before_ms, increase.first_after_ms
+    if increase.known is not None:
+        since, until = utc(increase.known.since_ms), utc(increase.known.until_ms)
+        at = f"at {since}" if since == until else f"between {since} and {until}"
+        return f" {at} ({increase.known.source})"
+    if last is None:
+        return " (the time is unknown: timestamps do not show it)"
+    if first is None:
+        return f" after {utc(last)}"
+    # Producers use the earlier count until their metadata is refreshed: the two times may overlap.
+    after, before = _format_span(min(last, first), max(last, first))
+    return f" between {after} and {before}"
+
+
+def _describe_placement(placement: OwnPlacement) -> str:
+    if placement.partitioner is not None and placement.java_misplaced is not None:
+        return (
+            f" All keys are where {PARTITIONER_NAMES[placement.partitioner]} puts them: a Java producer with "
+            f"its default partitioner would put {percent(placement.java_misplaced)} of the keys on other "
+            "partitions."
+        )
+    stays = "nearly all keys stay" if placement.shared_keys else "each key stays"
+    return (
+        f" No known partitioner ({_HASHES}) explains where the keys are, yet {stays} on one partition: "
+        "producers choose partitions themselves."
+    )
+
+
+# --- advice --------------------------------------------------------------------------------------------
+
+
+def advise_on_burst(facts: BurstFacts) -> str:
+    """Advise what to check: the key that bursts, or else the partition."""
+    when = "now" if facts.ongoing else "at that time"
+    if facts.key_hash is None:
+        return f"Check what is written to that partition {when}: no single frequent key explains the burst."
+    times = f", up to {ratio(facts.key_peak)} times its overall share" if facts.key_peak else ""
+    return (
+        f"Check what writes {name_key(facts)} {when}: spread its writes over time, or size consumers for its "
+        f"share during the burst{times}."
+    )
+
+
+def advise_finer_key(keys: float, partitions: int, *, target: float, fit: int, needed: int) -> str:
+    """Advise a finer key, where so few keys keep the target ratio on fewer partitions only (`fit`)."""
+    subject = f"{keys:,.0f} equally frequent keys stay" if round(keys) > 1 else "One key stays"
+    return (
+        f"{subject} within a ratio of {target:g} on at most {fit} partition{'s' if fit > 1 else ''}; "
+        f"{partitions} partitions need about {needed:,} keys. If order within each current key is not "
+        f"needed, choose a finer key, such as one with a second field."
+    )
+
+
+def advise_on_null_keys(share: float) -> str:
+    """Advise to add a key, or to declare that there is none."""
+    return (
+        f"If the order of related records matters, add a key to the {percent(share)} of records that "
+        f"have none; if it does not, declare the topic `keyed: false`."
+    )
+
+
+def advise_same_partitioner(partitioner: str, java_misplaced: float) -> str:
+    """Advise to keep the one partitioner of a topic, which is not Java's."""
+    return (
+        f"Keep every producer on the same partitioner ({_OWN_SETTINGS[partitioner]}): a Java producer with "
+        f"its default partitioner would put {percent(java_misplaced)} of these records on other partitions."
+    )
+
+
+def advise_after_increase(misplaced: float, increases: int) -> str:
+    """Advise how to read records that an earlier partition count placed."""
+    last = "last " if increases > 1 else ""
+    return (
+        f"Until retention has removed the records from before the {last}increase, read these completely "
+        f"before the newer ones wherever the order of a key matters: {percent(misplaced)} of the records "
+        f"with a key are not on the partition that their key has now."
+    )
+
+
+def advise_after_change(misplaced: float) -> str:
+    """Advise how to read records that an earlier partitioner placed."""
+    return (
+        "No producer needs to change. Until retention has removed the older records, read these "
+        f"completely before the newer ones wherever the order of a key matters: {percent(misplaced)} of the "
+        "records with a key are not on the partition that their key has now."
+    )
+
+
+OWN_PARTITIONER = (
+    "The producers' own partitioner decides how full partitions are: to even them out, let it divide "
+    "the largest groups of keys, for example by hashing more of the key, or choose a finer key. The "
+    "order of keys that move breaks at that point."
+)
+TOO_FEW_NEW = (
+    "The newest records are too few to show whether several partitioners are still at work: read "
+    "more records, or only new ones (`--since`), before any producer is changed."
+)
+
+
+def find_producers(share: float, explained_by: str) -> str:
+    """Advise to find the producers of records that no known partitioner placed, or one does not explain."""
+    return (
+        f"Find the producers of the {percent(share)} of the records with a key that {explained_by}: "
+        "they set `partitioner.ignore.keys`, use a custom partitioner class, or set the partition."
+    )
+
+
+def find_stray_producer(share: float, partitions: Sequence[int]) -> str:
+    """Advise to find the producer that sets a few partitions itself."""
+    return (
+        f"Find the producer that sets {_name_partitions(partitions)} itself for {percent(share)} of the "
+        "records with a key, and let it leave the partition to its partitioner."
+    )
+
+
+def advise_one_partitioner(misplaced: float, foreign: str | None) -> str:
+    """Advise to give all producers the same partitioner: Java's instead of the foreign one, if given."""
+    setting, clients = "Configure the same partitioner", "in every producer that writes"
+    if foreign is not None:
+        setting, clients = _SAME_PARTITIONER[foreign]
+    return (
+        f"{setting} {clients} to this topic: {percent(misplaced)} of the records with a key are on other "
+        "partitions now. The order of their keys breaks once, at the switch."
+    )
+
+
+def advise_partition_count(case: WhatIf, predicted: Estimate, present: Estimate, by: str) -> str:
+    """Advise a partition count with a lower ratio than the present one."""
+    return (
+        f"Of the counts tried, {case.partitions} partitions have the lowest ratio by {by}: "
+        f"{ratio(predicted.value)} ({ratio(predicted.low)} to {ratio(predicted.high)}) instead of "
+        f"{ratio(present.value)}; {percent(case.keys_moved)} of the keys move, with "
+        f"{percent(case.records_moved.value)} of the records, and the order of these keys breaks at that "
+        f"point."
+    )
+
+
+def count_idle_members(group: str, idle: int, members: int, assignor: str) -> str:
+    """State how many members of a group get no partition."""
+    return (
+        f"Group {group}: {idle} of its {members} members {'get' if idle > 1 else 'gets'} no "
+        f"partition of this topic under {assignor}."
+    )
+
+
+def count_useful_members(group: str, useful: int, members: int, *, fullest: float, busiest: float) -> str:
+    """State how many members of a group are useful beside the fullest partition."""
+    return (
+        f"Group {group}: only {useful} of its {members} members {'are' if useful > 1 else 'is'} useful, "
+        f"since one partition alone has {percent(fullest)} of the records; its busiest member gets "
+        f"{percent(busiest)}."
+    )
+
+
+def name_goal(most: float, by: str, key_share: float | None) -> str:
+    """Name the limits that a split of keys is to keep."""
+    return f"a ratio of {most:g} by {by}" + (f" and a key share of {percent(key_share)}" if key_share else "")
+
+
+def explain_no_split(
+    keys: Sequence[HotKeyResult], by: str, goal: str, largest: float, most_salts: int
+) -> str:
+    """Explain that no split of keys reaches a goal.
+
+    Args:
+        keys: The keys that were tried, largest first.
+        by: `records` or `bytes`.
+        goal: The goal (`name_goal`).
+        largest: The share of the largest key.
+        most_salts: The most salts that are advised.
+    """
+    if not keys:
+        return f"For {goal}, {_FINER_KEY}: no single key is worth splitting."
+    subject = "frequent keys" if keys[1:] else name_key(keys[0])
+    return (
+        f"Splitting {subject} is not enough for {goal}, or would take more than {most_salts} salts: give "
+        f"{name_key(keys[0])} ({percent(largest)} of the {by}) a topic of its own, or {_FINER_KEY}."
+    )
+
+
+def advise_split(
+    splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: float, *, known: bool
+) -> str:
+    """Advise to split keys into salts.
+
+    Args:
+        splits: Each key with the suffixes of its salts.
+        goal: The goal (`name_goal`).
+        after: The fullest partition over the mean after the split.
+        known: Whether the partitioner is known, so that the suffixes hold for every producer.
+    """
+    parts: list[str] = []
+    for key, suffixes in splits[:_MOST_KEYS]:
+        noun = "" if parts else " salts"
+        named = f" ({join_items(suffixes)})" if known else ""
+        parts.append(f"{name_key(key)} into {len(suffixes)}{noun}{named}")
+    counts = [len(suffixes) for _, suffixes in splits[_MOST_KEYS:]]
+    if counts:
+        into = f"{min(counts)} to {max(counts)} each" if min(counts) < max(counts) else f"{counts[0]} each"
+        parts.append(f"{len(counts)} more keys into {into}" if counts[1:] else f"1 more key into {counts[0]}")
+    how = ", by suffixes that their partitioner puts on different partitions, the emptiest first"
+    if known:
+        how = ", by appending these suffixes, chosen to lead to different partitions"
+        if counts:
+            how += " (choose those of the other keys likewise, by partitioner(key + suffix))"
+    return (
+        f"To stay within {goal}, split {join_items(parts)}{how}: the fullest then has {times_mean(after)}"
+        ". Order is kept only within a salt."
+    )
+
+
+def advise_no_empty_key(share: float, by: str) -> str:
+    """Advise to send null instead of an empty key."""
+    return (
+        f"An empty key is a key: its {percent(share)} of the {by} are on one partition. "
+        "Producers that mean no key should send null; such records are spread over all partitions."
+    )
+
+
+def advise_against_partitions(key: HotKeyResult, share: float, by: str, counts: Sequence[int]) -> str:
+    """Advise against more partitions, as one key alone exceeds the ratio on each of these counts."""
+    bounds = [f"{ratio(share * count)} on {count}" for count in dict.fromkeys(counts)]
+    return (
+        f"More partitions will not help: {name_key(key)} stays on one of them, and alone gives it this "
+        f"many times the mean by {by}: {join_items(bounds)} partitions."
+    )
+
+
+# --- limits of a policy ----------------------------------------------------------------------------------
+
+
+def state_ratio(topic: str, fullest: int, ratios: str, by: str, limit: float, cause: str) -> str:
+    """State that the fullest partition is above the limit, or may be."""
+    return (
+        f"{topic}: partition {fullest} has {ratios} times the mean {by}; the policy"
+        f" allows {limit:g} (diagnosis: {cause})"
+    )
+
+
+def state_key_share(topic: str, key: HotKeyResult, share: str, by: str, limit: float, *, others: int) -> str:
+    """State that a key is above the limit, or may be; `others` counts further ones that surely are."""
+    size = f"{key.key_length:,} byte{'' if key.key_length == 1 else 's'}"
+    subject = f"the key {key.key_hash} ({size})" if key.key_length else "the empty key"
+    exceeding = f"; {others} other key{'s are' if others > 1 else ' is'} above it too" if others else ""
+    return f"{topic}: {subject} has {share} of the {by}; the policy allows {percent(limit)}{exceeding}"
+
+
+def state_distinct_keys(topic: str, keys: str, limit: int) -> str:
+    """State that there are fewer distinct keys than the limit, or may be."""
+    return f"{topic} has {keys} distinct key{'' if keys == '1' else 's'}; the policy asks for {limit:,}"
+
+
+# --- notes and reasons -----------------------------------------------------------------------------------
+
+CONFIGS_UNKNOWN = (
+    "This account could not read the topic's configs (DescribeConfigs): whether it is compacted and "
+    "what its retention.bytes is are not known, so offsets without a record count as compacted ones."
+)
+MARKERS_COUNT = (
+    "Transactions write to this topic, and partitions are counted by offsets: with at most one "
+    "marker for each record, the ratio is between half and twice the one shown; aborted records "
+    "count, too."
+)
+COMPACTED = (
+    "Compaction has reached the end of the log, or transactions have left gaps like those of compaction: the "
+    "remaining records do not show the shares of keys in what was written. --watch 10m counts the keys of "
+    "new records."
+)
+REMOVED = (
+    "The records of whole partitions have been removed: the remaining ones do not show the shares of keys in "
+    "what was written. --watch 10m counts the keys of new records."
+)
+
+
+def note_added_partitions(first: int, last: int, since_ms: int) -> str:
+    """State that the last partitions were added later."""
+    added = f"Partitions {first} to {last} are" if first < last else f"Partition {last} is"
+    return (
+        f"{added} written to only since {utc(since_ms)}: the shares of partitions are of the "
+        "records since then, and those of keys of all records that were read."
+    )
+
+
+def note_emptied_partitions(partitions: Sequence[int]) -> str:
+    """State that partitions keep next to no record."""
+    return (
+        f"{_capitalise(_name_partitions(partitions))} had records and "
+        f"{'keep' if partitions[1:] else 'keeps'} next to none: if they were deleted by hand, what "
+        "was written in the period is not known; the ratio since the topic was made includes it."
+    )
+
+
+def note_unwritten_partitions(partitions: Sequence[int]) -> str:
+    """State that partitions have no records."""
+    return f"{_capitalise(_name_partitions(partitions))} {'have' if partitions[1:] else 'has'} no records."
+
+
+def note_missing_records(records: int, offsets: int) -> str:
+    """State how many of the offsets that were read have no record."""
+    amount = "All" if records == 0 else percent(1.0 - records / offsets)
+    return (
+        f"{amount} of the {offsets:,} offsets read have no record: they were "
+        "compacted, deleted or aborted, or are transaction markers."
+    )
+
+
+def note_few_windows(windows: int) -> str:
+    """State that few windows were read from each partition."""
+    return (
+        f"Only {windows} windows were read from each partition: intervals are wide, and a key "
+        "that is hot only for a short time may be missed."
+    )
+
+
+def note_removed_records(offsets: int, lost: int, partitions: Sequence[int]) -> str:
+    """State that retention removed records during the reading."""
+    named = ", ".join(str(partition) for partition in partitions[:_MOST_LOST])
+    further = f" and {len(partitions) - _MOST_LOST} more" if len(partitions) > _MOST_LOST else ""
+    return (
+        f"retention removed records while the topic was being read: of {offsets:,} offsets requested,"
+        f" up to {lost:,} were removed (partition{'s' if partitions[1:] else ''} {named}{further}); the "
+        "oldest records are underrepresented"
+    )
+
+
+FILES_PARTIAL = (
+    "the shares of partitions are those in the files: it is not known whether these contain the same part "
+    "of each partition"
+)
+FILES_UNORDERED = (
+    "the files have no offsets, so records were divided into replicates at random: intervals assume that "
+    "records are independent, and are too narrow where the records of a key come together"
+)
+
+
+def note_assumed_partitions(count: int) -> str:
+    """State the partition count that is assumed of records from files."""
+    assumed = f"{count:,} partition{'s' if count > 1 else ''}"
+    return f"the topic is assumed to have {assumed}: its records are on no higher one"
+
+
+def explain_little_data(fewest: int) -> str:
+    """Explain that nothing is predicted of so few records."""
+    return f"There are fewer than {fewest} records."
+
+
+def explain_unknown_partitioner(share: float) -> str:
+    """Explain that keys cannot be placed on another partition count."""
+    return (
+        f"{percent(share)} of the records with a key are on partitions that no known partitioner ({_HASHES}) "
+        "chose, so their partitions under another count cannot be predicted."
+    )
+
+
+def explain_uneven_nulls(share: float, null_ratio: float) -> str:
+    """Explain that records without a key cannot be placed on another partition count."""
+    return (
+        f"Records without a key ({percent(share)}) are not spread evenly: a partition has "
+        f"{ratio(null_ratio)} times their mean. How they would spread over another count cannot be predicted."
+    )
+
+
+def explain_future_time(partition: int, *, first: bool) -> str:
+    """Explain that records of a partition have times in the future: its first one, or some."""
+    subject = "the first record" if first else "records"
+    return f"{subject} of partition {partition} {'has a time' if first else 'have times'} in the future"
+
+
+def explain_emptied(partition: int, records: int) -> str:
+    """Explain that the fullest partition was emptied."""
+    return f"partition {partition} keeps next to none of the {records:,} records that were written to it"
+
+
+def explain_no_leader(partition: int) -> str:
+    """Explain that a partition could not be read."""
+    return f"partition {partition} has no leader"

@@ -1,0 +1,178 @@
+"""What every cluster promises of quotas: the same tests on the one in memory and on a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+import pytest
+
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.model import Observation, ResourceRef
+from kafkaform.resources.client_quota.operations import AlterQuota
+from tests.contract.test_cluster_contract import codes
+from tests.support.clusters.fixtures import eventually
+from tests.support.memory_cluster.memory import MemoryCluster
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Either cluster; the one in memory lags, as the real one may at any time."""
+    if request.param == "kafka":
+        return cast("KafkaCluster", request.getfixturevalue("real_cluster"))
+    memory = MemoryCluster()
+    memory.lag(2)
+    return memory
+
+
+def quota(name: str) -> ResourceRef:
+    return ResourceRef("ClientQuota", name)
+
+
+def alter(name: str, *unset: str, **limits: str) -> AlterQuota:
+    return AlterQuota(quota(name), limits, unset)
+
+
+def shows(cluster: Cluster, wanted: Mapping[str, Mapping[str, str]]) -> Observation:
+    """A reading of quotas, once their own limits are these."""
+    states = {
+        quota(name): {f"config.{key}": value for key, value in own.items()} for name, own in wanted.items()
+    }
+    return eventually(
+        lambda: cluster.observe(list(states)),
+        lambda read: (
+            {ref: dict(read.resources[ref].state) if ref in read.resources else {} for ref in states}
+            == states
+        ),
+    )
+
+
+@contextmanager
+def limited(cluster: Cluster, *alterations: AlterQuota) -> Iterator[None]:
+    """Entities with limits, which are gone afterwards: defaults are of every test's clients."""
+    assert cluster.execute(alterations) == [None] * len(alterations)
+    try:
+        yield
+    finally:
+        back = [AlterQuota(one.ref, {}, tuple(one.set)) for one in alterations]
+        assert cluster.execute(back) == [None] * len(back)
+        shows(cluster, {one.ref.name: {} for one in back})
+
+
+NAMES = (
+    "user={}",
+    "client-id={}",
+    "user={},client-id={}",
+    "user={},client-id=<default>",
+    "user=<default>,client-id={}",
+    "user=%3Cdefault%3E{}",
+    "user=CN={}%2COU=x%20y%25",
+    "user=ü{}",
+)
+MIB = str(2**20)
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, prefix: str, form: str) -> None:
+    name = form.format(prefix, prefix)
+    limits = {"producer_byte_rate": MIB, "request_percentage": "12.5", "controller_mutation_rate": "0.1"}
+    with limited(cluster, alter(name, **limits)):
+        read = shows(cluster, {name: limits})
+        assert quota(name) in read.inventory
+        assert read.resources[quota(name)].uid is None
+        changed = alter(
+            name, "request_percentage", "consumer_byte_rate", producer_byte_rate="9223372036854775807"
+        )
+        assert cluster.execute([changed]) == [None]
+        limits = {"producer_byte_rate": "9223372036854775807", "controller_mutation_rate": "0.1"}
+        shows(cluster, {name: limits})
+        assert quota(name) in cluster.observe((), kinds=["ClientQuota"]).inventory
+        assert (
+            quota(name)
+            in cluster.observe((), lambda ref: ref == quota(name), kinds=["ClientQuota"]).resources
+        )
+        narrow = cluster.observe_fields({quota(name): ["config.producer_byte_rate"]})
+        assert (
+            narrow.resources[quota(name)].state["config.producer_byte_rate"] == limits["producer_byte_rate"]
+        )
+    assert quota(name) not in cluster.observe([quota(name)]).inventory
+
+
+# Other tests' clients are users and clients, too: only limits that stop nobody.
+@pytest.mark.parametrize(
+    "name", ["user=<default>", "client-id=<default>", "user=<default>,client-id=<default>"]
+)
+def test_a_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
+    named = name.replace("<default>", "%3Cdefault%3E")
+    high = "9000000000000000000"
+    with limited(cluster, alter(name, producer_byte_rate=high), alter(named, consumer_byte_rate=high)):
+        shows(cluster, {name: {"producer_byte_rate": high}, named: {"consumer_byte_rate": high}})
+
+
+@pytest.mark.parametrize("name", ["ip=192.0.2.7", "ip=2001:db8::7", "ip=<default>"])
+def test_addresses_have_a_limit_of_their_own(cluster: Cluster, name: str) -> None:
+    with limited(cluster, alter(name, connection_creation_rate="100000")):
+        shows(cluster, {name: {"connection_creation_rate": "100000"}})
+        wrong = cluster.validate([alter(name, producer_byte_rate=MIB)])
+        assert codes(wrong) == ["INVALID_REQUEST"]
+
+
+def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
+    user, both = f"user={prefix}", f"user={prefix},client-id={prefix}"
+    fallback = f"user={prefix},client-id=<default>"
+    with limited(
+        cluster,
+        alter(both, producer_byte_rate=MIB),
+        alter(user, producer_byte_rate="3", consumer_byte_rate="4", request_percentage="5"),
+        alter(fallback, producer_byte_rate="6", consumer_byte_rate="7"),
+    ):
+        read = shows(
+            cluster,
+            {
+                both: {"producer_byte_rate": MIB},
+                fallback: {"producer_byte_rate": "6", "consumer_byte_rate": "7"},
+            },
+        )
+        effective = read.resources[quota(both)].effective
+        assert {path: value for path, value in effective.items() if path.startswith("fallback.")} == {
+            "fallback.producer_byte_rate": "6",
+            "fallback.consumer_byte_rate": "7",
+            "fallback.request_percentage": "5",
+        }
+        assert effective["config.producer_byte_rate"] == MIB
+
+
+def test_what_is_checked_is_not_carried_out(cluster: Cluster, prefix: str) -> None:
+    name, other = f"user={prefix}", f"user={prefix}other"
+    assert cluster.validate([alter(name, producer_byte_rate=MIB)]) == [None]
+    with limited(cluster, alter(other, producer_byte_rate=MIB)):
+        shows(cluster, {other: {"producer_byte_rate": MIB}})
+        assert quota(name) not in cluster.observe([quota(name)]).inventory
+
+
+def test_each_objection_is_that_of_its_entity(cluster: Cluster, prefix: str) -> None:
+    asked = [
+        alter(f"user={prefix}", producer_byte_rate=MIB),
+        alter(f"user={prefix}bad", speed="1"),
+        alter(f"client-id={prefix}", connection_creation_rate="1"),
+        alter("ip=not.a.host.invalid", connection_creation_rate="1"),
+        alter("nobody", producer_byte_rate="1"),
+    ]
+    expected = [None, *["INVALID_REQUEST"] * 4]
+    assert codes(cluster.validate(asked)) == expected
+    assert codes(cluster.execute(asked)) == expected
+    with limited(cluster, alter(f"user={prefix}", producer_byte_rate=MIB)):
+        shows(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
+
+
+def test_an_entity_that_comes_twice_is_refused_twice(cluster: Cluster, prefix: str) -> None:
+    twice = [alter(f"user={prefix}", producer_byte_rate=MIB), alter(f"user={prefix}", consumer_byte_rate=MIB)]
+    assert codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
+    assert quota(f"user={prefix}") not in cluster.observe([quota(f"user={prefix}")]).inventory
+
+
+def test_removing_what_is_not_there_is_no_error(cluster: Cluster, prefix: str) -> None:
+    assert cluster.execute([alter(f"user={prefix}", "producer_byte_rate")]) == [None]
+    assert quota(f"user={prefix}") not in cluster.observe([quota(f"user={prefix}")]).inventory

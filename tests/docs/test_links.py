@@ -1,0 +1,64 @@
+"""Links between the pages lead to files and headings that exist."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli.project import ROOT
+
+PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
+_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_CODE_BLOCK = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)")
+
+
+def list_anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    anchors: set[str] = set()
+    repeated: Counter[str] = Counter()
+    for heading in re.findall(r"^#+ (.+)$", _CODE_BLOCK.sub("", text), re.MULTILINE):
+        words = re.sub(r"\]\([^)]*\)", "", heading)  # a link in a heading counts as its text
+        anchor = re.sub(r"[^\w -]", "", words).lower().replace(" ", "-")
+        anchors.add(f"{anchor}-{repeated[anchor]}" if repeated[anchor] else anchor)
+        repeated[anchor] += 1
+    return anchors
+
+
+def find_broken_links(page: Path, text: str) -> Iterator[str]:
+    for match in _LINK.finditer(_CODE.sub("", text)):
+        target = match["target"]
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        if not file.exists() or (anchor and anchor not in list_anchors(file.read_text("utf-8"))):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    assert list(find_broken_links(page, page.read_text("utf-8"))) == []
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    text = "# A `plan.json` page\n[a](#a-planjson-page) [b](page.md#nowhere) [c](none.md) `[d](no.md)` [e](https://e)"
+    page.write_text(text, "utf-8")
+    assert list(find_broken_links(page, text)) == ["page.md#nowhere", "none.md"]
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        targets = {match["target"].partition("#")[0] for match in _LINK.finditer(page.read_text("utf-8"))}
+        files = {(page.parent / target).resolve() for target in targets if target.endswith(".md")}
+        waiting += {file for file in files if file.exists()} - reached
+    assert {*PAGES} - reached == set()

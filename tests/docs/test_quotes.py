@@ -1,0 +1,142 @@
+"""The documentation quotes only what is printed: messages in code spans or quotation marks, and output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kafkaform.report.skew_text import render_skew
+from tests.support.cli.project import ROOT
+from tests.support.printed_messages import PrintedMessages, words_of
+from tests.support.skew import samples as skew_samples
+
+GENERATED = {"cli.md", "rules.md"}
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in GENERATED),
+]
+NOT_PRINTED: dict[str, str] = {}
+"""Quoted texts that look like messages and are none, and why."""
+OUTPUTS: dict[str, Callable[[], str]] = {
+    "skew": lambda: (
+        render_skew(skew_samples.report(skew_samples.failing(skew_samples.hot())), width=110).plain
+    )
+}
+"""What makes the blocks that are marked with `<!-- output: NAME -->`."""
+_GENERATED_PART = re.compile(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?:<!-- (?P<marker>[^>]*) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMAND = re.compile(
+    r"(kafkaform|github|get|make|pip|python3?|openssl|keytool|kinit|jikkou|terraform|spark-submit|gcloud|plan|apply|"
+    r"drift|doctor|dev|status|export|apiVersion)\b"
+)
+_CODE = re.compile(r"[\w.]+: [\w-]+$|.*[<>=|{\[]|-")
+"""A field with its value, an expression, a pattern, an option."""
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A text that a page says is printed."""
+
+    page: str
+    text: str
+
+
+def find_quotes(name: str, page: str) -> Iterator[Quote]:
+    page = _GENERATED_PART.sub("", page)
+    for block in _BLOCK.finditer(page):
+        if block["language"] in {"", "text"} and not block["marker"] and not _COMMAND.match(block["text"]):
+            yield from (Quote(name, text) for text in find_segments(block["text"]))
+    prose = re.sub(r"(?<!\n)\n(?![\n|#-])\s*", " ", _BLOCK.sub("\n", page))
+    for span in re.findall(r"`([^`\n]+)`", prose):
+        if " " in span and len(words_of(span)) > 1 and not _COMMAND.match(span) and not _CODE.match(span):
+            yield Quote(name, span)
+    in_marks = re.findall(r'"([^"\n]+)"', re.sub(r"`[^`\n]*`", "X", prose))
+    yield from (Quote(name, text) for text in in_marks if len(words_of(text)) > 1)
+
+
+def find_segments(output: str) -> Iterator[str]:
+    """Yield the sentences and headers of an output: its lines, split at columns, wrapped ones joined."""
+    last, column = "", -1
+    for line in output.splitlines():
+        cells = [(match.start(), match[0]) for match in re.finditer(r"\S+(?: \S+)*", line)]
+        if len(cells) == 1 and cells[0][0] == column:
+            last += f" {cells[0][1]}"
+            continue
+        yield last
+        yield from (cell for _, cell in cells[:-1])
+        start, last = cells[-1] if cells else (-1, "")
+        column = start if len(cells) > 1 else -1
+    yield last
+
+
+@pytest.fixture(scope="module")
+def printed() -> PrintedMessages:
+    return PrintedMessages()
+
+
+def read_quotes() -> list[Quote]:
+    return [quote for page in PAGES for quote in find_quotes(page.name, page.read_text("utf-8"))]
+
+
+def list_wrong_quotes(quotes: Iterable[Quote], printed: PrintedMessages) -> list[str]:
+    return [quote.text for quote in quotes if not printed.has(quote.text) and quote.text not in NOT_PRINTED]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_quotes_only_what_is_printed(page: Path, printed: PrintedMessages) -> None:
+    assert list_wrong_quotes(find_quotes(page.name, page.read_text("utf-8")), printed) == []
+
+
+def test_the_quotes_are_found_and_the_exceptions_are_among_them() -> None:
+    quotes = read_quotes()
+    assert len(quotes) > 120
+    assert NOT_PRINTED.keys() - {quote.text for quote in quotes} == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the plan is has format 2, but this kafkaform reads formats up to 1",
+        "the plan is 3 days old; the maximum age is 24 hours old",
+        "the lock of the cluster was held by alice",
+        "moved away since the plan",
+        "a different preferred leader for 1 partition",
+        "not as reviewed: Topic/emails.v1 is not in the plan that was reviewed",
+        "needs a consent to retention-cut",
+    ],
+)
+def test_a_text_that_is_not_printed_is_found(text: str, printed: PrintedMessages) -> None:
+    page = f'It says `{text}`.\n\n```text\n  ! Topic/a    {text}\n```\n\nOr "{text}".\n'
+    assert list_wrong_quotes(find_quotes("a page", page), printed) == [text] * 3
+
+
+def test_headers_of_tables_are_those_of_the_reports() -> None:
+    reports = "".join(path.read_text("utf-8") for path in (ROOT / "kafkaform" / "report").glob("*.py"))
+    headers = set(re.findall(r'"([A-Z0-9][A-Z0-9 %/-]+)"', reports))
+    headers |= {header.upper() for header in re.findall(r'Column\("([^"]+)"', reports)}
+    shown = {quote.text for quote in read_quotes() if re.fullmatch(r"[A-Z][A-Z0-9 %/-]*[A-Z]", quote.text)}
+    assert shown
+    assert shown <= headers
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_output_is_what_is_printed(name: str) -> None:
+    printed = OUTPUTS[name]().splitlines()
+    blocks = [
+        block["text"]
+        for page in PAGES
+        for block in _BLOCK.finditer(page.read_text("utf-8"))
+        if block["marker"] == f"output: {name}"
+    ]
+    assert blocks
+    for line in "".join(blocks).splitlines():
+        if line != "…":  # lines that the page leaves out
+            assert line in printed
+            printed = printed[printed.index(line) + 1 :]

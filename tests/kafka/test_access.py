@@ -1,0 +1,243 @@
+"""`can` and `who-can` on a broker with an authorizer, and their decisions beside those of the broker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafkaform.core.acls import OPERATIONS, Acl
+from kafkaform.core.acls import ResourceType as KafkaformType
+from kafkaform.core.authorizer import AccessRequest, Authorizer, AuthorizerSettings
+from kafkaform.core.errors import NotOffered, PermissionDenied
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli.project import Project
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+
+HOST = "127.0.0.1"
+TOPIC_OPERATIONS = OPERATIONS[KafkaformType.TOPIC]
+OURS: Mapping[AclOperation, str] = {
+    getattr(AclOperation, name): ours
+    for name, ours in {
+        "ALL": "All",
+        "READ": "Read",
+        "WRITE": "Write",
+        "CREATE": "Create",
+        "DELETE": "Delete",
+        "ALTER": "Alter",
+        "DESCRIBE": "Describe",
+        "DESCRIBE_CONFIGS": "DescribeConfigs",
+        "ALTER_CONFIGS": "AlterConfigs",
+    }.items()
+}
+
+
+@contextmanager
+def acls(admin: AdminClient, bindings: Sequence[AclBinding]) -> Iterator[None]:
+    """ACLs that are gone afterwards."""
+    for future in admin.create_acls(list(bindings), request_timeout=TIMEOUT_S).values():
+        future.result(TIMEOUT_S)
+    try:
+        yield
+    finally:
+        filters = [
+            AclBindingFilter(
+                b.restype,
+                b.name,
+                b.resource_pattern_type,
+                b.principal,
+                b.host,
+                b.operation,
+                b.permission_type,
+            )
+            for b in bindings
+        ]
+        for deletion in admin.delete_acls(filters, request_timeout=TIMEOUT_S).values():
+            deletion.result(TIMEOUT_S)
+
+
+def topic_acl(
+    name: str, principal: str, operation: str, *, prefixed: bool = False, **given: str
+) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+    permission = AclPermissionType[given.get("permission", "ALLOW")]
+    host = given.get("host", "*")
+    return AclBinding(ResourceType.TOPIC, name, pattern, principal, host, AclOperation[operation], permission)
+
+
+def to_acl(binding: AclBinding) -> Acl:
+    return Acl(
+        KafkaformType.TOPIC,
+        binding.name,
+        binding.resource_pattern_type is ResourcePatternType.PREFIXED,
+        binding.principal,
+        binding.host,
+        OURS[AclOperation(binding.operation)],
+        binding.permission_type is AclPermissionType.ALLOW,
+    )
+
+
+def draw_bindings(
+    draw: random.Random, prefix: str, topics: Sequence[str], principals: Sequence[str]
+) -> list[AclBinding]:
+    """Draw ACLs of all sorts around some topics: literal, prefixed, wildcard; allowed and denied; by host."""
+    bindings = []
+    for _ in range(draw.randint(3, 14)):
+        prefixed = draw.random() < 0.4
+        if prefixed:
+            name = draw.choice([prefix, f"{prefix}orders", f"{prefix}orders.", *topics])
+        else:
+            name = draw.choice([*topics, "*", f"{prefix}orders"])
+        bindings.append(
+            topic_acl(
+                name,
+                draw.choice([*principals, *principals, "User:*"]),
+                draw.choice(list(OURS)).name,
+                prefixed=prefixed,
+                permission=draw.choice(["ALLOW"] * 4 + ["DENY"]),
+                host=draw.choice(["*", "*", HOST, "10.0.0.1"]),
+            )
+        )
+    return list({str(to_acl(binding)): binding for binding in bindings}.values())
+
+
+def read_authorized(client: Any, topics: Sequence[str]) -> dict[str, frozenset[str] | None]:
+    """Ask the broker what the account of a client may do with topics; None where it may not see one."""
+    futures = client.describe_topics(
+        TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=TIMEOUT_S
+    )
+    authorized: dict[str, frozenset[str] | None] = {}
+    for name, future in futures.items():
+        try:
+            operations = future.result(TIMEOUT_S).authorized_operations
+        except KafkaException as error:
+            if error.args[0].name() != "TOPIC_AUTHORIZATION_FAILED":
+                raise
+            authorized[name] = None
+        else:
+            authorized[name] = frozenset(OURS[operation] for operation in operations)
+    return authorized
+
+
+def test_decisions_are_those_of_the_broker(
+    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
+    """What a client may do with a topic is asked of the broker, after each of many drawn sets of ACLs."""
+    draw = random.Random(prefix)
+    admin = admin_client(kafka_acl.bootstrap_servers)
+    topics = [
+        f"{prefix}{name}" for name in ("orders", "orders.v1", "orders.v2", "orders-internal", "payments")
+    ]
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():
+        future.result(TIMEOUT_S)
+    accounts = [account() for _ in range(4)]
+    clients = {
+        f"User:{each.properties['sasl.username']}": AdminClient(
+            {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **each.properties}
+        )
+        for each in accounts
+    }
+    seen = 0
+    for _ in range(60):
+        bindings = draw_bindings(draw, prefix, topics, list(clients))
+        with acls(admin, bindings):
+            authorizer = Authorizer(map(to_acl, bindings), AuthorizerSettings(frozenset(), False))
+            for principal, client in clients.items():
+                expected: dict[str, frozenset[str] | None] = {}
+                for name in topics:
+                    allowed = {
+                        operation
+                        for operation in TOPIC_OPERATIONS
+                        if authorizer.decide(
+                            AccessRequest(principal, operation, KafkaformType.TOPIC, name), HOST
+                        ).is_allowed
+                    }
+                    expected[name] = frozenset(allowed) if "Describe" in allowed else None
+                authorized = eventually(
+                    lambda client=client: read_authorized(client, topics),  # type: ignore[misc]
+                    lambda read, expected=expected: read == expected,  # type: ignore[misc]
+                    10.0,
+                )
+                seen += sum(1 if read is None else len(TOPIC_OPERATIONS) for read in authorized.values())
+    assert seen >= 2_000, "too few decisions were compared"
+
+
+@pytest.fixture
+def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
+    bindings = [
+        topic_acl(f"{prefix}orders.", "User:reader", "READ", prefixed=True),
+        topic_acl(f"{prefix}orders.v1", "User:reader", "READ", host="10.9.9.9", permission="DENY"),
+        topic_acl(f"{prefix}orders.v1", "User:writer", "WRITE", host="10.0.0.1"),
+        topic_acl(f"{prefix}orders.v1", "User:*", "DESCRIBE"),
+    ]
+    with acls(admin_client(kafka_acl.bootstrap_servers), bindings):
+        yield
+
+
+@pytest.mark.usefixtures("granted")
+def test_can_answers_by_its_exit_code_and_names_the_acl(
+    kafka_acl: DevCluster, tmp_path: Any, prefix: str
+) -> None:
+    project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+    topic = f"{prefix}orders.v1"
+
+    def can(*arguments: str, code: int) -> Any:
+        return project.run("can", *arguments, "--format", "json").needs(code).json
+
+    read = can("User:reader", "read", topic, code=0)
+    assert (read["basis"], read["acl"]["pattern"]) == ("allowing_acl", "prefixed")
+    assert [(each["host"], each["allowed"]) for each in read["hosts"]] == [("10.9.9.9", False)]
+    assert can("User:reader", "read", topic, "--host", "10.9.9.9", code=2)["basis"] == "denying_acl"
+    write = can("User:writer", "write", f"Topic/{topic}", code=2)
+    assert [(each["host"], each["allowed"]) for each in write["hosts"]] == [("10.0.0.1", True)]
+    assert can("User:anybody", "describe", topic, code=0)["acl"]["principal"] == "User:*"
+    assert can("User:writer", "read", f"ConsumerGroup/{prefix}none", code=1)["allowed"] is None
+    text = project.run("can", "User:writer", "write", topic).needs(2).out
+    assert "kafka-acls --bootstrap-server '<servers>' --add --allow-principal User:writer" in text
+    cluster = {"client": {"bootstrap.servers": kafka_acl.bootstrap_servers}}
+    declared = {"superUsers": ["User:admin"], "allowEveryoneIfNoAclFound": False}
+    project.config(clusters={"acl": {**cluster, "authorizer": declared}})
+    assert can("User:admin", "delete", topic, code=0)["basis"] == "super_user"
+    none = can("User:writer", "read", f"ConsumerGroup/{prefix}none", code=2)
+    assert (none["basis"], none["super_users_known"]) == ("no_acl_of_resource", True)
+
+
+@pytest.mark.usefixtures("granted")
+def test_who_can_lists_principals_with_their_hosts(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
+    project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+    listed = project.run("who-can", "read", f"{prefix}orders.v1", "--format", "json").needs(0).json
+    (grant,) = [each for each in listed["grants"] if each["principal"] != "User:*"]
+    assert (grant["principal"], grant["hosts"], grant["except_hosts"]) == ("User:reader", ["*"], ["10.9.9.9"])
+    assert [denied["host"] for denied in listed["denied"]] == ["10.9.9.9"]
+    describe = project.run("who-can", "describe", f"{prefix}orders.v1", "--format", "json").needs(0).json
+    assert describe["everyone"] is True
+    assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
+
+
+def test_without_an_authorizer_or_the_right_it_is_an_error(
+    kafka: DevCluster, account: Callable[..., Account]
+) -> None:
+    with connect(kafka.bootstrap_servers) as cluster, pytest.raises(NotOffered):
+        cluster.access()
+    with pytest.raises(PermissionDenied) as denied:
+        account().cluster.access()
+    assert str(denied.value.right) == "Describe on the cluster"
+    reader = account("CLUSTER:kafka-cluster:DESCRIBE", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
+    reading = reader.cluster.access()
+    principal = f"User:{reader.properties['sasl.username']}"
+    assert reading.settings == AuthorizerSettings(None, None, principal)
+    assert reading.acls

@@ -1,0 +1,229 @@
+"""Access as code on a broker with an authorizer: planned, applied, found when it drifts, and taken away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafkaform.devcluster.cluster import DevCluster
+from tests.support.cli.project import Project, command, environment
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually
+
+ACCESS = """\
+apiVersion: kafkaform/v1
+kind: Access
+metadata: {{name: {name}}}
+spec: {spec}
+"""
+
+
+@pytest.fixture
+def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Iterator[Project]:
+    """A project on the cluster with accounts, whose ACLs on this test's resources are gone afterwards."""
+    made = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+    authorizer = {"superUsers": ["User:ANONYMOUS"], "allowEveryoneIfNoAclFound": False}
+    cluster = {
+        "client": {"bootstrap.servers": kafka_acl.bootstrap_servers},
+        "authorizer": authorizer,
+        "lock": False,
+    }
+    made.config(clusters={"acl": cluster}, ignore=["*"])
+    yield made
+    admin = admin_client(kafka_acl.bootstrap_servers)
+    for resource in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID):
+        mine = [
+            acl
+            for acl in admin.describe_acls(everything(resource), request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+            if acl.name.startswith(prefix)
+        ]
+        filters = [
+            AclBindingFilter(
+                a.restype,
+                a.name,
+                a.resource_pattern_type,
+                a.principal,
+                a.host,
+                a.operation,
+                a.permission_type,
+            )
+            for a in mine
+        ]
+        for future in admin.delete_acls(filters, request_timeout=TIMEOUT_S).values() if filters else ():
+            future.result(TIMEOUT_S)
+
+
+def everything(resource: ResourceType) -> AclBindingFilter:
+    of_type: Any = AclBindingFilter  # its stub knows nothing of "any name" and "any host"
+    filter_: AclBindingFilter = of_type(
+        resource, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    return filter_
+
+
+def declare(project: Project, name: str, **spec: object) -> None:
+    project.write(f"topics/{name}.yaml", ACCESS.format(name=name, spec=json.dumps(spec)))
+
+
+def principal_of(account: Account) -> str:
+    return f"User:{account.properties['sasl.username']}"
+
+
+def can_produce(kafka: DevCluster, account: Account, topic: str) -> str | None:
+    """Return the error of a record that an account writes; None if it was written."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties})
+    producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    return None if errors[0] is None else errors[0].name()
+
+
+def can_consume(kafka: DevCluster, account: Account, topic: str, group: str) -> str | None:
+    """Return the error of a group's member that an account is; None if it gets a record."""
+    properties = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties, **properties}
+    )
+    try:
+        consumer.subscribe([topic])
+        message = eventually(lambda: consumer.poll(1.0), lambda polled: polled is not None)
+        error = message.error() if message is not None else None
+        return None if error is None else error.name()
+    except KafkaException as error_:
+        return str(error_.args[0].name())
+    finally:
+        consumer.close()
+
+
+def test_an_application_can_do_what_its_access_declares_and_nothing_else(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    writer, reader = account(), account()
+    project.topic("orders")
+    project.topic("secret")
+    declare(project, "writer", principals=[principal_of(writer)], produces=[f"{prefix}orders"])
+    consumes = [{"group": f"{prefix}billing", "topics": [{"prefix": f"{prefix}ord"}]}]
+    declare(project, "reader", principals=[principal_of(reader)], consumes=consumes)
+    project.run("apply", "--auto-approve").needs(0)
+    assert project.run("plan", "--detailed-exitcode").needs(0)
+    assert can_produce(kafka_acl, writer, f"{prefix}orders") is None
+    assert can_produce(kafka_acl, writer, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
+    assert can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}billing") is None
+    assert can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}other") == "GROUP_AUTHORIZATION_FAILED"
+    assert can_produce(kafka_acl, reader, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+    # A line that leaves the manifest takes the right away, once somebody consents.
+    declare(project, "writer", principals=[principal_of(writer)], produces=[f"{prefix}secret"])
+    held = project.run("plan", "--format", "json").needs(1).json["changes"]
+    assert [(change["name"], change["status"]) for change in held] == [
+        (principal_of(writer), "needs_consent")
+    ]
+    project.run("apply", "--auto-approve").needs(1)
+    assert can_produce(kafka_acl, writer, f"{prefix}orders") is None
+    consent = f"Access/{principal_of(writer)}:access-removal"
+    project.run("apply", "--auto-approve", "--allow", consent).needs(0)
+    assert can_produce(kafka_acl, writer, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+    assert can_produce(kafka_acl, writer, f"{prefix}secret") is None
+
+
+def test_an_acl_that_somebody_adds_is_drift_and_what_another_acl_includes_is_not(
+    project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    other = account(f"TOPIC:{prefix}orders:DESCRIBE")
+    declare(project, "reader", principals=[principal_of(other)], produces=[f"{prefix}orders"])
+    project.run("apply", "--auto-approve").needs(0)
+    assert project.run("drift").needs(0)
+    granted = account(f"TOPIC:{prefix}orders:DESCRIBE", f"TOPIC:{prefix}secret:READ")
+    declare(project, "reader", principals=[principal_of(granted)], produces=[f"{prefix}orders"])
+    project.run("apply", "--auto-approve").needs(1)  # it is not theirs to take away without consent
+    drifted = project.run("drift", "--format", "json").needs(2).json["resources"]
+    paths = [field["path"] for resource in drifted for field in resource["fields"]]
+    assert f"allow Read on topic {prefix}secret" in paths
+    assert f"allow Describe on topic {prefix}orders" not in paths
+    partly = project.run("plan", "topics/reader.yaml", "--format", "json").needs(0).json["changes"]
+    assert [field["after"] for field in partly[0]["fields"]] == ["granted"], "another manifest may declare it"
+    name = f"Access/{principal_of(granted)}"
+    project.run("apply", "--auto-approve", "--target", name, "--allow", f"{name}:access-removal").needs(0)
+    project.run("drift").needs(0)
+
+
+def test_import_writes_manifests_whose_plan_is_empty(
+    project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    messy = account(
+        f"TOPIC:{prefix}a*:READ",
+        f"TOPIC:{prefix}b:WRITE",
+        f"GROUP:{prefix}g:READ",
+        "CLUSTER:kafka-cluster:DESCRIBE",
+    )
+    name = f"Access/{principal_of(messy)}"
+    manifest = project.run("get", name).needs(0).out
+    project.write("topics/access.yaml", manifest)
+    assert project.run("plan", "--detailed-exitcode").needs(0)
+    project.write("topics/access.yaml", manifest.replace("spec:", "spec:\n  state: absent"))
+    assert project.run("plan", "--format", "json").needs(1).json["changes"][0]["action"] == "delete"
+    project.run("apply", "--auto-approve", "--allow", f"{name}:access-removal").needs(0)
+    assert project.run("get", name).needs(1)
+
+
+def test_the_account_that_applies_keeps_its_rights(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    admin = account("CLUSTER:kafka-cluster:ALTER", "CLUSTER:kafka-cluster:DESCRIBE", f"TOPIC:{prefix}*:READ")
+    client = {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **admin.properties}
+    authorizer = {"superUsers": [], "allowEveryoneIfNoAclFound": False}
+    cluster = {"client": client, "authorizer": authorizer, "lock": False, "audit": {"topic": False}}
+    project.config(clusters={"acl": cluster}, ignore=["*"])
+    alter = {"resource": "cluster", "operations": ["Alter", "Describe"]}
+    declare(project, "own", principals=[principal_of(admin)], acls=[alter])
+    (change,) = project.run("plan", "--allow", "destructive", "--format", "json").needs(1).json["changes"]
+    assert change["status"] == "refused"
+    assert {field["hazard"] for field in change["fields"]} == {"own-access"}
+    project.run("apply", "--auto-approve", "--allow", "destructive").needs(1)
+    assert project.run("can", principal_of(admin), "read", f"{prefix}x").needs(0)
+
+
+@pytest.mark.nightly("forty applies are killed, each at another moment")
+def test_an_apply_that_is_killed_locks_nobody_out(
+    project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    principal = principal_of(account())
+    declare(project, "writer", principals=[principal], produces=[f"{prefix}a", f"{prefix}b0"])
+    project.run("apply", "--auto-approve").needs(0)
+    killed = 0
+    for number in range(1, 41):
+        declare(project, "writer", principals=[principal], produces=[f"{prefix}a", f"{prefix}b{number}"])
+        arguments = ["apply", "--auto-approve", "--allow", "destructive"]
+        with subprocess.Popen(
+            command(*arguments),
+            cwd=project.folder,
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.4 + number * 0.03)
+            killed += process.poll() is None
+            process.kill()
+        project.run("can", principal, "write", f"{prefix}a").needs(0)
+        writable = [
+            each
+            for each in (number - 1, number)
+            if not project.run("can", principal, "write", f"{prefix}b{each}").code
+        ]
+        assert writable, "it can write to neither the old topic nor the new one"
+        project.run(*arguments).needs(0)
+        project.run("plan", "--detailed-exitcode").needs(0)
+    assert killed >= 5, "too few were killed to show anything"

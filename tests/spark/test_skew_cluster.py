@@ -1,0 +1,267 @@
+"""A standalone cluster of Spark's own: its results, the loss of a worker, executors that lack packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from kafkaform.devcluster.cluster import DevCluster
+from spark_validation.job import JobSettings
+from spark_validation.kafka_client import OffsetReader
+from spark_validation.results import from_document
+from tests.spark.test_skew_submit import RECORDS, filled
+from tests.support.cli.project import Project
+from tests.support.clusters.fixtures import Account, eventually
+from tests.support.skew.producers import create_topic, result_of
+from tests.support.skew.spark_cluster import spark_home, standalone
+
+ROOT = Path(__file__).parents[2]
+
+
+THROUGH_MASTER = """
+import json, sys
+from pathlib import Path
+from spark_validation.results import to_json
+from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.kafka_client import OffsetReader
+from spark_validation.results import SkewLimits, SkewReport
+from spark_validation.session import start
+from spark_validation.configuration import SessionSettings
+from spark_validation.windows import Span
+
+master, topic, spans, kafka = json.loads(sys.stdin.read())
+conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+settings = SessionSettings(master=master, memory="512m", conf=conf)
+with start(settings) as spark:
+    job = JobSettings(records=1200, seed=7, what_if=(24,))
+    request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
+    result = run_topics(spark, [request], kafka, job)[topic]
+print(to_json(SkewReport("", None, None, "", (result,))))
+"""
+
+
+@pytest.mark.nightly(
+    "a Spark cluster with two drivers: six JVMs; the job that they run is tested here and in test_skew_truth"
+)
+def test_a_standalone_cluster_counts_the_same(
+    spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, tmp_path: Path
+) -> None:
+    """Through --master and by spark-submit; the account's password is in nothing that the cluster keeps."""
+    topic = f"{prefix}a"
+    filled(kafka_acl.bootstrap_servers, topic)
+    reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
+    kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
+    admin = OffsetReader(kafka)
+    spans, cluster_id = admin.spans([topic])[0][topic], admin.cluster_id()
+    job = JobSettings(records=1200, seed=7, what_if=(24,))
+    local = result_of(spark, topic, spans, kafka, job)
+    assert 0 < local.sample.records < RECORDS
+
+    secret = kafka["sasl.password"]
+    config = tmp_path / "client.properties"
+    entries = {**kafka, "group.id": "mine", "auto.offset.reset": "earliest"}
+    config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+    cluster_folder = tmp_path / "cluster"
+    with standalone(cluster_folder) as cluster:
+        rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
+        through_master = subprocess.run(
+            [sys.executable, "-c", THROUGH_MASTER],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            input=json.dumps([cluster.url, topic, rows, kafka]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert through_master.returncode == 0, through_master.stderr[-3000:]
+        submitted = _submit(
+            cluster.url, tmp_path, "--command-config", str(config), "--topic", topic, "--records", "1200",
+            "--seed", "7", "--what-if", "24", "--output", (tmp_path / "report.json").as_uri(),
+        )  # fmt: skip
+        assert submitted.returncode == 0, submitted.stderr[-3000:]
+        logs = {path: path.read_text(errors="replace") for path in cluster_folder.rglob("std*")}
+        logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
+    assert not cluster_folder.exists()
+
+    assert rounded(from_document(json.loads(through_master.stdout)).topics[0]) == rounded(local)
+    report = from_document(json.loads((tmp_path / "report.json").read_text()))
+    (submitted_result,) = report.topics
+    assert submitted_result.arrivals is not None
+    assert sum(submitted_result.arrivals[0].counts) == RECORDS
+    partitions = [replace(one, kept_from=None, kept_since_ms=None) for one in submitted_result.partitions]
+    # The job asked for the topic's configs, which this account may not read.
+    (note,) = submitted_result.sample.notes
+    assert "(DescribeConfigs)" in note
+    sample = replace(submitted_result.sample, notes=())
+    without_offsets = replace(submitted_result, arrivals=None, partitions=tuple(partitions), sample=sample)
+    assert rounded(without_offsets) == rounded(local)
+    assert report.cluster_id == cluster_id
+    # spark-submit passes its script's stderr on as stdout.
+    assert "note: group.id in" in submitted.stdout
+    assert "Running task" in "".join(logs.values()), "the executors' logs are there to be looked at"
+    shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master.stderr]
+    assert not [text for text in shown if secret in text]
+
+
+def rounded(found: Any) -> Any:
+    """A result without the last digits of its numbers: other reducers add them up in another order."""
+    if isinstance(found, float):
+        return float(f"{found:.12g}")
+    if isinstance(found, dict):
+        return {name: rounded(value) for name, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [rounded(value) for value in found]
+    return rounded(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
+
+
+def _submit(master: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    conf = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    script = ROOT / "spark_validation" / "submit.py"
+    return subprocess.run(
+        [spark_home() / "bin" / "spark-submit", "--master", master, "--driver-memory", "512m",
+         *conf, script, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+
+# --- a worker is lost ------------------------------------------------------------------------------
+
+MANY = 240_000
+IN_TASKS = """
+import json, sys
+from spark_validation import kafka_source
+from spark_validation.configuration import SessionSettings
+from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.results import SkewLimits, SkewReport, to_json
+from spark_validation.session import start
+from spark_validation.windows import Span
+
+kafka_source._MOST_IN_TASK, kafka_source._LEAST_IN_TASK = 5_000, 1_000  # so that there are many
+master, topic, spans, kafka = json.loads(sys.stdin.read())
+conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
+    request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
+    result = run_topics(spark, [request], kafka, JobSettings(full=True, what_if=(24,)))[topic]
+print(to_json(SkewReport("", None, None, "", (result,))))
+"""
+FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
+
+
+@pytest.mark.nightly("a Spark cluster with two workers: six JVMs, one of which is killed")
+def test_a_killed_worker_changes_no_result(
+    spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    """What it had read is read again by the other worker, and counted once."""
+    topic, properties = f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}
+    produce_hot(kafka.bootstrap_servers, topic)
+    spans = OffsetReader(properties).spans([topic])[0][topic]
+    local = result_of(spark, topic, spans, properties, JobSettings(full=True, what_if=(24,)))
+    assert local.sample.records == MANY
+
+    with standalone(tmp_path / "cluster", workers=2) as cluster:
+        rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
+        driver = subprocess.Popen(
+            [sys.executable, "-c", IN_TASKS],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert driver.stdin is not None
+        driver.stdin.write(json.dumps([cluster.url, topic, rows, properties]))
+        driver.stdin.close()
+        driver.stdin = None
+        try:
+            lost = eventually(
+                lambda: [w for w in cluster.workers if FINISHED.search(w.read_executor_log())], bool
+            )[0]
+            lost.process.kill()
+            out, errors = driver.communicate()
+        finally:
+            driver.kill()
+            driver.wait()
+        assert driver.returncode == 0, errors[-3000:]
+        assert lost.process.wait() != 0
+        (other,) = (worker for worker in cluster.workers if worker is not lost)
+        before, after = (set(FINISHED.findall(worker.read_executor_log())) for worker in (lost, other))
+    tasks = before | after
+    assert tasks == {str(number) for number in range(len(tasks))}
+    assert len(before) < len(tasks), "it was killed in the midst"
+    assert before <= after, "what it had read was lost with it"
+    (found,) = from_document(json.loads(out)).topics
+    assert rounded(found) == rounded(local)
+
+
+def produce_hot(servers: str, topic: str) -> None:
+    """A tenth of the records of four partitions have one key."""
+    create_topic(servers, topic, 4)
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50})
+    for number in range(MANY):
+        key = "hot" if number % 10 == 0 else f"key-{number % 7_919}"
+        while True:
+            try:
+                producer.produce(topic, key=key, value="x" * 10)
+                break
+            except BufferError:  # more than librdkafka holds at a time
+                producer.poll(0.1)
+    assert producer.flush(60) == 0
+
+
+# --- executors without packages --------------------------------------------------------------------
+
+
+@pytest.mark.nightly("a Spark cluster and two drivers; that errors of Python are one line is a unit test")
+def test_executors_without_packages_are_named(
+    kafka: DevCluster, project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """First without any, then with all but Kafka's client."""
+    topic = f"{project.prefix}a"
+    filled(kafka.bootstrap_servers, topic)
+    folder = tmp_path_factory.mktemp("executors")
+    venv.create(folder / "bare", with_pip=False, symlinks=True)
+    python = folder / "bare" / "bin" / "python"
+    (packages,) = (folder / "bare" / "lib").glob("python*/site-packages")
+    assert list(packages.iterdir()) == []
+    with standalone(folder / "cluster") as cluster:
+        words = ["skew", topic, "--master", cluster.url]
+        for setting in ("executor.memory=512m", "driver.host=127.0.0.1", f"pyspark.python={python}"):
+            words += ["--spark-conf", f"spark.{setting}"]
+        without_any = project.process(*words).needs(1)
+        for package in Path(confluent_kafka.__file__).parents[1].iterdir():
+            if "confluent_kafka" not in package.name:
+                (packages / package.name).symlink_to(package)
+        without_client = project.process(*words).needs(1)
+        python.unlink()
+        without_python = project.process(*words).needs(1)
+    calls = (without_any, without_client, without_python)
+    version = ".".join(map(str, sys.version_info[:2]))
+    hint = (
+        f"hint: executors need Python {version}.x with confluent-kafka, numpy, pandas and pyarrow: install"
+        " them there, or set spark.pyspark.python to a Python that has them"
+    )
+    assert [call.err.splitlines()[-2:] for call in calls] == [
+        ["Error: the Python of Spark's executors lacks numpy", hint],
+        [f"Error: the Python of the Spark executor on {socket.gethostname()} lacks confluent-kafka", hint],
+        [f"Error: Spark's executors cannot run {python}", hint],
+    ]
+    assert not [call for call in calls if "Traceback" in call.said]

@@ -1,0 +1,31 @@
+"""kafkaform on a cluster in memory, in a process of its own: `python -m tests.support.cli.memory_program`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from unittest.mock import patch
+
+from kafkaform.cli.main import run
+from kafkaform.cli.session import Session
+from kafkaform.core.model import ResourceRef
+from kafkaform.resources.client_quota.operations import AlterQuota
+from tests.support.memory_cluster.memory import MemoryCluster
+
+
+class Connected(MemoryCluster):
+    """As a session takes it: everything is at hand already."""
+
+    def prefetch(self) -> Callable[[ResourceRef], None]:
+        return lambda _: None
+
+    def begin_audit(self) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    cluster = Connected()
+    quotas = {"producer_byte_rate": "1000", "consumer_byte_rate": "2000000"}
+    cluster.execute([AlterQuota(ResourceRef("ClientQuota", "user=alice"), quotas)])
+    with patch.object(Session, "cluster", lambda _: cluster):
+        sys.exit(run(sys.argv[1:]))

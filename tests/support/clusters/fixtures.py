@@ -1,0 +1,359 @@
+"""Real Kafka clusters for tests: one of each sort a worker, started by the first test that asks for it.
+
+Tests share them, so each names its topics by the `prefix` fixture, which removes them afterwards. Those that
+few files need are ended with the last test of their group; see tests/conftest.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.large_answers import METADATA, Metadata
+from kafkaform.config.client_properties import to_librdkafka, to_transport
+from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
+from kafkaform.devcluster.releases import KAFKA_VERSION
+from tests.support.clusters.vendor_proxy import HOST, VendorProxy, advertised, blocks_of_ports
+
+SHARED = ("kafka", "kafka3", "kafka_acl")
+"""The fixtures that are a real cluster."""
+
+TIMEOUT_S = 90.0
+
+T = TypeVar("T")
+
+_ROOT = Path(__file__).parents[3]
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+_PASSWORD = "an-open-secret-4711"  # no word of it stands in what is printed by itself
+_ACCOUNTS = [f"account-{number}" for number in range(1, 131)]
+
+
+@contextmanager
+def guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
+    """A cluster of its own, which is gone afterwards even if this process is killed."""
+    directory = _fast() / f"kafkaform-test-{uuid.uuid4().hex[:12]}"
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.clusters.guard", directory],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C is not meant for it
+    )
+    try:
+        yield DevCluster.start(directory, ClusterSpec(brokers, **options))
+    finally:
+        guard.communicate()
+    assert guard.returncode == 0, f"the cluster in {directory} was not removed"
+
+
+def _fast() -> Path:
+    """Where files live in memory, if there is room: a broker syncs several to disk for each partition."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * 1024**3
+    return memory if roomy else Path(tempfile.gettempdir())
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[DevCluster]:
+    """One broker, which creates topics that somebody names by mistake.
+
+    Members by the consumer protocol learn of a rebalance by heartbeats, which are 5 s apart by default. A
+    transaction stays open when its time is over, as one does that hangs.
+    """
+    properties = {
+        "auto.create.topics.enable": "true",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
+    }
+    with guarded(1, heap_mb=768, properties=properties) as cluster:
+        yield cluster
+
+
+class GroupClusters:
+    """The clusters of the group of tests at work: idle brokers cost too much to be kept to the end."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, DevCluster] = {}
+        self._stack = ExitStack()
+
+    def running(self, name: str, brokers: int, **options: Any) -> DevCluster:
+        """The cluster of this name, started if it is not running yet."""
+        if name not in self._running:
+            self._running[name] = self._stack.enter_context(guarded(brokers, heap_mb=256, **options))
+        return self._running[name]
+
+    def end(self) -> None:
+        """End all of them; they start anew if somebody asks again."""
+        self._running.clear()
+        self._stack.close()
+
+
+group_clusters = GroupClusters()
+
+
+@contextmanager
+def behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
+    """Brokers whose clients all go through a proxy, which offers everything until it is told a profile."""
+    clients, internal, own = blocks_of_ports(3, brokers=brokers)
+    first = own * 10 + 1
+    properties = {**advertised(clients, internal), **options.pop("properties", {})}
+    ports = {clients * 10 + broker: first + broker - 1 for broker in range(1, brokers + 1)}
+    direct = ",".join(f"{HOST}:{internal}{broker}" for broker in range(1, brokers + 1))
+    with VendorProxy(ports, direct) as proxy, guarded(brokers, port=first, properties=properties, **options):
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def kafka3() -> DevCluster:
+    """Three brokers in three racks."""
+    return await_brokers(group_clusters.running("kafka3", 3))
+
+
+def await_brokers(cluster: DevCluster) -> DevCluster:
+    """Wait until each broker knows of all: one that has just started is not known everywhere."""
+    ids = {node.id for node in cluster.nodes}
+    with connected(cluster.bootstrap_servers) as connection:
+        eventually(
+            lambda: connection.ask_each(METADATA, (), 5),
+            lambda told: (
+                told.keys() == ids
+                and all(isinstance(seen, Metadata) and seen.brokers.keys() == ids for seen in told.values())
+            ),
+        )
+    return cluster
+
+
+def bring_back(cluster: DevCluster, node_id: int) -> None:
+    """Start a stopped broker again, and wait until all others know that it is there."""
+    cluster.start_node(node_id)
+    await_brokers(cluster)
+
+
+@pytest.fixture(scope="module")
+def kafka_acl() -> DevCluster:
+    """One broker whose SASL listener grants only what ACLs grant; see the `account` fixture."""
+    return acl_cluster()
+
+
+def acl_cluster(version: str = KAFKA_VERSION) -> DevCluster:
+    """The same, of any version of Kafka."""
+    return group_clusters.running(
+        f"kafka_acl {version}", 1, sasl_users=dict.fromkeys(_ACCOUNTS, _PASSWORD), kafka_version=version
+    )
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What the names of this test's topics and groups start with; they are removed afterwards."""
+    # Without digits: where a test replaces `7d` in a manifest, a name must not contain it.
+    mine = f"t{uuid.uuid4().hex[:10].translate(_LETTERS)}."
+    yield mine
+    for name in SHARED:
+        if name in request.fixturenames:
+            admin = admin_client(request.getfixturevalue(name).bootstrap_servers)
+            _remove_groups(admin, mine)
+            _remove_topics(admin, mine)
+
+
+@pytest.fixture
+def real_cluster(kafka: DevCluster) -> Iterator[KafkaCluster]:
+    """The cluster of the `kafka` fixture, as kafkaform sees it."""
+    with connect(kafka.bootstrap_servers) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account on the `kafka_acl` cluster.
+
+    Attributes:
+        servers: The address, which is that of the broker's SASL listener.
+        properties: How to log in, as client properties.
+        cluster: The cluster as this account sees it.
+    """
+
+    servers: str
+    properties: Mapping[str, str]
+    cluster: KafkaCluster
+
+    @property
+    def client(self) -> dict[str, str]:
+        """The login and the address, as client properties."""
+        return {"bootstrap.servers": self.servers, **self.properties}
+
+    def write_java_properties(self, folder: Path, password: str | None = None) -> Path:
+        """Write client.properties, as Kafka's own tools take them, in a folder."""
+        user, known = self.properties["sasl.username"], self.properties["sasl.password"]
+        file = folder / "client.properties"
+        file.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+            f'username="{user}" password="{known if password is None else password}";\n'
+        )
+        return file
+
+
+@pytest.fixture(scope="session")
+def free_accounts() -> Iterator[str]:
+    """Accounts without any right, each handed out once."""
+    return iter(_ACCOUNTS)
+
+
+@pytest.fixture
+def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Callable[..., Account]]:
+    """Makes accounts with rights: `account("TOPIC:orders.*:DESCRIBE", "CLUSTER:kafka-cluster:ALTER")`.
+
+    A trailing asterisk in a name stands for all that start with the rest.
+    """
+    made: list[Account] = []
+    admin = admin_client(kafka_acl.bootstrap_servers)
+
+    def make(*grants: str) -> Account:
+        user = next(free_accounts)
+        _grant(admin, [_binding(user, *grant.split(":")) for grant in grants])
+        properties = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": _PASSWORD,
+        }
+        servers = kafka_acl.sasl_bootstrap_servers
+        made.append(Account(servers, properties, connect(servers, **properties)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cluster.close()
+
+
+def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
+    """A cluster by its address and further client properties."""
+    given = {"bootstrap.servers": bootstrap_servers, **properties}
+    return KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
+
+
+@contextmanager
+def connected(bootstrap_servers: str) -> Iterator[Connection]:
+    """Connections of kafkaform's own, for requests that no client sends."""
+    given = {"bootstrap.servers": bootstrap_servers}
+    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def admin_client(bootstrap_servers: str) -> AdminClient:
+    """A client for what kafkaform does not do."""
+    properties: dict[str, Any] = {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": logging.getLogger("tests.librdkafka"),
+    }
+    return AdminClient(properties)
+
+
+def remove_topics(bootstrap_servers: str, prefix: str) -> None:
+    """Delete all topics whose name starts so."""
+    _remove_topics(admin_client(bootstrap_servers), prefix)
+
+
+def _remove_topics(admin: AdminClient, prefix: str) -> None:
+    names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
+    if names:
+        for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                # The test has deleted it, and the broker that lists topics has not heard of that.
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+
+
+def _remove_groups(admin: AdminClient, prefix: str) -> None:
+    """Delete all groups with offsets whose name starts so; those with members are left to expire."""
+    listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+    names = [group.group_id for group in listing.valid if group.group_id.startswith(prefix)]
+    if names:
+        for future in admin.delete_consumer_groups(names, request_timeout=TIMEOUT_S).values():
+            with suppress(KafkaException):
+                future.result(TIMEOUT_S)
+
+
+def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = TIMEOUT_S) -> T:
+    """What `read` returns once it is as wanted: reads lag behind writes."""
+    deadline = time.monotonic() + timeout_s
+    pause = 0.005
+    while not wanted(value := read()):
+        assert time.monotonic() < deadline, f"it stays {str(value)[:2_000]}"
+        time.sleep(pause)
+        pause = min(pause * 2, 0.2)
+    return value
+
+
+def _binding(user: str, kind: str, name: str, operation: str) -> AclBinding:
+    starts = name.endswith("*") and name != "*"
+    return AclBinding(
+        ResourceType[{"CLUSTER": "BROKER"}.get(kind, kind)],
+        name.removesuffix("*") if starts else name,
+        ResourcePatternType.PREFIXED if starts else ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _grant(admin: AdminClient, bindings: list[AclBinding]) -> None:
+    if not bindings:
+        return
+
+    def create() -> bool:
+        try:
+            for future in admin.create_acls(bindings, request_timeout=TIMEOUT_S).values():
+                future.result(TIMEOUT_S)
+        except KafkaException as error:
+            # Who may do everything is refused while a controller that was just elected reads its ACLs.
+            if error.args[0].code() != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                raise
+            return False
+        return True
+
+    eventually(create, bool)
+    of_user: Any = AclBindingFilter  # its stub knows nothing of "any name" and "any host"
+    everything = of_user(
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        bindings[0].principal,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    eventually(
+        lambda: admin.describe_acls(everything, request_timeout=TIMEOUT_S).result(TIMEOUT_S),
+        lambda found: len(found) == len(set(bindings)),
+    )

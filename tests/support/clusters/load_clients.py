@@ -1,0 +1,206 @@
+"""A producer and a consumer at work on a topic while something happens to it, and what they came to."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.support.clusters.fixtures import TIMEOUT_S
+
+REQUEST_TIMEOUT_S = 10.0
+"""How long one request of the producer may take, and as long one write with all its retries."""
+
+KEYS = 40
+_PADDING = 1_000
+_PAUSE_S = 0.005
+_LOG = logging.getLogger("tests.librdkafka")
+
+
+@dataclass(slots=True)
+class Load:
+    """What a producer wrote, and what a consumer read.
+
+    Attributes:
+        topic: The topic.
+        partitions: How many partitions it has.
+        written: How many records of each key were handed to the producer.
+        acknowledged: The numbers of the records of each key that are in the log for sure, as they were told.
+        errors: The errors of writes, and of the consumer.
+        longest_s: The longest that a write took, from the call to the acknowledgement.
+        read: The numbers of the records of each key, as they were read.
+    """
+
+    topic: str
+    partitions: int
+    written: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(KEYS), 0))
+    acknowledged: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    errors: list[str] = field(default_factory=list)
+    longest_s: float = 0.0
+    read: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def count(self) -> int:
+        """The records that were acknowledged so far."""
+        return sum(map(len, list(self.acknowledged.values())))
+
+    def moves_on(self) -> None:
+        """Wait until further records were acknowledged."""
+        until, then = time.monotonic() + TIMEOUT_S, self.count
+        while self.count < then + KEYS:
+            assert time.monotonic() < until, f"nothing is acknowledged any more: {self.errors}"
+            time.sleep(0.02)
+
+    def prove(self) -> None:
+        """Fail if a write failed or took too long, or a record is lost, doubled or out of order."""
+        assert not self.errors, self.errors[:5]
+        assert self.count > 10 * KEYS
+        assert self.longest_s < REQUEST_TIMEOUT_S, f"a write took {self.longest_s:.1f} s"
+        for key, written in self.written.items():
+            every = list(range(written))
+            assert self.acknowledged[key] == every, f"key {key}: acknowledged out of order"
+            assert self.read[key] == every, f"key {key}: {_difference(self.read[key], every)}"
+
+
+@contextmanager
+def load(servers: str, topic: str, partitions: int, *, tries_again: bool = True) -> Iterator[Load]:
+    """Write to a topic and read it from its beginning, until the block ends and all that was written is read.
+
+    Keyed records, numbered for each key, of a producer with acks=all.
+
+    Args:
+        servers: The cluster.
+        topic: The topic.
+        partitions: How many partitions it has.
+        tries_again: Whether the producer sends again what a broker refuses for the moment. It is idempotent
+            then; otherwise a single refusal, however short its cause, is an error.
+    """
+    timeout_ms = int(REQUEST_TIMEOUT_S * 1000)
+    properties: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "acks": "all",
+        "request.timeout.ms": timeout_ms,
+        "delivery.timeout.ms": timeout_ms,
+        "linger.ms": 5,
+        "logger": _LOG,
+        **({"enable.idempotence": True} if tries_again else {"message.send.max.retries": 0}),
+    }
+    work = Load(topic, partitions)
+    done, written = threading.Event(), threading.Event()
+    threads = [
+        threading.Thread(target=_noting_errors, args=(work, lambda: _write(properties, work, done, written))),
+        threading.Thread(target=_noting_errors, args=(work, lambda: _read(servers, work, written))),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield work
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def fill(servers: str, topic: str, partitions: int, each: int) -> None:
+    """Write so many bytes into each partition, in records of half a megabyte without a key."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5, "logger": _LOG})
+    failed: list[str] = []
+
+    def told(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error.str())
+
+    for _ in range(0, each, 500_000):
+        for partition in range(partitions):
+            producer.produce(topic, os.urandom(500_000), partition=partition, on_delivery=told)
+        producer.poll(0)
+        if len(producer) > 60:  # they are large, and the brokers have small heaps
+            producer.flush(TIMEOUT_S)
+    assert producer.flush(TIMEOUT_S) == 0
+    assert not failed, failed[0]
+
+
+def _noting_errors(work: Load, act: Callable[[], None]) -> None:
+    """An error in a thread would be lost; the test that joins it looks at those of the work."""
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001
+        work.errors.append(repr(error))
+
+
+def _write(properties: dict[str, Any], work: Load, done: threading.Event, written: threading.Event) -> None:
+    producer = Producer(properties)
+    try:
+        number = 0
+        while not done.wait(_PAUSE_S):
+            key = number % KEYS
+            number += 1
+            _produce(producer, work, key)
+            producer.poll(0)
+        assert producer.flush(TIMEOUT_S) == 0, "some writes have no outcome"
+    finally:
+        written.set()
+
+
+def _produce(producer: Producer, work: Load, key: int) -> None:
+    count, began = work.written[key], time.monotonic()
+
+    def told(error: KafkaError | None, _: Message) -> None:
+        work.longest_s = max(work.longest_s, time.monotonic() - began)
+        if error is not None:
+            work.errors.append(f"write {count} of key {key}: {error.str()}")
+        else:
+            work.acknowledged[key].append(count)
+
+    value = f"{count}".encode().ljust(_PADDING)
+    producer.produce(work.topic, value, key=f"{key}", on_delivery=told)
+    work.written[key] += 1
+
+
+def _read(servers: str, work: Load, written: threading.Event) -> None:
+    """Read all partitions from their beginning on; ends once all that was acknowledged was read."""
+    properties: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": f"{work.topic}.reader",
+        "enable.auto.commit": False,
+        "logger": _LOG,
+    }
+    consumer = Consumer(properties)
+    consumer.assign([TopicPartition(work.topic, p, OFFSET_BEGINNING) for p in range(work.partitions)])
+    until: float | None = None
+    try:
+        while True:
+            for message in consumer.consume(500, 0.2):
+                _take(work, message)
+            if not written.is_set():
+                continue
+            until = time.monotonic() + TIMEOUT_S if until is None else until
+            if sum(map(len, work.read.values())) >= work.count or time.monotonic() >= until:
+                break
+        # What comes after the last one would be doubled.
+        for message in consumer.consume(500, 1):
+            _take(work, message)
+    finally:
+        consumer.close()
+
+
+def _take(work: Load, message: Message) -> None:
+    error, key, value = message.error(), message.key(), message.value()
+    if error is not None:
+        work.errors.append(f"reading: {error.str()}")
+    elif key is not None and value is not None:  # the records of `fill` have no key
+        work.read[int(key)].append(int(value))
+
+
+def _difference(found: list[int], every: list[int]) -> str:
+    lost = sorted({*every} - {*found})
+    doubled = len(found) - len({*found})
+    return f"{len(lost)} lost ({lost[:5]}), {doubled} doubled, the others in order: {found == sorted(found)}"

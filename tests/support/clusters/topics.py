@@ -1,0 +1,75 @@
+"""Topics, groups, records and configs of a real cluster, made and changed by other means than kafkaform's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.model import ResourceRef
+from kafkaform.resources.replicas.layout import Assignment
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+
+
+def make_topic(
+    cluster: Cluster,
+    name: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    places: Assignment = (),
+    **configs: str,
+) -> str:
+    """Create a topic, and wait until it is seen and each log is open; configs have `_` for a dot."""
+    ref, given = ResourceRef("Topic", name), {key.replace("_", "."): value for key, value in configs.items()}
+    assert cluster.execute([CreateTopic(ref, partitions, replicas, given, places)]) == [None]
+    logs = [(name, number) for number in range(partitions)]
+    eventually(lambda: ref in cluster.observe([ref]).resources, bool)
+    eventually(lambda: len(cluster.log_spans(logs)), lambda count: count == partitions)
+    return name
+
+
+def place_topic(cluster: Cluster, name: str, places: Assignment, **configs: str) -> str:
+    """Create a topic with its replicas in these places, and wait as `make_topic` does."""
+    return make_topic(cluster, name, len(places), len(places[0]), places, **configs)
+
+
+def delete_records(servers: str, below: Mapping[tuple[str, int], int]) -> None:
+    """Delete the records of partitions below these offsets."""
+    wanted = [TopicPartition(*partition, offset) for partition, offset in below.items()]
+    admin = admin_client(servers)
+    for future in admin.delete_records(wanted).values():
+        future.result(TIMEOUT_S)
+
+
+def delete_topic(servers: str, name: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    admin = admin_client(servers)
+    admin.delete_topics([name])[name].result(TIMEOUT_S)
+    eventually(lambda: admin.list_topics(timeout=TIMEOUT_S).topics, lambda topics: name not in topics)
+
+
+def delete_group(servers: str, name: str) -> None:
+    """Delete the offsets of a group, as their expiry does."""
+    admin = admin_client(servers)
+    admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+
+
+def alter_configs(
+    admin: AdminClient, kind: ResourceType, names: Iterable[str], configs: Mapping[str, str | None]
+) -> None:
+    """Set configs of topics, groups or brokers; None takes one away."""
+    entries = [
+        ConfigEntry(
+            key,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for key, value in configs.items()
+    ]
+    for name in names:  # librdkafka takes one broker a call
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        for future in admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values():
+            future.result(TIMEOUT_S)

@@ -1,0 +1,577 @@
+"""A proxy in front of real brokers that offers no more than a vendor's service does.
+
+Brokers advertise the proxy's address, so that what they say of themselves stands; only answers to ApiVersions
+are rewritten. A request that the service does not have gets what brokers give: the connection is closed. What
+the service has and refuses in part (a config, a replication factor) is answered with its error code, and the
+rest of the request is passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from struct import iter_unpack, pack, unpack, unpack_from
+from threading import Event, Thread
+from typing import Any, NamedTuple, TypeAlias
+
+from kafkaform.cluster.wire.message_schema import (
+    BOOLEAN,
+    INT8,
+    INT16,
+    INT32,
+    NULLABLE_STRING,
+    STRING,
+    UUID,
+    Codec,
+    FieldType,
+    array,
+    encode_length,
+    read_uvarint,
+    since,
+    skip_tags,
+    struct,
+)
+from kafkaform.devcluster.ports import is_free
+
+HOST = "127.0.0.1"
+LARGEST = 100 << 20
+MOST_CONNECTIONS = 200
+LIFETIME_S = 3_600.0
+"""How long a proxy lives that nobody ends."""
+
+# --- messages ----------------------------------------------------------------------------------------
+
+CREATE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 19, 32, 37, 44
+DESCRIBE_LOG_DIRS, ALTER_REASSIGNMENTS, API_VERSIONS = 35, 45, 18
+
+_API_VERSIONS_FLEXIBLE = 3
+_UNSUPPORTED_VERSION = 35
+
+
+class Api(NamedTuple):
+    """A request whose items can be refused one by one.
+
+    Attributes:
+        flexible: The first version with tagged fields.
+        request: Its layout.
+        response: The layout of the answer.
+        items: The field with what is asked for.
+        results: The field with what is answered.
+    """
+
+    flexible: int
+    request: FieldType
+    response: FieldType
+    items: str
+    results: str
+
+
+_NULL = (DESCRIBE_CONFIGS, CREATE_PARTITIONS)
+_CONFIG = {"name": STRING, "value": NULLABLE_STRING}
+_ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
+_RESOURCE = {**_ERROR, "type": INT8, "name": STRING}
+_NO_ID = bytes(16)
+
+APIS = {
+    CREATE_TOPICS: Api(
+        5,
+        struct(
+            topics=array(
+                struct(
+                    name=STRING,
+                    partitions=INT32,
+                    replicas=INT16,
+                    assignments=array(struct(index=INT32, brokers=array(INT32))),
+                    configs=array(struct(**_CONFIG)),
+                )
+            ),
+            timeout_ms=INT32,
+            validate_only=BOOLEAN,
+        ),
+        struct(
+            throttle_ms=INT32,
+            topics=array(
+                struct(
+                    name=STRING,
+                    topic_id=since(7, UUID, _NO_ID),
+                    **_ERROR,
+                    partitions=since(5, INT32, -1),
+                    replicas=since(5, INT16, -1),
+                    configs=since(
+                        5, array(struct(**_CONFIG, read_only=BOOLEAN, source=INT8, sensitive=BOOLEAN)), ()
+                    ),
+                )
+            ),
+        ),
+        "topics",
+        "topics",
+    ),
+    DESCRIBE_CONFIGS: Api(
+        4,
+        struct(
+            resources=array(struct(type=INT8, name=STRING, keys=array(STRING, nullable=True))),
+            synonyms=BOOLEAN,
+            documentation=since(3, BOOLEAN, False),
+        ),
+        struct(
+            throttle_ms=INT32,
+            results=array(
+                struct(
+                    **_RESOURCE,
+                    configs=array(
+                        struct(
+                            **_CONFIG,
+                            read_only=BOOLEAN,
+                            source=INT8,
+                            sensitive=BOOLEAN,
+                            synonyms=array(struct(**_CONFIG, source=INT8)),
+                            type=since(3, INT8, 0),
+                            documentation=since(3, NULLABLE_STRING),
+                        )
+                    ),
+                )
+            ),
+        ),
+        "resources",
+        "results",
+    ),
+    CREATE_PARTITIONS: Api(
+        2,
+        struct(
+            topics=array(
+                struct(
+                    name=STRING, count=INT32, assignments=array(struct(brokers=array(INT32)), nullable=True)
+                )
+            ),
+            timeout_ms=INT32,
+            validate_only=BOOLEAN,
+        ),
+        struct(throttle_ms=INT32, results=array(struct(name=STRING, **_ERROR))),
+        "topics",
+        "results",
+    ),
+    INCREMENTAL_ALTER_CONFIGS: Api(
+        1,
+        struct(
+            resources=array(
+                struct(
+                    type=INT8,
+                    name=STRING,
+                    configs=array(struct(name=STRING, operation=INT8, value=NULLABLE_STRING)),
+                )
+            ),
+            validate_only=BOOLEAN,
+        ),
+        struct(throttle_ms=INT32, responses=array(struct(**_RESOURCE))),
+        "resources",
+        "responses",
+    ),
+    DESCRIBE_LOG_DIRS: Api(
+        2,
+        struct(),
+        # What a cluster that denies it answers: from version 3 on with the code, before with no directory.
+        struct(throttle_ms=INT32, error_code=since(3, INT16), results=array(struct())),
+        "",
+        "results",
+    ),
+    ALTER_REASSIGNMENTS: Api(
+        0,
+        struct(
+            timeout_ms=INT32,
+            topics=array(
+                struct(
+                    name=STRING, partitions=array(struct(index=INT32, replicas=array(INT32, nullable=True)))
+                )
+            ),
+        ),
+        struct(
+            throttle_ms=INT32,
+            **_ERROR,
+            responses=array(struct(name=STRING, partitions=array(struct(index=INT32, **_ERROR)))),
+        ),
+        "topics",
+        "responses",
+    ),
+}
+
+
+def _codec(of: FieldType, api: Api, version: int) -> Codec:
+    return of(version, version >= api.flexible)
+
+
+# --- profiles ----------------------------------------------------------------------------------------
+
+
+class Refusal(NamedTuple):
+    """An error that a service answers with."""
+
+    code: int
+    message: str
+
+
+Policy: TypeAlias = "Callable[[dict[str, Any]], Refusal | None]"
+"""What is said to an item of a request; it may take from the item what the service ignores."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a service offers.
+
+    Attributes:
+        name: Its name.
+        offered: The versions of each request that it has; None for those of the brokers.
+        hidden: Requests that it does not have, where `offered` is None or names them.
+        capped: The highest versions of requests, where `offered` is None.
+        policies: What it refuses, by the request.
+        denied: Requests that it refuses whole, with the code.
+        hangs_up_on_newer: Another ApiVersions closes the connection; brokers answer which they have.
+    """
+
+    name: str
+    offered: Mapping[int, tuple[int, int]] | None = None
+    hidden: frozenset[int] = frozenset()
+    capped: Mapping[int, int] = field(default_factory=dict)
+    policies: Mapping[int, Policy] = field(default_factory=dict)
+    denied: Mapping[int, Refusal] = field(default_factory=dict)
+    hangs_up_on_newer: bool = False
+
+    def versions(self, key: int, least: int, most: int) -> tuple[int, int] | None:
+        """The versions of a request that are left of those of a broker; None for none."""
+        if key in self.hidden:
+            return None
+        if self.offered is not None:
+            if key not in self.offered:
+                return None
+            least, most = max(least, self.offered[key][0]), min(most, self.offered[key][1])
+        most = min(most, self.capped.get(key, most))
+        return (least, most) if least <= most else None
+
+
+EVERYTHING = Profile("apache-kafka")
+"""The brokers as they are."""
+
+# --- the proxy ---------------------------------------------------------------------------------------
+
+
+class VendorProxy:
+    """Listens for clients, and passes on what the profile lets through.
+
+    Attributes:
+        profile: What new connections get.
+        direct: Where the brokers are reached without it.
+        closed: How often each request, by key and version, closed its connection.
+        refused: How often each request, by key, was answered with an error of the profile.
+    """
+
+    def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
+        """Prepare a proxy.
+
+        Args:
+            ports: The port of a broker by the port to listen on.
+            direct: Where the brokers are reached without it.
+            profile: What is offered.
+        """
+        self.profile = profile
+        self.direct = direct
+        self.closed: Counter[tuple[int, int]] = Counter()
+        self.refused: Counter[int] = Counter()
+        self._ports = ports
+        self._ready = Event()
+        self._failure: BaseException | None = None
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._thread = Thread(target=self._run, name="vendor-proxy", daemon=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients reach the brokers."""
+        return ",".join(f"{HOST}:{port}" for port in self._ports)
+
+    def __enter__(self) -> VendorProxy:
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(RuntimeError):  # its life was over before
+            self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    @contextmanager
+    def offering(self, profile: Profile) -> Iterator[VendorProxy]:
+        """Offer what a profile has, for a while, and count anew."""
+        before, self.profile = self.profile, profile
+        self.closed.clear()
+        self.refused.clear()
+        try:
+            yield self
+        finally:
+            self.profile = before
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is started
+            self._failure = error
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        servers = [
+            await asyncio.start_server(partial(self._accept, upstream), HOST, port)
+            for port, upstream in self._ports.items()
+        ]
+        self._ready.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), LIFETIME_S)
+        for server in servers:
+            server.close()
+        await asyncio.sleep(0)  # what was accepted just now has no task yet, and would be left open
+        while self._connections:
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(
+        self, upstream: int, client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                return
+            broker_reader, broker_writer = await asyncio.open_connection(HOST, upstream)
+            with _closing(broker_writer):
+                await _Exchange(self, client_writer, broker_writer).run(client_reader, broker_reader)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # one side is gone, and so the other one is told
+        finally:
+            self._connections.discard(task)
+            client_writer.close()
+
+
+@contextmanager
+def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        writer.close()
+
+
+class _HungUp(OSError):  # noqa: N818
+    """The service does not know a request, and closes the connection."""
+
+
+@dataclass
+class _Pending:
+    """A request that waits for its answer."""
+
+    key: int
+    version: int
+    results: list[dict[str, Any]]
+
+
+class _Exchange:
+    """One connection of a client, and the one to a broker that belongs to it."""
+
+    def __init__(
+        self, proxy: VendorProxy, client: asyncio.StreamWriter, broker: asyncio.StreamWriter
+    ) -> None:
+        self._proxy = proxy
+        self._profile = proxy.profile
+        self._client = client
+        self._broker = broker
+        self._pending: dict[int, _Pending] = {}
+        self._own: dict[int, bytes] = {}
+        self._order: list[int] = []
+
+    async def run(self, client: asyncio.StreamReader, broker: asyncio.StreamReader) -> None:
+        """Pass messages both ways until one side ends."""
+        tasks = {
+            asyncio.ensure_future(self._each(client, self._on_request)),
+            asyncio.ensure_future(self._each(broker, self._on_response)),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _each(self, reader: asyncio.StreamReader, handle: Callable[[bytes], None]) -> None:
+        while True:
+            (size,) = unpack(">i", await reader.readexactly(4))
+            if not 0 < size <= LARGEST:
+                raise _HungUp(f"a message of {size} bytes")
+            handle(await reader.readexactly(size))
+            await self._client.drain()
+            await self._broker.drain()
+
+    def _on_request(self, message: bytes) -> None:
+        key, version, correlation = unpack_from(">hhi", message)
+        profile, proxy = self._profile, self._proxy
+        allowed = profile.versions(key, 0, 0x7FFF)
+        if allowed is None or not allowed[0] <= version <= allowed[1]:
+            if key == API_VERSIONS and allowed and not profile.hangs_up_on_newer:
+                # As brokers do: version 0, with the versions of this request alone.
+                answer = pack(">hihhh", _UNSUPPORTED_VERSION, 1, key, *allowed)
+                self._queue_own(correlation, answer)
+                return
+            proxy.closed[key, version] += 1
+            raise _HungUp
+        if key in profile.denied or key in profile.policies:
+            message = self._judge(message, key, version, correlation)
+            if not message:
+                return
+        elif key == API_VERSIONS:
+            self._pending[correlation] = _Pending(key, version, [])
+        self._order.append(correlation)
+        _send(self._broker, message)
+
+    def _judge(self, message: bytes, key: int, version: int, correlation: int) -> bytes:
+        """What is left of a request to be passed on; nothing if all of it was answered."""
+        api = APIS[key]
+        flexible = version >= api.flexible
+        (name_length,) = unpack_from(">h", message, 8)
+        at = 10 + max(0, name_length)
+        if flexible:
+            at = skip_tags(message, at)
+        request_codec, response_codec = (_codec(of, api, version) for of in (api.request, api.response))
+        request = request_codec.read(message, at)[0] if api.items else {}
+        if (denied := self._profile.denied.get(key)) is not None:
+            self._proxy.refused[key] += 1
+            self._queue_own(
+                correlation, response_codec.write(_denial(key, version, request, denied)), flexible
+            )
+            return b""
+        policy, passed, results = self._profile.policies[key], [], []
+        for item in request[api.items]:
+            had = bool(item.get("configs"))
+            # Read as empty where they are null, which is something else to brokers: all keys, and no places.
+            item.update(
+                {name: None for name in ("keys", "assignments") if key in _NULL and item.get(name) == []}
+            )
+            refusal = policy(item)
+            if refusal is not None:
+                self._proxy.refused[key] += 1
+                results.append(_result(item, *refusal))
+            elif key == INCREMENTAL_ALTER_CONFIGS and had and not item["configs"]:
+                results.append(_result(item, 0, None))  # all of it is ignored
+            else:
+                passed.append(item)
+        if not passed and results:
+            answer = response_codec.write({"throttle_ms": 0, api.results: results})
+            self._queue_own(correlation, answer, flexible)
+            return b""
+        self._pending[correlation] = _Pending(key, version, results)
+        return message[:at] + request_codec.write({**request, api.items: passed})
+
+    def _queue_own(self, correlation: int, body: bytes, flexible: bool = False) -> None:
+        """Answer in the broker's place, after what was asked before: clients count on the order."""
+        self._own[correlation] = pack(">i", correlation) + (b"\0" if flexible else b"") + body
+        self._order.append(correlation)
+        self._flush_own()
+
+    def _flush_own(self) -> None:
+        while self._order and self._order[0] in self._own:
+            _send(self._client, self._own.pop(self._order.pop(0)))
+
+    def _on_response(self, message: bytes) -> None:
+        (correlation,) = unpack_from(">i", message)
+        with suppress(ValueError):  # answers to Produce without acks never come
+            self._order.remove(correlation)
+        pending = self._pending.pop(correlation, None)
+        if pending is not None and pending.key == API_VERSIONS:
+            message = message[:4] + self._rewritten(message[4:], pending.version)
+        elif pending is not None and pending.results:
+            api = APIS[pending.key]
+            codec = _codec(api.response, api, pending.version)
+            at = skip_tags(message, 4) if pending.version >= api.flexible else 4
+            answer, _ = codec.read(message, at)
+            message = message[:at] + codec.write(
+                {**answer, api.results: answer[api.results] + pending.results}
+            )
+        _send(self._client, message)
+        self._flush_own()
+
+    def _rewritten(self, body: bytes, version: int) -> bytes:
+        """An answer to ApiVersions without what is hidden; what stands behind the list stays."""
+        (error,) = unpack_from(">h", body)
+        if error:
+            return body
+        flexible = version >= _API_VERSIONS_FLEXIBLE
+        count, at = read_uvarint(body, 2) if flexible else (unpack_from(">i", body, 2)[0], 6)
+        size, tags = (7, b"\0") if flexible else (6, b"")  # brokers put no tags into the list
+        end = at + (count - flexible) * size
+        kept = [
+            pack(">hhh", key, *versions) + tags
+            for key, least, most in iter_unpack(f">hhh{len(tags)}x", body[at:end])
+            if (versions := self._profile.versions(key, least, most)) is not None
+        ]
+        head = encode_length(len(kept) + 1) if flexible else pack(">i", len(kept))
+        return body[:2] + head + b"".join(kept) + body[end:]
+
+
+def _result(item: Mapping[str, Any], code: int, message: str | None) -> dict[str, Any]:
+    """The answer to an item of a request, with all fields that it may have."""
+    error = {"error_code": code, "error_message": message}
+    return {"topic_id": _NO_ID, **item, **error, "configs": (), "partitions": -1, "replicas": -1}
+
+
+def _denial(key: int, version: int, request: Mapping[str, Any], denied: Refusal) -> dict[str, Any]:
+    error = {"error_code": denied.code, "error_message": denied.message}
+    if key == DESCRIBE_LOG_DIRS:
+        code = {"error_code": denied.code} if version >= 3 else {}
+        return {"throttle_ms": 0, **code, "results": ()}
+    topics = [
+        {**topic, "partitions": [{**partition, **error} for partition in topic["partitions"]]}
+        for topic in request["topics"]
+    ]
+    return {"throttle_ms": 0, **error, "responses": topics}
+
+
+def _send(writer: asyncio.StreamWriter, message: bytes) -> None:
+    writer.write(pack(">i", len(message)) + message)
+
+
+# --- brokers behind it ---------------------------------------------------------------------------------
+
+
+def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
+    """Different numbers, each a port but for its last digit: with a broker's id for it, that port is free."""
+    blocks: list[int] = []
+    tens = random.sample(
+        range(2_000, 3_200), 1_200
+    )  # ports that no outgoing connection gets, see devcluster/state
+    for block in tens:
+        if len(blocks) == count:
+            break
+        if all(is_free(block * 10 + broker) for broker in range(1, brokers + 1)):
+            blocks.append(block)
+    return blocks
+
+
+def advertised(block: int, internal: int) -> dict[str, str]:
+    """The properties of brokers whose clients go through a proxy, and that find each other without it.
+
+    Args:
+        block: The ports that clients are told; see `blocks_of_ports`.
+        internal: The ports for the other brokers.
+    """
+    own = f"INTERNAL://{HOST}:{internal}{{node_id}}"
+    return {
+        "listeners": f"PLAINTEXT://{HOST}:{{port}},{own},CONTROLLER://{HOST}:{{controller_port}}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{block}{{node_id}},{own}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }

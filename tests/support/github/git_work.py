@@ -1,0 +1,42 @@
+"""Git repositories for tests."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from kafkaform.vcs.repository import Repository
+
+
+class Work:
+    """A repository in the making."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.git("init", "-q", "-b", "main", *options)
+        self.git("config", "user.name", "Somebody")
+        self.git("config", "user.email", "somebody@example.com")
+
+    def git(self, *arguments: str) -> str:
+        return self.given(b"", *arguments)
+
+    def given(self, content: bytes, *arguments: str) -> str:
+        command = ["git", *arguments]
+        done = subprocess.run(command, cwd=self.folder, input=content, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    def write(self, path: str, text: str | bytes) -> None:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def commit(self, **files: str) -> str:
+        for path, text in files.items():
+            self.write(path, text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "a commit")
+        return self.git("rev-parse", "HEAD")
+
+    @property
+    def repository(self) -> Repository:
+        return Repository.find(self.folder)

@@ -1,0 +1,99 @@
+"""Golden files: what people and programs read, whole, beside the test in `__snapshots__/<test file>/`.
+
+Sentences, which tests compare with `wording`, are in `__snapshots__/<test file>.ambr`, each below the name
+of its test. Where an output is meant to change, `make golden` writes the files anew; their diff is reviewed.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from syrupy.location import PyTestLocation
+from syrupy.types import PropertyMatcher, PropertyPath, SerializableData, SnapshotIndex
+
+from kafkaform import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+UNSTABLE = (
+    (re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+Z"'), '"TIME"'),
+    (re.compile(r'("(?:id|run|tool_version|who|host|ci|url)": )(?:"[^"]*"|null)'), r'\1"..."'),
+)
+"""What differs in JSON from run to run, from machine to machine, or from release to release."""
+
+
+class GoldenFile(SingleFileSnapshotExtension):
+    """One text file for each output, named by the test: `golden(name="plan.md")` compares with `plan.md`."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = ""
+
+    @classmethod
+    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003
+        """Return the name that the test gives, with its ending."""
+        if not isinstance(index, str):
+            raise TypeError("name the golden file: `text == golden(name='plan.md')`")
+        return index
+
+    @classmethod
+    def write_snapshot(cls, **snapshot: Any) -> None:
+        """Write a golden file; syrupy warns of names without the test's, and warnings are errors here."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            super().write_snapshot(**snapshot)
+
+    def is_snapshot_location(self, *, location: str) -> bool:
+        """Return whether a file has an output: those that end in `.ambr` have sentences."""
+        return not location.endswith(".ambr")
+
+
+def hide_unstable(text: str) -> str:
+    """Replace the values of JSON that differ from run to run."""
+    for pattern, stable in UNSTABLE:
+        text = pattern.sub(stable, text)
+    return text
+
+
+class Wording:
+    """The next sentence of a test in the golden file of its module: `error.hint == wording`.
+
+    It may stand in a tuple, a list or a dataclass too: `(code, error.hint) == (2, wording)`.
+    """
+
+    snapshot: SnapshotAssertion | None = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if self.snapshot is None:
+            raise RuntimeError("only a running unit test has sentences")
+        return other is not None and bool(self.snapshot == other)
+
+    def __repr__(self) -> str:
+        return repr(self.snapshot)
+
+
+wording: Any = Wording()
+
+
+def hide_places(temporary: Path) -> PropertyMatcher:
+    """Return a matcher of sentences that replaces folders, ports, ids of runs, today and this version."""
+    places = {
+        rf"{re.escape(str(temporary))}/\w+": "TMP",
+        re.escape(str(ROOT)): "ROOT",
+        rf"\b{re.escape(__version__)}\b": "VERSION",
+        r"(?<=127\.0\.0\.1:)\d{5}": "PORT",
+        r"\b(?=[a-z]*\d)[0-9a-z]{11}\b": "RUN",
+        datetime.now(UTC).date().isoformat(): "TODAY",
+    }
+
+    def hide(*, data: SerializableData, path: PropertyPath) -> SerializableData:  # noqa: ARG001
+        for place, stable in places.items() if isinstance(data, str) else ():
+            data = re.sub(place, stable, data)
+        return data
+
+    return hide

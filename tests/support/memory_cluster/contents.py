@@ -1,0 +1,200 @@
+"""The contents of a cluster in memory: topics, their logs, groups, and the brokers that are down.
+
+What follows for its health is computed here, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.health import Health, LogDir, Quorum, Voter
+from kafkaform.core.partitions import PartitionState
+from tests.support.memory_cluster import coordinator
+from tests.support.memory_cluster.coordinator import NO_GROUP, Log
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.core.acls import Acl
+    from kafkaform.core.partitions import Broker, LogSpan, Replicas, TopicPartition
+    from kafkaform.resources.client_quota.entity import QuotaEntity
+    from tests.support.memory_cluster.controller import Move, Topic
+    from tests.support.memory_cluster.coordinator import GroupRecord
+
+
+_CONTROLLERS = (3001, 3002, 3003)
+"""Nodes of their own, which no broker takes along when it stops."""
+_VOLUME = 1 << 40
+"""Bytes of the volume of each broker, all of them free: records in memory have no bytes."""
+
+
+def partition_state(
+    partition: TopicPartition,
+    replicas: Replicas,
+    stopped: Sequence[int],
+    *,
+    behind: Collection[int] = (),
+    led: int | None = None,
+) -> PartitionState:
+    """The leader of a partition, and the replicas in sync.
+
+    The first of its replicas that lives and is in sync leads, so the preferred one soonest, unless another
+    one keeps the lead. Real brokers give the lead back minutes after a restart only; here it is at once.
+
+    Args:
+        partition: Which.
+        replicas: The brokers that hold it.
+        stopped: The brokers that have stopped, in the order in which they did.
+        behind: New replicas that are not full yet.
+        led: The broker that leads it as long as it can; None for the preferred one.
+    """
+    full = [broker for broker in replicas if broker not in behind]
+    alive = tuple(broker for broker in full if broker not in stopped)
+    leader = led if led in alive else next(iter(alive), None)
+    # The last one in sync stays so when it stops: nobody else may lead after it.
+    return PartitionState(*partition, leader, replicas, alive or tuple(sorted(full, key=stopped.index)[-1:]))
+
+
+def health_of(
+    cluster_id: str,
+    partitions: tuple[PartitionState, ...],
+    alive: tuple[Broker, ...],
+    min_insync_replicas: Mapping[str, int],
+    reassigning: Mapping[TopicPartition, tuple[int, ...]],
+) -> Health:
+    """The health of the cluster; the controllers are always in sync."""
+    return Health(
+        controller=alive[0].id if alive else None,
+        brokers=alive,
+        partitions=partitions,
+        min_insync_replicas=min_insync_replicas,
+        quorum=Quorum(_CONTROLLERS[0], tuple(Voter(controller, lag=0) for controller in _CONTROLLERS)),
+        reassigning=reassigning,
+        cluster_id=cluster_id,
+        log_dirs=volumes_of(alive, {}),
+    )
+
+
+def volumes_of(alive: Sequence[Broker], volumes: Mapping[int, Sequence[LogDir]]) -> tuple[LogDir, ...]:
+    """The log directories of brokers, those that a test has set or a large empty one each."""
+    return tuple(
+        log_dir
+        for broker in alive
+        for log_dir in volumes.get(broker.id, (LogDir(broker.id, "/var/lib/kafka", _VOLUME, _VOLUME),))
+    )
+
+
+@dataclass(slots=True)
+class Contents:
+    """The present contents.
+
+    Attributes:
+        topics: By name.
+        groups: By name; those of which nothing is left are not here.
+        logs: By partition; one that nothing was ever written to is not here.
+        stopped: The ids of the brokers that are down, in the order in which they stopped.
+        moves: The reassignments that are running.
+        steps: How many steps it takes to fill a new replica.
+        led: Who leads partitions that kept their leader when the order of their replicas changed.
+        rates: The dynamic configs of brokers, by id.
+        quotas: The limits of each entity; one without any is not here.
+        acls: The ACLs.
+    """
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    groups: dict[str, GroupRecord] = field(default_factory=dict)
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)
+    stopped: list[int] = field(default_factory=list)
+    moves: dict[TopicPartition, Move] = field(default_factory=dict)
+    steps: int = 0
+    led: dict[TopicPartition, int] = field(default_factory=dict)
+    rates: dict[int, dict[str, str]] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
+    acls: set[Acl] = field(default_factory=set)
+
+    def copy(self) -> Contents:
+        """A copy that later changes do not reach."""
+        return replace(
+            self,
+            topics=dict(self.topics),
+            groups=dict(self.groups),
+            logs=dict(self.logs),
+            moves=dict(self.moves),
+            led=dict(self.led),
+            quotas=dict(self.quotas),
+            acls=set(self.acls),
+        )
+
+    def put_topic(self, name: str, topic: Topic | None) -> None:
+        """Keep a topic, or delete it with its records and every group's offsets in it."""
+        if topic is not None:
+            self.topics[name] = topic
+            return
+        del self.topics[name]
+        self.logs = {partition: log for partition, log in self.logs.items() if partition[0] != name}
+        self.moves = {partition: move for partition, move in self.moves.items() if partition[0] != name}
+        self.led = {partition: leader for partition, leader in self.led.items() if partition[0] != name}
+        for group, record in self.groups.items():
+            self.groups[group] = coordinator.without_topic(record, name)
+
+    def put_replicas(self, partition: TopicPartition, replicas: Replicas) -> None:
+        """Give a partition other replicas; whoever leads it goes on leading it if it still holds it."""
+        topic, number = partition
+        leader, held = self.state(partition).leader, [*self.topics[topic].replicas]
+        held[number] = replicas
+        self.topics[topic] = replace(self.topics[topic], replicas=tuple(held))
+        self.led.pop(partition, None)
+        if leader is not None and leader in replicas and leader != replicas[0]:
+            self.led[partition] = leader
+
+    def put_group(self, name: str, group: GroupRecord) -> None:
+        """Keep what is left of a group."""
+        if group == NO_GROUP:
+            self.groups.pop(name, None)
+        else:
+            self.groups[name] = group
+
+    def put_quota(self, entity: QuotaEntity, limits: Mapping[str, str]) -> None:
+        """Keep the limits of an entity; without any, it is gone."""
+        if limits:
+            self.quotas[entity] = limits
+        else:
+            self.quotas.pop(entity, None)
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic; none if there is no such topic."""
+        return [(topic, number) for number in range(self._count(topic))]
+
+    def log(self, partition: TopicPartition) -> Log | None:
+        """The log of a partition; None if there is no such partition, or nobody leads it."""
+        topic, number = partition
+        if not 0 <= number < self._count(topic):
+            return None
+        return self.logs.get(partition, Log()) if self.state(partition).leader is not None else None
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """The replicas of a partition, its leader, and those in sync."""
+        topic, number = partition
+        move = self.moves.get(partition)
+        return partition_state(
+            partition,
+            self.topics[topic].replicas[number],
+            self.stopped,
+            behind=move.behind(self.steps) if move is not None else (),
+            led=self.led.get(partition),
+        )
+
+    def states(self, topic: str) -> tuple[PartitionState, ...]:
+        """The same for all partitions of a topic."""
+        return tuple(map(self.state, self.partitions(topic)))
+
+    def spans(
+        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
+    ) -> dict[TopicPartition, LogSpan]:
+        """The ends of logs; see `Cluster.log_spans`."""
+        logs = {partition: self.log(partition) for partition in partitions}
+        return {p: log.span(at_ms, committed=committed) for p, log in logs.items() if log is not None}
+
+    def _count(self, topic: str) -> int:
+        return len(self.topics[topic].replicas) if topic in self.topics else 0

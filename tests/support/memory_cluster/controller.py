@@ -1,0 +1,297 @@
+"""The rules of a controller for topics and reassignments in memory: pure, answered as real brokers answer.
+
+The codes, and which objection comes first where there are several, were seen on Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from kafkaform.core import kafka_configs
+from kafkaform.core.config_values import ConfigType
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.resources.replicas.layout import Reassignment
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkaform.core.config_values import ConfigKey
+    from kafkaform.core.operations import Operation
+    from kafkaform.core.partitions import Replicas
+    from kafkaform.resources.replicas.layout import Assignment
+
+
+TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
+"""The operations on a topic."""
+
+MAX_RECORDS = 10_000
+"""The most records that a controller writes for one request."""
+
+_MANUAL = "The manual partition assignment"
+_LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_INTEGERS = frozenset({ConfigType.SHORT, ConfigType.INT, ConfigType.LONG})
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic: its id, the brokers that hold each partition (the preferred leader first), its own configs."""
+
+    uid: str
+    replicas: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The reassignment of one partition.
+
+    Attributes:
+        reassignment: Where it leads.
+        filled: How many steps each new replica has been filled for.
+    """
+
+    reassignment: Reassignment
+    filled: Mapping[int, int] = field(default_factory=dict)
+
+    def behind(self, steps: int) -> frozenset[int]:
+        """The new replicas that are not full yet, where filling one takes so many steps."""
+        return frozenset(b for b in self.reassignment.adding if self.filled.get(b, 0) < steps)
+
+    def filled_by(self, steps: int, alive: Collection[int]) -> Move:
+        """The same after so many more steps, in which only brokers that live got anything."""
+        more = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
+        return Move(self.reassignment, more)
+
+    def done(self, isr: Collection[int]) -> bool:
+        """Return whether it is over: all new replicas are in sync, and at least one of those that stay."""
+        staying = {*isr} - self.reassignment.removing
+        return bool(staying) and self.reassignment.adding <= staying
+
+
+def started(shown: Replicas, running: Move | None, target: Replicas) -> tuple[Replicas, Move]:
+    """The replicas that metadata shows from now on, and what is running.
+
+    Args:
+        shown: The replicas that metadata shows.
+        running: What is running already, which this replaces.
+        target: The replicas to have.
+    """
+    adding = frozenset(target) - {*shown}
+    removing = tuple(broker for broker in shown if broker not in target)
+    if running is None:
+        return (*target, *removing), Move(Reassignment(target, adding, frozenset(removing)))
+    # Kafka keeps the brokers of the former one where the new one has none to add, or none to remove. One
+    # that is both added and removed then is never in sync: such a reassignment ends only if it is cancelled.
+    former = running.reassignment
+    reassignment = Reassignment(target, adding or former.adding, frozenset(removing) or former.removing)
+    return (*target, *removing), Move(reassignment, running.filled)
+
+
+def cancelled(shown: Replicas, running: Move) -> Replicas:
+    """The replicas of a partition whose reassignment is given up: those that it had."""
+    return tuple(broker for broker in shown if broker not in running.reassignment.adding)
+
+
+def result(
+    topics: Mapping[str, Topic], operation: TopicOperation, *, brokers: Sequence[int], number: int
+) -> tuple[str, Topic | None]:
+    """The name of the topic that an operation changes, and what becomes of it: None where it is deleted.
+
+    Args:
+        topics: What is there.
+        operation: What is to be done.
+        brokers: The ids of the brokers.
+        number: Which topic of this cluster a new one is: it gives it its id, and its first broker.
+
+    Raises:
+        RequestRejected: The brokers refuse it.
+    """
+    name = operation.ref.name
+    match operation:
+        case CreateTopic():
+            return name, _created(topics, operation, brokers, number)
+        case AlterConfigs():
+            return name, _altered(topics, operation)
+        case AddPartitions():
+            return name, _extended(topics, operation, brokers)
+        case DeleteTopic(uid=doomed):
+            for name, topic in topics.items():
+                if topic.uid == doomed:
+                    return name, None
+            raise rejected("UNKNOWN_TOPIC_ID", "this server does not host this topic id")
+        case _:
+            assert_never(operation)
+
+
+def records(before: Topic | None, after: Topic | None) -> int:
+    """The number of records that a controller writes to get from one to the other."""
+    if after is None:
+        return 1
+    if before is None:
+        return 1 + len(after.replicas) + len(after.configs)
+    changed = {name for name, _ in before.configs.items() ^ after.configs.items()}
+    return len(after.replicas) - len(before.replicas) + len(changed)
+
+
+def too_large(operation: Operation) -> RequestRejected:
+    """The answer to an operation in a request of more than MAX_RECORDS."""
+    if isinstance(operation, AddPartitions):
+        # A real controller fails in its midst, and keeps the new partitions up to the limit.
+        return rejected("UNKNOWN", "unknown broker error")
+    return rejected("POLICY_VIOLATION", "unable to perform excessively large batch operation")
+
+
+def rejected(code: str, text: str) -> RequestRejected:
+    """A broker's refusal, worded as the translation of a real one is."""
+    return RequestRejected(f"{text} ({code})", code=code)
+
+
+def topic_id(number: int) -> str:
+    """A topic id as Kafka writes it: 16 bytes in 22 characters."""
+    return urlsafe_b64encode(uuid.UUID(int=number).bytes).decode().rstrip("=")
+
+
+def placed(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[tuple[int, ...], ...]:
+    """The replicas of partitions, in turn over the brokers.
+
+    Args:
+        counts: How many replicas each partition has.
+        brokers: The ids of the brokers.
+        first: How many places after the first broker the preferred leader of the first partition is.
+    """
+    return tuple(
+        tuple(brokers[(first + partition + replica) % len(brokers)] for replica in range(count))
+        for partition, count in enumerate(counts)
+    )
+
+
+def check_replicas(replicas: Replicas, brokers: Collection[int]) -> None:
+    """Raise what speaks against a partition on these brokers, of all that there are."""
+    if not replicas:
+        raise _misplaced("The manual partition assignment includes an empty replica list.")
+    for broker in sorted(replicas):
+        if broker not in brokers:
+            raise _misplaced(f"{_MANUAL} includes broker {broker}, but no such broker is registered.")
+        if replicas.count(broker) > 1:
+            raise _misplaced(f"{_MANUAL} includes the broker {broker} more than once.")
+
+
+def _check_assignment(assignment: Assignment, brokers: Collection[int], count: int) -> None:
+    """The same for new partitions, which must all have so many replicas."""
+    for replicas in assignment:
+        check_replicas(replicas, brokers)
+        if len(replicas) != count:
+            raise _misplaced(
+                f"{_MANUAL} includes a partition with {len(replicas)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {count} replica(s)."
+            )
+
+
+def _misplaced(text: str) -> RequestRejected:
+    return rejected("INVALID_REPLICA_ASSIGNMENT", text)
+
+
+def stored(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> str:
+    """The value of a config as brokers give it back: parsed, but a list in the order it was given in.
+
+    Args:
+        keys: The configs that there are.
+        sort: Of what: `topic` or `group`.
+        name: Which config.
+        text: The value.
+
+    Raises:
+        RequestRejected: There is no such config, or no such value of it.
+    """
+    key = keys.get(name)
+    if key is None:
+        raise rejected("INVALID_CONFIG", f"unknown {sort} config name: {name}")
+    try:
+        value = kafka_configs.canonical(key, text)
+        if key.type in _INTEGERS:
+            int(text)  # people's units are not Kafka's
+    except ValueError as error:
+        raise rejected("INVALID_CONFIG", f"invalid value {text} for configuration {name}: {error}") from error
+    match key.type:
+        case ConfigType.LIST:
+            return ",".join(dict.fromkeys(element.strip() for element in text.split(",")))
+        case ConfigType.DOUBLE:
+            return str(float(value))
+        case _:
+            return value
+
+
+def _created(
+    topics: Mapping[str, Topic], operation: CreateTopic, brokers: Sequence[int], number: int
+) -> Topic:
+    name, partitions, replicas = operation.ref.name, operation.partitions, operation.replication_factor
+    _check_name(name)
+    if name in topics:
+        raise rejected("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
+    for other in topics:
+        # The names of metrics have no dots, but underscores in their place.
+        if other.replace(".", "_") == name.replace(".", "_"):
+            raise rejected("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {other}")
+    configs = {config: _stored(config, value) for config, value in operation.configs.items()}
+    if replicas == 0 or replicas < -1:
+        raise rejected("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")
+    if partitions == 0 or partitions < -1:
+        raise rejected("INVALID_PARTITIONS", "number of partitions was set to a non-positive value")
+    if operation.assignment:
+        _check_assignment(operation.assignment, brokers, len(operation.assignment[0]))
+        return Topic(topic_id(number), operation.assignment, configs)
+    if replicas > len(brokers):
+        text = (
+            f"replication factor {replicas} cannot be reached: only {len(brokers)} broker(s) are registered"
+        )
+        raise rejected("INVALID_REPLICATION_FACTOR", text)
+    # What -1 stands for, num.partitions and default.replication.factor, is 1 unless a broker says otherwise.
+    assignment = placed((abs(replicas),) * abs(partitions), brokers, number)
+    return Topic(topic_id(number), assignment, configs)
+
+
+def _altered(topics: Mapping[str, Topic], operation: AlterConfigs) -> Topic:
+    _check_name(operation.ref.name)
+    topic = _existing(topics, operation)
+    kept = {name: value for name, value in topic.configs.items() if name not in operation.unset}
+    given = {name: _stored(name, value) for name, value in operation.set.items()}
+    return replace(topic, configs={**kept, **given})
+
+
+def _extended(topics: Mapping[str, Topic], operation: AddPartitions, brokers: Sequence[int]) -> Topic:
+    topic = _existing(topics, operation)
+    more = operation.total - len(topic.replicas)
+    if more <= 0:
+        text = f"the topic {operation.ref.name} currently has {len(topic.replicas)} partition(s)"
+        raise rejected("INVALID_PARTITIONS", f"{text}; {operation.total} would not be an increase")
+    first = topic.replicas[0]
+    if operation.assignment:
+        if len(operation.assignment) != more:
+            text = f"but only {len(operation.assignment)} assignment(s) were specified."
+            raise _misplaced(f"Attempted to add {more} additional partition(s), {text}")
+        _check_assignment(operation.assignment, brokers, len(first))
+        return replace(topic, replicas=topic.replicas + operation.assignment)
+    following = brokers.index(first[0]) + len(topic.replicas)
+    return replace(topic, replicas=topic.replicas + placed((len(first),) * more, brokers, following))
+
+
+def _existing(topics: Mapping[str, Topic], operation: Operation) -> Topic:
+    topic = topics.get(operation.ref.name)
+    if topic is None:
+        raise rejected("UNKNOWN_TOPIC_OR_PART", f"the topic {operation.ref.name!r} does not exist")
+    return topic
+
+
+def _check_name(name: str) -> None:
+    if not _LEGAL_NAME.fullmatch(name):
+        raise rejected("TOPIC_EXCEPTION", f"topic name is invalid: {name!r}")
+
+
+def _stored(name: str, text: str) -> str:
+    return stored(kafka_configs.topic_configs(), "topic", name, text)

@@ -1,0 +1,41 @@
+"""The rules of a controller for quotas in memory: pure, answered as real brokers answer.
+
+The codes and texts were seen on Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafkaform.resources.client_quota.entity import parse_entity
+from kafkaform.resources.client_quota.spec import keys_of, value_text
+from tests.support.memory_cluster.controller import rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkaform.resources.client_quota.entity import QuotaEntity
+    from kafkaform.resources.client_quota.operations import AlterQuota
+
+_ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*|localhost", re.ASCII)
+
+
+def result(
+    quotas: Mapping[QuotaEntity, Mapping[str, str]], operation: AlterQuota
+) -> tuple[QuotaEntity, Mapping[str, str]]:
+    """Return the entity of an alteration, and its limits afterwards; raise what a controller objects to."""
+    try:
+        entity = parse_entity(operation.ref.name)
+    except ValueError as error:
+        raise rejected("INVALID_REQUEST", str(error)) from error
+    address = dict(entity.parts).get("ip")
+    if address is not None and not _ADDRESS.fullmatch(address):
+        raise rejected("INVALID_REQUEST", f"{address} is not a valid IP or resolvable host.")
+    known = keys_of(entity)
+    for name in operation.set:
+        if name not in known:
+            raise rejected("INVALID_REQUEST", f"Invalid configuration key {name}")
+    before = quotas.get(entity, {})
+    after = {name: value for name, value in before.items() if name not in operation.unset}
+    return entity, after | {name: value_text(name, float(value)) for name, value in operation.set.items()}

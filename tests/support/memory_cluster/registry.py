@@ -1,0 +1,249 @@
+"""What a cluster in memory shows of each kind, and what becomes of each operation: a table of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
+from kafkaform.core.model import CONFIG_PREFIX, Observed
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.resources.access import AccessKind, observe_access
+from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
+from kafkaform.resources.client_quota import ClientQuotaKind, observe_quota
+from kafkaform.resources.client_quota.entity import parse_entity
+from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.consumer_group import ConsumerGroupKind
+from kafkaform.resources.consumer_group.fields import observed_state
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
+from kafkaform.resources.replicas.facts import LiveReplicas
+from kafkaform.resources.replicas.operations import AlterConfigsInSync
+from kafkaform.resources.topic import TopicKind
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.memory_cluster import controller, coordinator, quotas
+from tests.support.memory_cluster.coordinator import NO_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from kafkaform.core.errors import ClusterError
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.operations import Operation
+    from tests.support.memory_cluster.contents import Contents
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What readers and effects may look at.
+
+    Attributes:
+        contents: What the cluster holds.
+        brokers: The ids of its brokers.
+        defaults: By kind, the brokers' defaults of configs.
+        now_ms: Tells the time, in milliseconds since 1970.
+        number: Counts the topics that were made.
+        sees: Whether this account sees a topic.
+    """
+
+    contents: Contents
+    brokers: Sequence[int]
+    defaults: Mapping[str, Mapping[str, str | None]]
+    now_ms: Callable[[], int]
+    number: Callable[[], int]
+    sees: Callable[[str], bool]
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+class MemoryReader(Protocol):
+    """Shows the resources of one kind."""
+
+    def names(self, contents: Contents) -> Collection[str]:
+        """The names of those that there are."""
+
+    def observed(self, ref: ResourceRef, world: World) -> Observed:
+        """One of them."""
+
+
+class _TopicReader:
+    """Shows topics, with where their replicas are."""
+
+    def names(self, contents: Contents) -> Collection[str]:
+        """Return the names of the topics."""
+        return contents.topics.keys()
+
+    def observed(self, ref: ResourceRef, world: World) -> Observed:
+        """See `MemoryReader.observed`."""
+        topic = world.contents.topics[ref.name]
+        own, inherited = _prefixed(topic.configs), _prefixed(world.defaults[ref.kind])
+        moves = world.contents.moves.items()
+        targets = {p: move.reassignment.target for p, move in moves if p[0] == ref.name}
+        replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
+        fewest, most = min(map(len, replicas)), max(map(len, replicas))
+        counts = {
+            "partitions": len(replicas),
+            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
+        }
+        return Observed(
+            ref,
+            topic.uid,
+            {**counts, **own},
+            {**inherited, **own},
+            ref.name in _INTERNAL,
+            LiveReplicas(replicas, frozenset(number for _, number in targets)),
+        )
+
+
+class _GroupReader:
+    """Shows groups, those that have nothing but configs too."""
+
+    def names(self, contents: Contents) -> Collection[str]:
+        """Return the names of the groups."""
+        return contents.groups.keys()
+
+    def observed(self, ref: ResourceRef, world: World) -> Observed:
+        """See `MemoryReader.observed`."""
+        record = world.contents.groups[ref.name]
+        group = coordinator.described(ref.name, record) if record.known else None
+        effective = _prefixed({**world.defaults[ref.kind], **record.configs})
+        return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
+
+
+class _QuotaReader:
+    """Shows quotas, with the limits of defaults that hold where they have none."""
+
+    def names(self, contents: Contents) -> Collection[str]:
+        """Return the names of the quotas."""
+        return [entity.name for entity in contents.quotas]
+
+    def observed(self, ref: ResourceRef, world: World) -> Observed:
+        """Return a quota with its limits."""
+        return observe_quota(parse_entity(ref.name), world.contents.quotas)
+
+
+class _AccessReader:
+    """Shows the ACLs of each principal."""
+
+    def names(self, contents: Contents) -> Collection[str]:
+        """Return the principals with ACLs."""
+        return {acl.principal for acl in contents.acls}
+
+    def observed(self, ref: ResourceRef, world: World) -> Observed:
+        """Return a principal with its ACLs."""
+        reading = AccessReading(tuple(world.contents.acls), AuthorizerSettings())
+        return observe_access(reading)[ref]
+
+
+READERS: dict[str, MemoryReader] = {
+    TopicKind.name: _TopicReader(),
+    ConsumerGroupKind.name: _GroupReader(),
+    ClientQuotaKind.name: _QuotaReader(),
+    AccessKind.name: _AccessReader(),
+}
+"""Who shows the resources of each kind."""
+
+
+def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {CONFIG_PREFIX + name: value for name, value in configs.items()}
+
+
+# --- operations ------------------------------------------------------------------------------------
+
+
+class Accepted(NamedTuple):
+    """What an accepted operation makes of its resource.
+
+    Attributes:
+        put: Puts it into the contents.
+        records: How many records a controller writes for it.
+        problem: What of it is refused, if not all is done.
+    """
+
+    put: Callable[[Contents], None]
+    records: int
+    problem: ClusterError | None = None
+
+
+class Effect(NamedTuple):
+    """The effect of one type of operation.
+
+    Attributes:
+        step: Finds out what becomes of the resource, or raises why brokers refuse the operation.
+        checked: Whether brokers can check it without carrying it out.
+        alone: Whether each takes a request of its own, to the coordinator of the group.
+    """
+
+    step: Callable[[Any, World], Accepted]
+    checked: bool = False
+    alone: bool = False
+
+
+def _create(operation: CreateTopic, world: World) -> Accepted:
+    return _of_topic(operation, world, world.number())
+
+
+def _change(operation: AlterConfigs | AddPartitions | DeleteTopic, world: World) -> Accepted:
+    return _of_topic(operation, world)
+
+
+def _of_topic(operation: controller.TopicOperation, world: World, number: int = 0) -> Accepted:
+    topics = world.contents.topics
+    name, after = controller.result(topics, operation, brokers=world.brokers, number=number)
+    records = controller.records(topics.get(name), after)
+    return Accepted(lambda contents: contents.put_topic(name, after), records)
+
+
+def _of_group(operation: coordinator.GroupOperation, world: World) -> Accepted:
+    contents, name = world.contents, operation.ref.name
+    before = contents.groups.get(name, NO_GROUP)
+    logs = {
+        topic: [contents.log(partition) for partition in contents.partitions(topic)]
+        for topic in coordinator.topics_of(operation)
+        if topic in contents.topics and world.sees(topic)
+    }
+    after, problem = coordinator.result(before, operation, logs=logs, now_ms=world.now_ms())
+    records = coordinator.records(before, after)
+    return Accepted(lambda contents: contents.put_group(name, after), records, problem)
+
+
+def _alter_quota(operation: AlterQuota, world: World) -> Accepted:
+    entity, after = quotas.result(world.contents.quotas, operation)
+    return Accepted(lambda contents: contents.put_quota(entity, after), operation.weight)
+
+
+def _alter_access(operation: AlterAccess, _: World) -> Accepted:
+    def alter(contents: Contents) -> None:
+        contents.acls |= {*operation.created}
+        contents.acls -= {*operation.deleted}
+
+    return Accepted(alter, operation.weight)
+
+
+_CONFIGURED: dict[str, Callable[[AlterConfigs, World], Accepted]] = {
+    TopicKind.name: _change,
+    ConsumerGroupKind.name: _of_group,
+}
+"""What becomes of the configs of each kind."""
+
+
+def _alter(operation: AlterConfigs, world: World) -> Accepted:
+    return _CONFIGURED[operation.ref.kind](operation, world)
+
+
+EFFECTS: dict[type[Operation], Effect] = {
+    CreateTopic: Effect(_create, checked=True),
+    AlterConfigs: Effect(_alter, checked=True),
+    AddPartitions: Effect(_change, checked=True),
+    AlterConfigsInSync: Effect(_alter, checked=True),
+    CommitInitialOffsets: Effect(_of_group, alone=True),
+    ResetOffsets: Effect(_of_group, alone=True),
+    DeleteGroup: Effect(_of_group, alone=True),
+    DeleteTopic: Effect(_change),
+    AlterQuota: Effect(_alter_quota, checked=True),
+    GrantAccess: Effect(_alter_access, checked=True),
+    RevokeAccess: Effect(_alter_access, checked=True),
+}
+"""The effect of each operation that a request carries out, in the order in which they are sent."""

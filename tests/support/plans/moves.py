@@ -1,0 +1,126 @@
+"""Reassignments on small clusters, a throttle journal in memory, and a reassigner that notes what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+
+from kafkaform.apply.change_execution import Observer
+from kafkaform.apply.moves.context import MoveContext
+from kafkaform.apply.moves.reassignment import Reassigner, ReassignmentReport
+from kafkaform.apply.moves.throttle_journal import Announcement, ThrottleJournal
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.errors import AuditError
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.partitions import Broker
+from kafkaform.core.progress import Clock
+from kafkaform.resources.replicas.layout import Assignment
+from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress, Throttles
+from kafkaform.resources.replicas.operations import Reassign
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import FakeClock, topic
+
+MB = 1_000_000
+
+
+def three_racks() -> MemoryCluster:
+    """Three brokers in three racks."""
+    return MemoryCluster(brokers=[Broker(number, f"rack-{number}") for number in (1, 2, 3)])
+
+
+def laid_out(cluster: Cluster, name: str, assignment: Assignment, **configs: str) -> None:
+    """Create a topic whose replicas are where it is said."""
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    made = CreateTopic(topic(name), len(assignment), len(assignment[0]), given, assignment)
+    assert cluster.execute([made]) == [None]
+
+
+def work(name: str, before: Assignment, after: Assignment) -> Reassign:
+    """The reassignment of a topic's partitions."""
+    return Reassign(topic(name), dict(enumerate(before)), dict(enumerate(after)))
+
+
+def now_on(cluster: Cluster, name: str) -> Assignment:
+    """The replicas that metadata shows."""
+    return tuple(state.replicas for state in cluster.layout().topics[name])
+
+
+class MemoryThrottleJournal:
+    """Remembers throttles; may be told to fail."""
+
+    kept = True
+
+    def __init__(self) -> None:
+        self.announced: dict[str, Announcement] = {}
+        self.gone: list[str] = []
+        self.broken = False
+        self.run = 1
+
+    def announce(self, throttles: Throttles) -> Sequence[Announcement]:
+        if self.broken:
+            raise AuditError("the record cannot be written", hint="mend that")
+        one = Announcement(f"{self.run}.{len(self.announced)}", throttles)
+        self.announced[one.id] = one
+        return [one]
+
+    def record_removal(self, announcements: Sequence[Announcement]) -> None:
+        if self.broken:
+            raise AuditError("the record cannot be written", hint="mend that")
+        self.gone += [one.id for one in announcements]
+
+    def read_leftovers(self) -> Sequence[Announcement]:
+        mine = f"{self.run}."
+        return [a for a in self.announced.values() if a.id not in self.gone and not a.id.startswith(mine)]
+
+
+@dataclass
+class Notes(Observer):
+    """What a reassigner says; `on_progress` lets a test step in."""
+
+    lines: list[str] = field(default_factory=list)
+    progress: list[MoveProgress] = field(default_factory=list)
+    on_progress: Callable[[MoveProgress], object] | None = None
+
+    def moving(self, progress: MoveProgress) -> None:
+        self.progress.append(progress)
+        if self.on_progress is not None:
+            self.on_progress(progress)
+
+    def show_line(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@dataclass
+class Crew:
+    """A reassigner with all that it needs.
+
+    Attributes:
+        cluster: The cluster.
+        options: How it moves.
+        throttle_journal: Its throttle journal.
+        notes: What it said.
+        stop: Stops it.
+        time: Its time, unless a real clock is given.
+    """
+
+    cluster: Cluster
+    options: MoveOptions = field(default_factory=lambda: MoveOptions(throttle=MB))
+    throttle_journal: ThrottleJournal = field(default_factory=MemoryThrottleJournal)
+    notes: Notes = field(default_factory=Notes)
+    stop: Event = field(default_factory=Event)
+    time: FakeClock = field(default_factory=FakeClock)
+    guard: Guard = unguarded
+    clock: Clock | None = None
+
+    def reassigner(self) -> Reassigner:
+        clock = self.clock or self.time.clock
+        return Reassigner(
+            MoveContext(
+                self.cluster, self.options, self.throttle_journal, self.notes, self.guard, self.stop, clock
+            )
+        )
+
+    def move(self, *reassignments: Reassign) -> ReassignmentReport:
+        return self.reassigner().run(reassignments)

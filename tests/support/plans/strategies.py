@@ -1,0 +1,334 @@
+"""Hypothesis strategies for plans and their parts; every module's property tests draw from here.
+
+A plan has some fifty texts. Each is one draw from a pool of texts: text that hypothesis puts together is ten,
+and drawing plans would take longer than testing with them. Text on its own is drawn with `hostile_text`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    SAFE,
+    Change,
+    Create,
+    Delete,
+    Diagnostic,
+    FieldChange,
+    FieldValue,
+    Location,
+    ResourceRef,
+    Risk,
+    RiskAssessment,
+    Severity,
+    Status,
+    Update,
+)
+from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.resources.values import fields_of
+
+T = TypeVar("T")
+
+# What breaks terminals, Markdown, HTML, JSON and shells, as single bites.
+HOSTILE = (
+    "\x1b[2J\x1b[31m",
+    "\x9b31m",
+    "\r\n",
+    "\n\n# heading\n",
+    "\u2028",
+    "\u202e",
+    "\u200b",
+    "\x00",
+    "\x7f",
+    "|",
+    "\\|",
+    "`",
+    "``` ",
+    "\n```\n",
+    "<img src=x onerror=alert(1)>",
+    "</details>",
+    "</code></summary>",
+    "<!--",
+    "-->",
+    "&lt;",
+    "&#64;",
+    "@octocat",
+    "#123",
+    "octo/repo#1",
+    "GH-12",
+    "deadbeefcafe",
+    "https://evil.example/x",
+    "www.evil.example",
+    "a@b.example",
+    "[a](http://evil.example)",
+    "![a](x)",
+    "**b**",
+    "__b__",
+    "~~s~~",
+    ":tada:",
+    "$(rm -rf /)",
+    "'",
+    '"',
+    "\\",
+    "$x$",
+    "---",
+    "- ",
+    "+ ",
+    "1. ",
+    "> ",
+    "[bold red]",
+    ":warning:",
+    "null",
+    "日本",
+    "\U0001f600",
+    "\ud800",
+)
+
+_WORDS = ("orders", " ", "7d", ".")
+_NAME = "abcxyzABCXYZ0189._-"
+
+CONFIG_KEYS = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "vendor.key",
+)
+HAZARDS = ("retention-cut", "delete", "partition-increase", "policy-change")
+
+
+def examples(share: float) -> settings:
+    """So many times the examples of the profile: what needs more of them by day draws more at night too."""
+    return settings(max_examples=round(share * settings().max_examples))
+
+
+@cache
+def hostile_text(*, min_size: int = 0, max_size: int = 6) -> SearchStrategy[str]:
+    """Text of harmless words and of everything known to break an output."""
+    bites = st.sampled_from(HOSTILE) | st.text(max_size=8) | st.sampled_from(_WORDS)
+    return (
+        st.lists(bites, min_size=min_size, max_size=max_size)
+        .map("".join)
+        .filter(lambda text: len(text) >= min_size)
+    )
+
+
+def _hostile_texts(mixed: int = 2_000) -> tuple[str, ...]:
+    """Each bite alone, each beside each, and mixtures of up to six with any characters; the short first."""
+    chance = random.Random(0)
+
+    def bite() -> str:
+        anything = (chr(chance.randrange(chance.choice((0x100, 0x3000, 0x110000)))) for _ in range(8))
+        return chance.choice(
+            (chance.choice(HOSTILE), chance.choice(_WORDS), "".join(anything)[: chance.randint(1, 8)])
+        )
+
+    found = {"", *_WORDS, *HOSTILE, *map("".join, product(HOSTILE, repeat=2))}
+    found |= {"".join(bite() for _ in range(chance.randint(1, 6))) for _ in range(mixed)}
+    return tuple(sorted(found, key=lambda text: (len(text), text)))
+
+
+def _one_of(texts: Sequence[str]) -> SearchStrategy[str]:
+    """One of them by its place: `sampled_from` shows all that it has in its `repr`."""
+    return st.integers(0, len(texts) - 1).map(lambda place: texts[place])
+
+
+def _some_of(letters: str, least: int, most: int, count: int = 300) -> SearchStrategy[str]:
+    """Words of these letters, one draw each; the short first."""
+    chance = random.Random(letters)
+    found = {"".join(chance.choices(letters, k=chance.randint(least, most))) for _ in range(count)}
+    found |= {letter * size for letter in letters for size in (least, most)}
+    return _one_of(sorted(found, key=lambda text: (len(text), text)))
+
+
+HOSTILE_TEXTS = _hostile_texts()
+_hostile = _one_of(HOSTILE_TEXTS)
+_hostile_something = _one_of(HOSTILE_TEXTS[1:])
+_perhaps_hostile = st.none() | _hostile
+_legal_names = _some_of(_NAME, 1, 40)
+_ids = _some_of("abyzABYZ0189_-", 22, 22)
+_files = _some_of("abcxyz", 1, 10).map("topics/{}.yaml".format)
+_configs = (st.sampled_from(CONFIG_KEYS) | _hostile_something).map(lambda key: CONFIG_PREFIX + key)
+_paths = st.sampled_from(("partitions", "replicationFactor")) | _configs
+_values = st.none() | st.integers(-(2**63), 2**63) | st.integers().map(str) | _hostile
+_risks = st.sampled_from(Risk)
+_origins = st.sampled_from((None, ChangeOrigin.BRANCH, ChangeOrigin.DRIFT, ChangeOrigin.MIXED))
+_hazards = st.sampled_from(HAZARDS) | _hostile
+
+
+def names(*, legal: bool = False) -> SearchStrategy[str]:
+    """Resource names: those that Kafka allows, or also hostile ones."""
+    return _legal_names if legal else _legal_names | _hostile_something
+
+
+def refs(*, legal: bool = False) -> SearchStrategy[ResourceRef]:
+    """Topics and groups."""
+    return st.builds(ResourceRef, st.sampled_from(("Topic", "ConsumerGroup")), names(legal=legal))
+
+
+def locations(*, columns: bool = False) -> SearchStrategy[Location]:
+    """Places in manifests; in column 1 unless `columns`."""
+    return st.builds(
+        Location,
+        _files | _hostile_something,
+        st.integers(1, 10_000),
+        st.integers(1, 200) if columns else st.just(1),
+    )
+
+
+def values() -> SearchStrategy[FieldValue]:
+    """Counts, config strings (also "" and "null") and unset."""
+    return _values
+
+
+def paths() -> SearchStrategy[str]:
+    """Paths of managed fields."""
+    return _paths
+
+
+def states() -> SearchStrategy[dict[str, FieldValue]]:
+    """The managed fields of one resource."""
+    return st.dictionaries(_paths, _values, max_size=6)
+
+
+@st.composite
+def assessments(draw: DrawFn) -> RiskAssessment:
+    """Safe, or of any risk with a hazard, a reason and perhaps a remedy."""
+    risk = draw(_risks)
+    if risk is Risk.SAFE and draw(st.booleans()):
+        return SAFE
+    return RiskAssessment(risk, draw(_hazards), draw(_hostile), draw(_perhaps_hostile))
+
+
+def field_changes() -> SearchStrategy[FieldChange]:
+    """One field of an update."""
+    return st.builds(
+        FieldChange,
+        path=_paths,
+        before=_values,
+        after=_values,
+        effective_before=_values,
+        effective_after=_values,
+        assessment=assessments(),
+        deferred=_perhaps_hostile,
+    )
+
+
+def changes(*, legal: bool = False) -> SearchStrategy[Change]:
+    """Creates, updates and deletes."""
+    uids = st.none() | _ids
+    fields = st.lists(field_changes(), min_size=1, max_size=4, unique_by=lambda f: f.path).map(tuple)
+    return st.one_of(
+        st.builds(Create, refs(legal=legal), states(), assessments()),
+        st.builds(Update, refs(legal=legal), uids, fields),
+        st.builds(Delete, refs(legal=legal), uids, states(), assessments()),
+    )
+
+
+def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStrategy[PlannedChange]:
+    """Changes of any status and origin."""
+    planned = st.builds(
+        PlannedChange,
+        changes(legal=legal),
+        st.sampled_from(Status),
+        st.none() | locations(columns=columns),
+        _perhaps_hostile,
+        _perhaps_hostile,
+        team=st.just("") | _hostile,
+    )
+    return planned.flatmap(_with_origin)
+
+
+@st.composite
+def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
+    fields = [field.path for field in fields_of(planned.change)]
+    origin = draw(_origins)
+    if origin is not ChangeOrigin.MIXED:
+        return replace(planned, origin=origin)
+    if not fields:
+        return planned
+    count = draw(st.integers(1, len(fields)))
+    first = draw(st.integers(0, len(fields) - 1))
+    return replace(planned, origin=origin, earlier=tuple((fields * 2)[first : first + count]))
+
+
+def diagnostics(*, columns: bool = False) -> SearchStrategy[Diagnostic]:
+    """Findings of rules."""
+    return st.builds(
+        Diagnostic,
+        st.integers(0, 999).map("KF{:03}".format),
+        st.sampled_from(Severity),
+        _hostile,
+        st.none() | locations(columns=columns),
+        _perhaps_hostile,
+        ref=st.none() | refs(),
+    )
+
+
+def _sorted_tuple(
+    items: SearchStrategy[T], *, max_size: int, key: Callable[[T], object]
+) -> SearchStrategy[tuple[T, ...]]:
+    return st.lists(items, max_size=max_size, unique_by=key).map(lambda found: tuple(sorted(found, key=key)))  # type: ignore[arg-type]
+
+
+@cache
+def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -> SearchStrategy[Plan]:
+    """Whole plans in the stable order of the planner.
+
+    Args:
+        legal: Only resource names that Kafka allows.
+        columns: Locations have columns other than 1, which a saved plan does not keep.
+        max_changes: The most changes in one plan.
+    """
+    return st.builds(
+        Plan,
+        cluster_id=_ids | _hostile,
+        changes=_sorted_tuple(
+            planned_changes(legal=legal, columns=columns), max_size=max_changes, key=lambda c: c.ref
+        ),
+        unchanged=st.integers(0, 10_000),
+        unmanaged=_sorted_tuple(refs(legal=legal), max_size=4, key=lambda r: r),
+        undeclared=_sorted_tuple(
+            st.builds(UndeclaredConfig, refs(legal=legal), _paths, _hostile), max_size=4, key=lambda u: u
+        ),
+        consents=_sorted_tuple(
+            st.builds(Consent, refs(legal=legal).map(str), st.sampled_from(HAZARDS), _hostile),
+            max_size=3,
+            key=lambda c: c,
+        ),
+        diagnostics=st.lists(diagnostics(columns=columns), max_size=3).map(tuple),
+        broker_validated=st.booleans(),
+        unknown=_sorted_tuple(refs(legal=legal), max_size=3, key=lambda r: r),
+        readers=_sorted_tuple(
+            st.builds(
+                Reader, refs(legal=legal), st.lists(_hostile, max_size=2).map(tuple), st.just("") | _hostile
+            ),
+            max_size=3,
+            key=lambda r: r.ref,
+        ),
+    )
+
+
+def headers() -> SearchStrategy[PlanHeader]:
+    """What a saved plan says about its making."""
+    return st.builds(
+        PlanHeader,
+        tool_version=st.just("0.1.0") | _hostile,
+        commit=st.none() | _some_of("0123456789abcdef", 40, 40) | _hostile,
+        cluster_name=st.none() | st.just("prod") | _hostile,
+        environment=st.none() | st.just("prod") | _hostile,
+        created_at=st.datetimes().map(lambda d: d.strftime("%Y-%m-%dT%H:%M:%S").zfill(19) + "Z"),
+    )

@@ -1,0 +1,436 @@
+"""Topics whose logs no longer hold all that was written, and what a plain consumer saw before it was removed.
+
+`make_scenes` fills a broker that trims and compacts logs within a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from confluent_kafka.admin import ResourceType
+
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.clusters.topics import alter_configs, delete_records
+from tests.support.skew.producers import Key, add_partitions, create_topic, messages, named, producer
+
+PROPERTIES = {
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "log.cleaner.backoff.ms": "100",
+}
+"""Of a broker that trims and compacts at once."""
+RECORDS = 60_000
+PARTITIONS = 12
+HOURS_MS = 6 * 3_600_000
+HOT = b"hot"
+_VALUE = b"v" * 200
+
+
+@dataclass(slots=True)
+class Written:
+    """What was written to a topic, in the order of each partition's offsets.
+
+    Attributes:
+        times: Timestamps by partition, in milliseconds since 1970.
+        offsets: Offsets, alike.
+        keys: Keys, alike.
+        sizes: Bytes of key and value, alike.
+    """
+
+    times: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    offsets: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    keys: dict[int, list[Key]] = field(default_factory=lambda: defaultdict(list))
+    sizes: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def since(self, time_ms: int | None, partition: int) -> slice:
+        """The records from the first one on that is not older than a time; all for None."""
+        if time_ms is None:
+            return slice(0, None)
+        times = self.times[partition]
+        return slice(next((n for n, time in enumerate(times) if time >= time_ms), len(times)), None)
+
+    def counts(self, time_ms: int | None, partitions: int) -> list[int]:
+        """Records of each partition since a time."""
+        return [len(self.keys[number][self.since(time_ms, number)]) for number in range(partitions)]
+
+    def share(self, key: Key, time_ms: int | None, partitions: int) -> float:
+        """The share of a key in the records since a time."""
+        found = Counter[Key]()
+        for number in range(partitions):
+            found.update(self.keys[number][self.since(time_ms, number)])
+        return found[key] / found.total()
+
+    def byte_share(self, key: Key, time_ms: int | None, partitions: int) -> float:
+        """The share of a key in their bytes."""
+        own = total = 0
+        for number in range(partitions):
+            part = self.since(time_ms, number)
+            for other, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
+                total += size
+                own += size if other == key else 0
+        return own / total
+
+
+@dataclass
+class Topic:
+    """A topic that a scene makes.
+
+    Attributes:
+        servers: Of the broker.
+        name: The topic.
+        random: A source of chance of its own.
+        partitions: The partition count by now.
+        written: What was written, once the scene has called `record`.
+    """
+
+    servers: str
+    name: str
+    random: np.random.Generator
+    partitions: int = PARTITIONS
+    written: Written = field(default_factory=Written)
+
+    def create(self, partitions: int = PARTITIONS, **config: str) -> None:
+        """Create it; configs have `_` where Kafka has a dot."""
+        self.partitions = partitions
+        create_topic(self.servers, self.name, partitions, **config)
+
+    def send(
+        self,
+        keys: Sequence[Key],
+        times: Iterable[int] | None = None,
+        sizes: Mapping[Key, int] | None = None,
+        batch: int = 10_000,
+    ) -> None:
+        """Produce a record for each key, evenly over the last hours unless times are given."""
+        at = iter(times) if times is not None else over_hours(len(keys))
+        values = {key: b"v" * size for key, size in (sizes or {}).items()}
+        properties: dict[str, Any] = {"batch.num.messages": batch}
+        client = producer(self.servers, **properties)
+        failed: list[Any] = []
+
+        def note(error: Any, _: Any) -> None:
+            failed.extend([error] if error is not None else [])
+
+        for number, key in enumerate(keys):
+            client.produce(self.name, values.get(key, _VALUE), key, timestamp=next(at), on_delivery=note)
+            if number % 20_000 == 0:
+                client.poll(0)
+        assert client.flush(TIMEOUT_S) == 0
+        assert not failed, failed[0]
+
+    def record(self) -> None:
+        """Have a plain consumer see what was written so far, before anything is removed."""
+        self.written = Written()
+        for message in messages(self.servers, self.name, self.partitions):
+            number: Any = message.partition()
+            key: Any = message.key()
+            self.written.times[number].append(message.timestamp()[1])
+            self.written.offsets[number].append(message.offset() or 0)
+            self.written.keys[number].append(key)
+            self.written.sizes[number].append(len(message.key() or b"") + len(message.value() or b""))
+
+    def trim(self, kept: Mapping[int, int]) -> None:
+        """Delete the first records of partitions, so that so many are kept."""
+        ends = {number: self.written.offsets[number][-1] + 1 for number in kept}
+        delete_records(self.servers, {(self.name, number): ends[number] - kept[number] for number in kept})
+
+    def trim_to(self, size: int) -> None:
+        """Trim every partition that has more records than this, as retention.bytes does."""
+        counts = self.written.counts(None, self.partitions)
+        self.trim({number: size for number, count in enumerate(counts) if count > size})
+
+    def alter(self, **config: str) -> None:
+        """Set configs."""
+        given = {name.replace("_", "."): value for name, value in config.items()}
+        alter_configs(admin_client(self.servers), ResourceType.TOPIC, [self.name], given)
+
+    def left(self) -> int:
+        """How many records the log still has."""
+        return sum(1 for _ in messages(self.servers, self.name, self.partitions))
+
+
+def over_hours(count: int, hours_ms: int = HOURS_MS) -> Iterator[int]:
+    """Timestamps at a steady rate up to now."""
+    now = int(time.time() * 1000)
+    return (now - hours_ms + hours_ms * number // count for number in range(count))
+
+
+def even_keys(random: np.random.Generator, count: int = RECORDS, keys: int = 20_000) -> list[Key]:
+    """Keys that are all alike."""
+    return named(random.integers(0, keys, count).tolist())
+
+
+def with_hot(keys: list[Key], random: np.random.Generator, share: float, key: Key = HOT) -> list[Key]:
+    """The same, but one key has a share of the records."""
+    chosen = (random.random(len(keys)) < share).tolist()
+    return [key if is_hot else other for other, is_hot in zip(keys, chosen, strict=True)]
+
+
+def _send_hot(topic: Topic) -> None:
+    topic.send(with_hot(even_keys(topic.random), topic.random, 0.25))
+    topic.record()
+
+
+def _hot_trimmed(topic: Topic) -> None:
+    """The hot partition is trimmed to the size of the others."""
+    topic.create()
+    _send_hot(topic)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
+
+
+def _hot_by_retention(topic: Topic) -> None:
+    """The same by retention.bytes itself."""
+    topic.create(segment_bytes=str(2**20))
+    _send_hot(topic)
+    before = topic.left()
+    topic.alter(retention_bytes=str(2**20))
+    eventually(topic.left, lambda left: left < 0.8 * before)
+
+
+def _even_trimmed(topic: Topic) -> None:
+    """Four of twelve partitions lose most of their records."""
+    topic.create()
+    topic.send(even_keys(topic.random))
+    topic.record()
+    topic.trim(dict.fromkeys((1, 4, 6, 9), 1_500))
+
+
+def _even_by_time(topic: Topic) -> None:
+    """Every partition keeps the last two hours."""
+    topic.create(segment_ms=str(15 * 60_000))
+    topic.send(even_keys(topic.random), batch=100)
+    topic.record()
+    before = topic.left()
+    topic.alter(retention_ms=str(2 * 3_600_000))
+    eventually(topic.left, lambda left: left < 0.5 * before)
+
+
+def _compacted_dirty(topic: Topic) -> None:
+    """Compaction reaches all but the last part of the log."""
+    topic.create(segment_ms=str(90 * 60_000))
+    keys = with_hot(even_keys(topic.random, keys=2_000), topic.random, 0.25)
+    topic.send(keys, batch=100)
+    topic.record()
+    # Segments are rolled by the time of their records: what is older than the last segment is compacted.
+    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
+    before = len(keys)
+    eventually(topic.left, lambda left: left < 0.8 * before)
+    time.sleep(1.0)
+
+
+def _compacted_clean(topic: Topic) -> None:
+    """One old record a partition is left in the active segment."""
+    topic.create(segment_ms=str(30 * 60_000))
+    keys = with_hot(even_keys(topic.random, keys=2_000), topic.random, 0.25)
+    topic.send(keys, [at - 3_600_000 for at in over_hours(len(keys))], batch=100)
+    now = int(time.time() * 1000)
+    client = producer(topic.servers)
+    for number in range(PARTITIONS):
+        client.produce(topic.name, _VALUE, b"last-%d" % number, number, timestamp=now)
+    assert client.flush(TIMEOUT_S) == 0
+    topic.record()
+    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
+    eventually(topic.left, lambda left: left < 5_000)
+    time.sleep(1.0)
+
+
+def _compact_delete(topic: Topic) -> None:
+    """Compacted, and trimmed by hand besides."""
+    _compacted_dirty(topic)
+    topic.alter(cleanup_policy="compact,delete")
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
+
+
+def _many_partitions(topic: Topic) -> None:
+    topic.create(200)
+    topic.send(named(np.arange(52_000).tolist()))
+    topic.record()
+
+
+def _little(topic: Topic) -> None:
+    """Two hundred records, half of them of one key."""
+    topic.create()
+    topic.send(named([number if number % 2 else 0 for number in range(200)]))
+    topic.record()
+
+
+def _transactions(topic: Topic) -> None:
+    """A hot key of constant share; a marker after every hundred records."""
+    topic.create()
+    keys = with_hot(even_keys(topic.random, 30_000), topic.random, 0.3)
+    _in_transactions(topic, keys, lambda _: False)
+    topic.record()
+
+
+def _in_transactions(topic: Topic, keys: Sequence[Key], fails: Callable[[int], bool]) -> None:
+    """Records have the producer's own times: markers have those of the broker's clock."""
+    client = producer(topic.servers, **{"transactional.id": topic.name})
+    client.init_transactions(TIMEOUT_S)
+    for number, some in enumerate(_batched(keys, 400)):
+        client.begin_transaction()
+        for key in some:
+            client.produce(topic.name, _VALUE, key)
+        assert client.flush(TIMEOUT_S) == 0
+        if fails(number):
+            client.abort_transaction(TIMEOUT_S)
+        else:
+            client.commit_transaction(TIMEOUT_S)
+
+
+def _batched(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key]]:
+    return (keys[start : start + size] for start in range(0, len(keys), size))
+
+
+def _aborted(topic: Topic) -> None:
+    """Every second transaction is aborted."""
+    topic.create()
+    _in_transactions(topic, even_keys(topic.random, 30_000), lambda number: number % 2 == 1)
+    topic.record()
+
+
+def _transactions_trimmed(topic: Topic) -> None:
+    _transactions(topic)
+    topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
+
+
+def _added_hot(topic: Topic) -> None:
+    """Partitions are added when two thirds are written."""
+    topic.create(6)
+    keys = with_hot(even_keys(topic.random), topic.random, 0.3)
+    times = list(over_hours(RECORDS))
+    topic.send(keys[: RECORDS * 2 // 3], times[: RECORDS * 2 // 3])
+    add_partitions(topic.servers, topic.name, PARTITIONS)
+    topic.partitions = PARTITIONS
+    topic.send(keys[RECORDS * 2 // 3 :], times[RECORDS * 2 // 3 :])
+    topic.record()
+
+
+def _late(topic: Topic, share: float = 0.03, by_ms: int = -3_600_000, hot: float = 0.0) -> None:
+    """Some records have event times of an hour before."""
+    # Since Kafka 3.6 brokers refuse times that are more than an hour ahead, unless told otherwise.
+    topic.create(message_timestamp_after_max_ms=str(2**63 - 1))
+    late = (topic.random.random(RECORDS) < share).tolist()
+    times = [at + by_ms if is_late else at for at, is_late in zip(over_hours(RECORDS), late, strict=True)]
+    topic.send(with_hot(even_keys(topic.random), topic.random, hot), times)
+    topic.record()
+
+
+def _late_trimmed(topic: Topic) -> None:
+    _late(topic, hot=0.25)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
+
+
+def _future_trimmed(topic: Topic) -> None:
+    """One record of a hundred is a day ahead."""
+    _late(topic, 0.01, 24 * 3_600_000)
+    topic.trim({2: 2_000})
+
+
+def _future_hot_trimmed(topic: Topic) -> None:
+    """The hot partition is trimmed to the size of the others, and nothing is found by time."""
+    _late(topic, 0.01, 24 * 3_600_000, hot=0.25)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
+
+
+def _emptied(topic: Topic) -> None:
+    """A partition has lost every record."""
+    topic.create()
+    topic.send(even_keys(topic.random))
+    topic.record()
+    topic.trim({3: 0, 5: 2_500})
+
+
+def _emptied_hot(topic: Topic) -> None:
+    """The hot partition has lost every record, and another one some."""
+    topic.create()
+    _send_hot(topic)
+    counts = topic.written.counts(None, PARTITIONS)
+    hot = counts.index(max(counts))
+    topic.trim({hot: 0, (hot + 1) % PARTITIONS: 2_500})
+
+
+def _markers(topic: Topic) -> None:
+    """Keys are even, but those of one partition are written in transactions of one record each."""
+    topic.create(4)
+    client = producer(topic.servers, **{"transactional.id": topic.name})
+    client.init_transactions(TIMEOUT_S)
+    keys = even_keys(topic.random, 1_600)
+    for number in (1, 2, 3, 0):  # in another order the last ones would look added
+        own = keys[number * 400 : (number + 1) * 400]
+        for some in _batched(own, 1 if number == 0 else 400):
+            client.begin_transaction()
+            for key in some:
+                client.produce(topic.name, _VALUE, key, number)
+            client.commit_transaction(TIMEOUT_S)
+    topic.record()
+
+
+def _markers_compacted(topic: Topic) -> None:
+    """The same in a topic that is compacted from now on."""
+    _markers(topic)
+    topic.alter(cleanup_policy="compact")
+
+
+def _late_hot_trimmed(topic: Topic) -> None:
+    """The key is hot in the second half only, and the hot partition keeps a part of that."""
+    topic.create()
+    half = RECORDS // 2
+    first = even_keys(topic.random, half)
+    topic.send([*first, *with_hot(even_keys(topic.random, half), topic.random, 0.4)])
+    topic.record()
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+
+
+def _bytes_trimmed(topic: Topic) -> None:
+    """One key has 1.9 % of the records and 60 % of the bytes; its partition is trimmed to those of others."""
+    topic.create()
+    topic.send(with_hot(even_keys(topic.random), topic.random, 0.019), sizes={HOT: 15_000})
+    topic.record()
+    counts = topic.written.counts(None, PARTITIONS)
+    hot = next(number for number in range(PARTITIONS) if HOT in topic.written.keys[number])
+    topic.trim({hot: counts[hot] // 8})
+
+
+Make: TypeAlias = Callable[[Topic], None]
+SCENES: Mapping[str, Make] = {
+    "hot-trimmed": _hot_trimmed,
+    "hot-by-retention": _hot_by_retention,
+    "even-trimmed": _even_trimmed,
+    "even-by-time": _even_by_time,
+    "compacted-dirty": _compacted_dirty,
+    "compacted-clean": _compacted_clean,
+    "compact-delete": _compact_delete,
+    "many-partitions": _many_partitions,
+    "little": _little,
+    "bytes-trimmed": _bytes_trimmed,
+    "transactions": _transactions,
+    "transactions-trimmed": _transactions_trimmed,
+    "aborted": _aborted,
+    "added-hot": _added_hot,
+    "late-trimmed": _late_trimmed,
+    "future-trimmed": _future_trimmed,
+    "emptied": _emptied,
+    "future-hot-trimmed": _future_hot_trimmed,
+    "emptied-hot": _emptied_hot,
+    "markers": _markers,
+    "markers-compacted": _markers_compacted,
+    "late-hot-trimmed": _late_hot_trimmed,
+}
+
+
+def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:
+    """Make the topics of scenes, by their names."""
+
+    def made(name: str) -> Topic:
+        topic = Topic(servers, name, np.random.default_rng([*name.encode()]))
+        SCENES[name](topic)
+        return topic
+
+    with ThreadPoolExecutor(3) as pool:
+        return {topic.name: topic for topic in pool.map(made, names)}

@@ -1,0 +1,466 @@
+"""Topics made of arrays, whose keys fall on partitions in a known way; and samples of them, without Spark.
+
+A topic is produced record by record in one order of time, as `produced` does it; the builders below it say
+which key each record has, and what places it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.key_counts import CountsLayout, KeyCounts
+from spark_validation.sampled_topic import CountBetween
+from spark_validation.windows import SamplePlan, Span, plan_windows
+from tests.support.skew.records import count
+
+NULL = -1
+"""The code of a record without a key."""
+START_MS = 1_700_000_000_000
+TEN_HOURS_MS = 36_000_000
+STICKY_BATCH = 20
+"""Records without a key that go to one partition together, as the sticky partitioner sends them."""
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedTopic:
+    """A topic. Sequences are by partition; their arrays are in offset order.
+
+    Attributes:
+        codes: The key of each record, as an index of `keys`; NULL for none.
+        keys: The bytes of each key.
+        sizes: Bytes of key and value of each record.
+        times: Timestamps in milliseconds since 1970.
+        offsets: The offset of each record: there are gaps where records were compacted away.
+        ends: The offset after the last of each partition.
+    """
+
+    codes: tuple[Int64s, ...]
+    keys: tuple[bytes, ...]
+    sizes: tuple[Int64s, ...]
+    times: tuple[Int64s, ...]
+    offsets: tuple[Int64s, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def partitions(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def all_codes(self) -> Int64s:
+        return np.concatenate(self.codes)
+
+    @cached_property
+    def all_sizes(self) -> Int64s:
+        return np.concatenate(self.sizes)
+
+    @cached_property
+    def arrow_keys(self) -> Any:
+        return pa.array(self.keys, pa.binary())
+
+    @property
+    def records(self) -> Int64s:
+        """Records of each partition."""
+        return np.array([len(codes) for codes in self.codes], dtype=np.int64)
+
+    @property
+    def bytes(self) -> Int64s:
+        """Bytes of each partition."""
+        return np.array([int(sizes.sum()) for sizes in self.sizes], dtype=np.int64)
+
+    @property
+    def distinct(self) -> int:
+        """Distinct keys, of those that are not null."""
+        return int(np.count_nonzero(np.unique(self.all_codes) != NULL))
+
+    def share(self, code: int) -> float:
+        """The share of one key (or of NULL) in the records."""
+        return float(np.mean(self.all_codes == code))
+
+    def byte_share(self, code: int) -> float:
+        return float(self.all_sizes[self.all_codes == code].sum() / self.all_sizes.sum())
+
+    def ratio(self) -> float:
+        """The fullest partition over the mean, by records."""
+        return float(self.records.max() / self.records.mean())
+
+    def byte_ratio(self) -> float:
+        """The same by bytes."""
+        return float(self.bytes.max() / self.bytes.mean())
+
+    def ratio_on(self, partitions: int) -> float:
+        """The same if murmur2 placed every record on so many partitions, and those without a key evenly."""
+        return self._ratio_on(partitions, np.ones(len(self.all_codes)))
+
+    def byte_ratio_on(self, partitions: int) -> float:
+        """The same by bytes."""
+        return self._ratio_on(partitions, self.all_sizes)
+
+    def _ratio_on(self, partitions: int, sizes: npt.NDArray[Any]) -> float:
+        keyed = self.all_codes != NULL
+        hashed = PARTITIONERS["murmur2"](Keys.from_list(list(self.keys)))[self.all_codes[keyed]]
+        placed = np.bincount(hashed % partitions, sizes[keyed], partitions)
+        placed += sizes[~keyed].sum() / partitions
+        return float(placed.max() / placed.mean())
+
+
+def produced(
+    codes: npt.ArrayLike,
+    keys: Sequence[bytes],
+    partitions: int,
+    *,
+    counts: npt.ArrayLike | None = None,
+    crc32: npt.ArrayLike = False,
+    sizes: npt.ArrayLike = 200,
+    sticky_batch: int = STICKY_BATCH,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """A topic from records in the order of time, one a millisecond.
+
+    Args:
+        codes: The key of each record.
+        keys: By code.
+        partitions: The topic's count in the end.
+        counts: The count when each record was produced; `partitions` unless given.
+        crc32: Whether each record is placed by CRC32 instead of murmur2.
+        sizes: Bytes of each.
+        sticky_batch: Records without a key that go to one partition together.
+        seed: Of where records without a key go.
+    """
+    codes = np.asarray(codes, dtype=np.int64)
+    random = np.random.default_rng(seed)
+    counts = np.broadcast_to(np.asarray(partitions if counts is None else counts), codes.shape)
+    hashable = Keys.from_list([*keys])
+    by_murmur2, by_crc32 = (PARTITIONERS[name](hashable) for name in ("murmur2", "crc32"))
+    hashed = np.where(np.asarray(crc32), by_crc32[codes], by_murmur2[codes])
+    without = np.cumsum(codes == NULL) // sticky_batch
+    sticky = random.integers(0, 2**31, size=int(without.max(initial=0)) + 1)[without]
+    return lying(np.where(codes == NULL, sticky, hashed) % counts, codes, keys, partitions, sizes=sizes)
+
+
+def lying(
+    placed: Int64s,
+    codes: npt.ArrayLike,
+    keys: Sequence[bytes],
+    partitions: int,
+    *,
+    sizes: npt.ArrayLike = 200,
+) -> SimulatedTopic:
+    """A topic from the partitions that records lie on, in the order of time, one a millisecond."""
+    codes = np.asarray(codes, dtype=np.int64)
+    sizes = np.broadcast_to(np.asarray(sizes, dtype=np.int64), codes.shape)
+    order = np.argsort(placed, kind="stable")
+    cuts = np.cumsum(np.bincount(placed, minlength=partitions))[:-1]
+    lengths = np.bincount(placed, minlength=partitions).tolist()
+    return SimulatedTopic(
+        tuple(np.split(codes[order], cuts)),
+        tuple(keys),
+        tuple(np.split(sizes[order], cuts)),
+        tuple(np.split(START_MS + order, cuts)),
+        tuple(np.arange(length, dtype=np.int64) for length in lengths),
+        tuple(lengths),
+    )
+
+
+def named(count: int) -> tuple[bytes, ...]:
+    return tuple(f"customer-{number}".encode() for number in range(count))
+
+
+def uniform(
+    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, seed: int = 0
+) -> SimulatedTopic:
+    """Every key as likely as any other."""
+    random = np.random.default_rng(seed)
+    return produced(random.integers(0, keys, records), named(keys), partitions, seed=seed)
+
+
+def zipf(
+    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, s: float = 1.1, seed: int = 0
+) -> SimulatedTopic:
+    """The n-th key as likely as n to the power of -s."""
+    random = np.random.default_rng(seed)
+    weights = np.arange(1, keys + 1) ** -s
+    codes = random.choice(keys, records, p=weights / weights.sum())
+    return produced(codes, named(keys), partitions, seed=seed)
+
+
+def hot_key(
+    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.3, seed: int = 0
+) -> SimulatedTopic:
+    """Key 0 has a share of its own at all times; the others are uniform."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(1, keys, records)
+    codes[random.random(records) < share] = 0
+    return produced(codes, named(keys), partitions, seed=seed)
+
+
+def few_keys(
+    records: int = 100_000, keys: int = 10, partitions: int = 12, *, seed: int = 0
+) -> SimulatedTopic:
+    """Fewer keys than partitions, all alike."""
+    return uniform(records, keys, partitions, seed=seed)
+
+
+def null_keys(
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    share: float = 0.4,
+    sticky_batch: int = STICKY_BATCH,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """A share of the records has no key, and goes to partitions in batches; the others are uniform."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, keys, records)
+    codes[random.random(records) < share] = NULL
+    return produced(codes, named(keys), partitions, sticky_batch=sticky_batch, seed=seed)
+
+
+def bursts(
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    stretches: int = 3,
+    length: float = 0.02,
+    within: float = 0.9,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """Key 0 is hot in a few short stretches of time and absent otherwise; the others are uniform.
+
+    Args:
+        records: Records.
+        keys: Distinct keys.
+        partitions: Partitions.
+        stretches: How many bursts there are, at random times that do not overlap.
+        length: How long each is, as a part of all records.
+        within: The share of key 0 during a burst.
+        seed: Of everything.
+    """
+    random = np.random.default_rng(seed)
+    codes = random.integers(1, keys, records)
+    long = round(records * length)
+    starts = np.sort(random.integers(0, records - stretches * long + 1, stretches)) + long * np.arange(
+        stretches
+    )
+    bursting = np.zeros(records, dtype=bool)
+    for start in starts:
+        bursting[start : start + long] = True
+    codes[bursting & (random.random(records) < within)] = 0
+    return produced(codes, named(keys), partitions, seed=seed)
+
+
+def mixed_partitioners(
+    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.4, seed: int = 0
+) -> SimulatedTopic:
+    """A share of the records is placed by CRC32, the others by murmur2; keys are uniform."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, keys, records)
+    return produced(codes, named(keys), partitions, crc32=random.random(records) < share, seed=seed)
+
+
+def repartitioned(
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    before: int = 6,
+    at: float = 0.5,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """The first part of the records was placed on fewer partitions; keys are uniform."""
+    random = np.random.default_rng(seed)
+    counts = np.where(np.arange(records) < records * at, before, partitions)
+    return produced(random.integers(0, keys, records), named(keys), partitions, counts=counts, seed=seed)
+
+
+def empty(partitions: int = 3) -> SimulatedTopic:
+    return produced([], [b"never"], partitions)
+
+
+def with_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> SimulatedTopic:
+    """The same records with log-normal sizes."""
+    random = np.random.default_rng(seed)
+    sizes = tuple(random.lognormal(5.0, sigma, len(codes)).astype(np.int64) + 1 for codes in topic.codes)
+    return replace(topic, sizes=sizes)
+
+
+def compacted(topic: SimulatedTopic, *, kept: float = 0.5, seed: int = 0) -> SimulatedTopic:
+    """The same log with a part of its records gone at random; their offsets stay behind."""
+    random = np.random.default_rng(seed)
+    return _without(topic, [random.random(len(codes)) >= kept for codes in topic.codes])
+
+
+def cleaned(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
+    """The same log as Kafka's cleaner leaves it: each key's last record, and all of the log's newest part.
+
+    So the older a part is, the fewer of its offsets have a record.
+
+    Args:
+        topic: The log as it was produced.
+        dirty: The newest part of each partition, which is not cleaned.
+    """
+    gone = []
+    for codes in topic.codes:
+        clean = round(len(codes) * (1.0 - dirty))
+        last = np.full(len(topic.keys), -1)
+        last[codes[:clean]] = np.arange(clean)
+        superseded = np.zeros(len(codes), dtype=bool)
+        superseded[:clean] = (codes[:clean] != NULL) & (last[codes[:clean]] != np.arange(clean))
+        gone.append(superseded)
+    return _without(topic, gone)
+
+
+def aborted(
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    share: float = 0.6,
+    transaction: int = 100,
+    hot: float = 0.0,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """A share of the transactions is aborted: those of a job that fails and retries, for a while, on one key.
+
+    Args:
+        records: Offsets; those of aborted transactions have no record that a consumer is given.
+        keys: Distinct keys, alike in what is committed.
+        partitions: Partitions.
+        share: The part of the transactions that is aborted.
+        transaction: Records of each.
+        hot: The share of key 0 in what is committed, besides.
+        seed: Of everything.
+    """
+    random = np.random.default_rng(seed)
+    codes = random.integers(1, keys, records)
+    codes[random.random(records) < hot] = 0
+    # The job fails for a while, works for a while: runs of transactions, of 25 on average.
+    count = -(-records // transaction)
+    turns = random.random(count) < 1.0 / 25
+    fails = (random.random(count) < share)[np.maximum.accumulate(np.where(turns, np.arange(count), 0))]
+    dropped = np.repeat(fails, transaction)[:records]
+    codes[dropped] = keys - 1
+    topic = produced(codes, named(keys), partitions, seed=seed)
+    return _without(topic, [dropped[times - START_MS] for times in topic.times])
+
+
+def growing(
+    records: int = 100_000, keys: int = 20_000, partitions: int = 12, *, hot: float = 0.0, seed: int = 0
+) -> SimulatedTopic:
+    """New keys appear all the time: each record has one of those that there are until then.
+
+    Args:
+        records: Records.
+        keys: Distinct keys in the end.
+        partitions: Partitions.
+        hot: The share of key 0, besides.
+        seed: Of everything.
+    """
+    random = np.random.default_rng(seed)
+    so_far = np.arange(1, records + 1) / records * keys
+    codes = (random.random(records) * so_far).astype(np.int64)
+    codes[random.random(records) < hot] = 0
+    return produced(codes, named(keys), partitions, seed=seed)
+
+
+def out_of_turn(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0) -> SimulatedTopic:
+    """The same log over ten hours, with a share of its records at other times than when they were written.
+
+    Args:
+        topic: The log, of one record a millisecond.
+        share: Of the records.
+        by: As a part of the ten hours; below 0 for event times of before, above for those of the future.
+        seed: Of which records.
+    """
+    random = np.random.default_rng(seed)
+    pace = TEN_HOURS_MS / int(topic.records.sum())
+    times = tuple(
+        START_MS
+        + ((at - START_MS) * pace + (random.random(len(at)) < share) * by * TEN_HOURS_MS).astype(np.int64)
+        for at in topic.times
+    )
+    return replace(topic, times=times)
+
+
+def counted_by_offsets(topic: SimulatedTopic) -> CountBetween:
+    """Count what was written between two times, as the leaders of a topic do whose times are in order."""
+
+    def between(since_ms: int, until_ms: int) -> list[int]:
+        return [
+            int(np.diff(np.append(offsets, end)[np.searchsorted(times, (since_ms, until_ms))])[0])
+            for times, offsets, end in zip(topic.times, topic.offsets, topic.ends, strict=True)
+        ]
+
+    return between
+
+
+def _without(topic: SimulatedTopic, gone: Sequence[npt.NDArray[np.bool_]]) -> SimulatedTopic:
+    """The same log without some records (an array for each partition), whose offsets stay behind."""
+
+    def cut(arrays: tuple[Int64s, ...]) -> tuple[Int64s, ...]:
+        return tuple(array[~lost] for array, lost in zip(arrays, gone, strict=True))
+
+    return SimulatedTopic(
+        cut(topic.codes), topic.keys, cut(topic.sizes), cut(topic.times), cut(topic.offsets), topic.ends
+    )
+
+
+def spans(topic: SimulatedTopic) -> tuple[Span, ...]:
+    """The offsets of each partition; bytes on disk as they come, uncompressed."""
+    return tuple(
+        Span(number, 0, end, int(size))
+        for number, (end, size) in enumerate(zip(topic.ends, topic.bytes, strict=True))
+    )
+
+
+def sampled(
+    topic: SimulatedTopic, plan: SamplePlan, candidates: Sequence[int] = (), *, keep_keys: bool = False
+) -> tuple[KeyCounts, CountsLayout]:
+    """Count what a plan reads, as one reducer does."""
+    layout = CountsLayout(
+        topic.partitions,
+        plan.replicates,
+        plan.weights,
+        plan.read_whole,
+        tuple(candidates),
+        keep_keys=keep_keys,
+    )
+    codes, sizes, times, cells = [], [], [], []
+    for window in plan.windows:
+        first, last = np.searchsorted(topic.offsets[window.partition], (window.start, window.end))
+        codes.append(topic.codes[window.partition][first:last])
+        sizes.append(topic.sizes[window.partition][first:last])
+        times.append(topic.times[window.partition][first:last])
+        cells.append((window.partition, window.replicate, last - first))
+    if not cells:
+        return KeyCounts.empty(layout), layout
+    partition, number, lengths = (np.array(column) for column in zip(*cells, strict=True))
+    code = np.concatenate(codes)
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "partition": pa.array(np.repeat(partition, lengths), pa.int32()),
+            "replicate": pa.array(np.repeat(number, lengths), pa.int32()),
+            "key": topic.arrow_keys.take(pa.array(code, mask=code == NULL)),
+            "size": pa.array(np.concatenate(sizes), pa.int64()),
+            "at": pa.array(np.concatenate(times), pa.int64()),
+        }
+    )
+    return count([batch], layout), layout
+
+
+def drawn(
+    topic: SimulatedTopic, *, records: int, seed: int = 0, candidates: Sequence[int] = ()
+) -> tuple[KeyCounts, SamplePlan, CountsLayout]:
+    """A sample of a topic, and its plan."""
+    plan = plan_windows(spans(topic), records=records, seed=seed)
+    counts, layout = sampled(topic, plan, candidates)
+    return counts, plan, layout

@@ -1,0 +1,177 @@
+"""A team's repository on GitHub and its cluster: people push, GitHub runs this repository's workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import NewTopic
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.support.cli.project import Call, Project
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.github.repository import HostedRepository, PullRequest
+from tests.support.github.server import FORK_ID, REPOSITORY, REPOSITORY_ID, FakeGitHub, fake_github
+from tests.support.workflows.machine import Event
+from tests.support.workflows.runner import Run, Runner
+
+PASSWORD = "a-password-that-stands-nowhere"
+READER, WRITER = "reader-account", "writer-account"
+FORK = "eve/kafka"
+CLUSTER = "prod"
+
+
+@dataclass
+class Team:
+    """The repository, the cluster that it is for, and what happens to both.
+
+    Attributes:
+        project: The clone in which people work, and its live topics.
+        hosted: The repository as GitHub has it.
+        hub: GitHub's API.
+        runner: GitHub's machines.
+        secrets: Every value that must stand nowhere.
+    """
+
+    project: Project
+    hosted: HostedRepository
+    hub: FakeGitHub
+    runner: Runner
+    secrets: tuple[str, ...]
+    runs: list[Run] = field(default_factory=list)
+
+    def topic(self, name: str, **spec: Any) -> Callable[[Path], object]:
+        """An edit that writes the manifest of a topic."""
+        return lambda _folder: self.project.topic(name, **spec)
+
+    def push(self, edit: Callable[[Path], object], branch: str) -> PullRequest:
+        """Push an edit to a branch, and open a pull request for it, or bring it up to date."""
+        self.hosted.commit(branch, edit)
+        return self.hosted.pull_request(branch)
+
+    def plan(self, pull: PullRequest, *, fork: bool = False) -> Run:
+        """What happens when a pull request is opened or gets another commit."""
+        event = self.hosted.event(pull, source=FORK if fork else REPOSITORY)
+        run = self.run("plan.yml", event)
+        source = FORK_ID if fork else REPOSITORY_ID
+        conclusion = "failure" if "failure" in run.results.values() else "success"
+        for name, folder in run.artifacts.items():
+            files = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
+            self.hub.plan(name, files, conclusion=conclusion, run_repository=source)
+        return run
+
+    def merge(self, pull: PullRequest) -> str:
+        """Merge a pull request; returns the merge commit."""
+        commit = self.hosted.merge(pull)
+        self.hub.pull(commit, number=pull.number, head=pull.head)
+        return commit
+
+    def apply(self) -> Run:
+        """What happens when `main` has a new commit."""
+        return self.run("apply.yml", self.hosted.pushed())
+
+    def drift(self) -> Run:
+        """What happens every morning."""
+        return self.run("drift.yml", self.hosted.scheduled())
+
+    def comments(self, pull: PullRequest) -> list[str]:
+        """What stands under a pull request."""
+        return self.hub.bodies(pull.number)
+
+    def open_issues(self) -> list[str]:
+        """The titles of the open issues."""
+        return [issue["title"] for issue in self.hub.issues if issue["state"] == "open"]
+
+    def everything_said(self) -> str:
+        """All that anybody can read: logs, summaries, artefacts, comments and issues."""
+        files = [
+            file.read_text("utf-8", "replace")
+            for run in self.runs
+            for folder in run.artifacts.values()
+            for file in folder.iterdir()
+        ]
+        logs = [text for run in self.runs for text in (run.log, run.summary)]
+        comments = [body for number in self.hub.comments for body in self.hub.bodies(number)]
+        issues = [f"{issue['title']} {issue['body']}" for issue in self.hub.issues]
+        return "\n".join([*files, *logs, *comments, *issues])
+
+    def leaked(self) -> list[str]:
+        """The secrets that can be read somewhere."""
+        said = self.everything_said()
+        return [secret for secret in self.secrets if secret in said]
+
+    def run(
+        self,
+        file: str,
+        event: Event,
+        inputs: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Run:
+        """Let GitHub run a workflow, on machines that have this in their environment besides."""
+        given = {**self.runner.environ, **(environ or {})}
+        run = replace(self.runner, environ=given).run(file, event, inputs)
+        self.runs.append(run)
+        return run
+
+    def create(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Create a topic on the cluster by other means than kafkaform; returns its full name."""
+        topic = NewTopic(self.project.prefix + name, partitions, 1, config=dict(config or {}))
+        admin = admin_client(self.project.servers)
+        for future in admin.create_topics([topic]).values():
+            future.result(TIMEOUT_S)
+        eventually(self.project.live, lambda topics: name in topics)
+        return self.project.prefix + name
+
+    def locally(self, *arguments: object) -> Call:
+        """Call kafkaform as somebody who works in the clone."""
+        return self.project.run(*arguments, env={"KAFKA_USERNAME": "a", "KAFKA_PASSWORD": "person"})
+
+
+@contextmanager
+def scene(folder: Path, servers: str, prefix: str) -> Iterator[Team]:
+    """A repository with one topic, `first`, that is on the cluster as declared."""
+    key, public = _keys()
+    hosted = HostedRepository(folder / "repository")
+    project = Project(hosted.clone, servers, prefix)
+
+    def begin(_folder: Path) -> None:
+        client = {"bootstrap.servers": servers, "client.id": "${env:KAFKA_USERNAME}-${env:KAFKA_PASSWORD}"}
+        cluster = {"client": client, "verifyKey": "plans.pem", "lock": False, "audit": {"topic": False}}
+        project.config(clusters={CLUSTER: cluster}, ignore=["*"])
+        project.write("plans.pem", public)
+        project.topic("first", config={"retention.ms": "7d"})
+
+    hosted.commit("main", begin, "Begin")
+    secrets = {
+        "kafka-plan": {"KAFKA_USERNAME": READER, "KAFKA_PASSWORD": PASSWORD, "KAFKAFORM_SIGN_KEY": key},
+        "production": {"KAFKA_USERNAME": WRITER, "KAFKA_PASSWORD": PASSWORD},
+    }
+    with fake_github() as hub:
+        runner = Runner(
+            folder / "machines", hosted.url, secrets, {"GITHUB_API_URL": hub.url}, partial(_grant, hub)
+        )
+        core = key.splitlines()[1]
+        made = Team(project, hosted, hub, runner, (PASSWORD, READER, WRITER, core))
+        made.create("first", config={"retention.ms": "604800000"})
+        yield made
+
+
+def _keys() -> tuple[str, str]:
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return private.decode(), public.decode()
+
+
+def _grant(hub: FakeGitHub, permissions: Mapping[str, str]) -> None:
+    """GitHub's tokens may do what the job says, and no more."""
+    hub.permissions = set(permissions)

@@ -1,0 +1,109 @@
+"""Command lines that cannot be meant: refused with exit code 64, and the option that is wrong is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli.project import Project
+
+DEAD = "127.0.0.1:1"
+WRONG: dict[str, str] = {
+    "apply --max-age 1d": "--max-age",
+    "apply --require-commit": "--require-commit needs",
+    "apply --verify-key x.pem": "--verify-key",
+    "apply --batch-bytes 5K": "--batch-bytes: '5K'",
+    "apply --batch-partitions 0": "'--batch-partitions': 0",
+    "apply --throttle 0": "--throttle",
+    "apply --throttle fast": "--throttle: 'fast'",
+    "apply --when-busy cancel": "'cancel' is not one of 'wait', 'refuse'",
+    "apply topics --again": "--again needs",
+    "compare dev dev": "'dev'",
+    "compare dev prd": "did you mean 'prod'?",
+    "compare dev prd --environments": "no environment 'prd'",
+    "doctor --all-clusters --format prometheus": "--format prometheus",
+    "doctor --fail-on never": "'never'",
+    "doctor --rule KF104": "KF104",
+    "doctor --rule KF3O3": "did you mean KF30",
+    "doctor --wait soon": "--wait: 'soon'",
+    "drift --adopt --format json": "--adopt",
+    "drift --adopt --out x": "--adopt",
+    "drift --dry-run": "--dry-run needs --adopt",
+    "drift --target Topic/none": "'Topic/none'",
+    "drift --unmanaged delete": "'delete'",
+    "drift --unmanaged error --target Topic/*": "--unmanaged error needs",
+    "get Topic/a a": "'a' and 'a'",
+    "get brokers": "'brokers' is not one of",
+    "get no/orders": "'no' is not one of",
+    "get topics --format yaml": "cannot be printed",
+    "get topics -o json": "hint: --format json",
+    "get topics -o yaml": "hint: --format yaml",
+    "history --limit 0": "'--limit': 0",
+    "history --since soon": "--since: 'soon'",
+    "import --label =x": "--label =x",
+    "import --label team": "--label team",
+    "import --label team=": "--label team=",
+    "plan --cluster prd": "did you mean 'prod'?",
+    "plan --out p.json --sign-key c.pem --sign-for apply --manifests-from .": "--manifests-from",
+    "plan --out plan.json --sign-for apply": "--sign-for needs a key",
+    "plan --out plan.json --sign-for merge": "'review', 'apply'",
+    "plan --prune": "owns:",
+    "plan --prune --changed-since main": "--changed-since",
+    "plan --prune --target Topic/a": "--prune needs",
+    "plan --sign-key ci.pem --sign-for apply": "--sign-key needs",
+    "plan topics --skew r.json --max-age=-1d": "--max-age: '-1d'",
+    "plan topics --skew r.json --max-age=99999999999999w": "--max-age",
+    "plan topics --skew r.json --max-age=soon": "--max-age: 'soon'",
+    "plan topics --target Topic/nope": "'Topic/nope'",
+    "plan topics --target TOPIC/A": "'TOPIC/A'",
+    "rebalance --add-broker one": "'--add-broker': 'one'",
+    "rebalance --throttle fast": "--throttle: 'fast'",
+    "reset g": "needs a target",
+    "reset g --from-file f.csv --topic a": "--from-file cannot be combined with --topic",
+    "reset g --to 2026-11-01T00:00:00": "has no time zone",
+    "reset g --to latest --out reset.yaml": "ends in .json",
+    "reset g --to latest --shift-by 1": "--to and --shift-by",
+    "reset g --to latest --topic a:x": "'a:x'",
+    "reset g --to yesterday": "'yesterday'",
+    "skew --arrivals --format html": "--arrivals",
+    "skew --arrivals --full": "with --full",
+    "skew --arrivals --html x.html": "with --html",
+    "skew --arrivals --metrics a.b --metrics-format iceberg": "starts no Spark",
+    "skew --arrivals --metrics s3a://b/rows": "starts no Spark",
+    "skew --arrivals --records 9": "with --records",
+    "skew --arrivals --seed 0": "with --seed",
+    "skew --arrivals --spark-conf a=b": "with --spark-conf",
+    "skew --arrivals --what-if 6": "with --what-if",
+    "status --all-clusters --watch": "--watch",
+    "status --lagging --kind topic": "--lagging",
+    "status --sort size --lagging": "--sort size",
+    "status --watch 0": "--watch 0",
+    "status --watch inf": "--watch inf",
+    "status --watch orders.*": "before --watch",
+    **{
+        f"{command} --all-clusters --cluster dev": "--all-clusters"
+        for command in ("drift", "doctor", "status", "import")
+    },
+    **{
+        f"{command} --given": "stdin"
+        for command in ("plan - --changed-since HEAD", "drift - --adopt", "revert x -")
+    },
+    "plan - --prune --given": "--prune needs",
+}
+"""What the message names, by the command line; `--given` stands for manifests on stdin."""
+_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --all")
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, line: str) -> None:
+    project = Project(tmp_path, DEAD, "")
+    project.topic("a")
+    if line.startswith(_OF_CLUSTERS):
+        clusters = {
+            name: {"environment": name, "client": {"bootstrap.servers": DEAD}} for name in ("dev", "prod")
+        }
+        project.config(environments=["dev", "prod"], clusters=clusters)
+    call = project.run(*line.removesuffix(" --given").split(), given="kind: Topic").needs(64)
+    assert WRONG[line] in " ".join(call.err.split())
+    assert call.out == ""

@@ -1,0 +1,93 @@
+"""Changes of ACLs whose requests fail in part; tests/kafka/test_access.py has them on a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkaform.cluster.kafka.acls import AccessWriter
+from kafkaform.cluster.wire.messages import CREATE_ACLS
+from kafkaform.core.acl_fields import parse_path
+from kafkaform.core.errors import ClusterError, LockLost, OutcomeUnknown, RequestRejected
+from kafkaform.core.model import ResourceRef
+from kafkaform.resources.access.operations import RevokeAccess
+
+DONE = {"error_code": 0, "error_message": None}
+
+
+def revocation(name: str) -> RevokeAccess:
+    ref = ResourceRef("Access", f"User:{name}")
+    denied, allowed = (
+        parse_path(path, ref.name) for path in ("deny Read on topic x", "allow Read on topic x")
+    )
+    return RevokeAccess(ref, (denied,), (allowed,))
+
+
+class Controller:
+    """Answers requests as told, and keeps them."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = [*answers]
+        self.sent: list[tuple[str, int]] = []
+
+    def __call__(self, _connection: Any, request_type: Any, request: Any, _guard: Any) -> tuple[Any, bool]:
+        (acls,) = request.values()
+        self.sent.append((request_type.name, len(acls)))
+        answer = self.answers.pop(0)
+        if isinstance(answer, ClusterError):
+            raise answer
+        return {"results" if request_type is CREATE_ACLS else "filters": answer}, False
+
+
+def write(
+    controller: Controller, *names: str, lost_at: int | None = None
+) -> dict[object, ClusterError | None]:
+    calls: list[None] = []
+
+    def guard() -> None:
+        calls.append(None)
+        if len(calls) == lost_at:
+            raise LockLost("bob has it")
+
+    operations = [revocation(name) for name in names]
+    connection: Any = None
+    return AccessWriter(controller).write(connection, operations, False, guard)
+
+
+def test_what_failed_in_part_goes_no_further() -> None:
+    refused = {"error_code": 42, "error_message": "no"}
+    controller = Controller([refused, DONE], [{**DONE, "matches": []}])
+    outcomes = write(controller, "a", "b")
+    assert [type(outcome) for outcome in outcomes.values()] == [RequestRejected, type(None)]
+    assert controller.sent == [("CreateAcls", 2), ("DeleteAcls", 1)]
+
+
+def test_an_answer_that_lacks_parts_leaves_the_outcome_unknown() -> None:
+    controller = Controller([DONE])
+    assert {type(outcome) for outcome in write(controller, "a", "b").values()} == {OutcomeUnknown}
+    assert controller.sent == [("CreateAcls", 2)]
+
+
+def test_a_lost_lock_sends_nothing_more() -> None:
+    with pytest.raises(LockLost):
+        write(Controller(), "a", lost_at=1)
+    controller = Controller([DONE])
+    assert [type(outcome) for outcome in write(controller, "a", lost_at=2).values()] == [LockLost]
+    assert controller.sent == [("CreateAcls", 1)]
+
+
+def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
+    other = {
+        **DONE,
+        "resource_type": 2,
+        "resource_name": "y",
+        "pattern_type": 3,
+        "principal": "User:a",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    controller = Controller([DONE], [{**DONE, "matches": [other]}])
+    (outcome,) = write(controller, "a").values()
+    assert isinstance(outcome, RequestRejected)

@@ -1,0 +1,185 @@
+"""Reading and altering quotas, where brokers answer as those of the tests do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from kafkaform.cluster.kafka.client_quotas import QuotaReader, QuotaWriter, read_quotas
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.cluster.wire.messages import ALTER_QUOTAS, DESCRIBE_QUOTAS
+from kafkaform.core.errors import ClusterError, LockLost, NotOffered, OutcomeUnknown, PermissionDenied
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.model import Observation, ResourceRef
+from kafkaform.resources.client_quota.entity import QuotaEntity
+from kafkaform.resources.client_quota.operations import AlterQuota
+
+ALICE = ResourceRef("ClientQuota", "user=alice")
+CLUSTER_AUTHORIZATION_FAILED = 31
+
+
+class Brokers:
+    """A connection to brokers that answer this, or fail so."""
+
+    def __init__(self, answer: Mapping[str, Any] | ClusterError) -> None:
+        self.answer = answer
+        self.requests: list[Any] = []
+
+    def ask(self, request_type: RequestType[Any], requests: Sequence[Any]) -> list[Any]:
+        assert request_type is DESCRIBE_QUOTAS
+        return [self.ask_controller(request_type, request, 0) for request in requests]
+
+    def ask_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
+        self.requests.append(request)
+        if isinstance(self.answer, ClusterError):
+            raise self.answer
+        return self.answer
+
+    @property
+    def connection(self) -> Connection:
+        return cast("Connection", self)
+
+
+def described(
+    *entries: tuple[Mapping[str, str | None], Mapping[str, float]], error: int = 0
+) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "error_message": None,
+        "entries": [
+            {
+                "entity": [{"type": type_, "name": name} for type_, name in entity.items()],
+                "values": [{"key": key, "value": value} for key, value in values.items()],
+            }
+            for entity, values in entries
+        ],
+    }
+
+
+def observed(answer: Mapping[str, Any] | ClusterError, *refs: ResourceRef) -> Observation:
+    return QuotaReader().observe(Brokers(answer).connection, refs, lambda _: False)
+
+
+def test_quotas_are_read_at_once_and_only_those_that_manifests_can_name() -> None:
+    # All quotas are asked for at once.
+    brokers = Brokers(described(({"user": "alice"}, {"producer_byte_rate": 1.5e6}), ({"user": None}, {})))
+    read = QuotaReader().observe(brokers.connection, [ALICE], lambda _: True)
+    assert brokers.requests == [{"components": (), "strict": False}]
+    assert read.inventory == {ALICE, ResourceRef("ClientQuota", "user=<default>")}
+    assert read.resources[ALICE].state == {"config.producer_byte_rate": "1500000"}
+    quotas = read_quotas(Brokers(described(({"client-id": "app", "user": None}, {}))).connection)
+    assert [entity.name for entity in quotas] == ["user=<default>,client-id=app"]
+    assert read_quotas(Brokers(described(({"zone": "a"}, {}), ({"user": ""}, {}))).connection) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10.0, "10"),
+        (0.1, "0.1"),
+        (12.5, "12.5"),
+        (1e18, "1000000000000000000"),
+        (float(2**63), "9223372036854775807"),
+    ],
+)
+def test_doubles_are_texts_as_manifests_have_them(value: float, text: str) -> None:
+    read = read_quotas(Brokers(described(({"user": "alice"}, {"request_percentage": value}))).connection)
+    assert read == {QuotaEntity((("user", "alice"),)): {"request_percentage": text}}
+
+
+def test_what_the_cluster_or_the_account_does_not_show_of_quotas_is_told() -> None:
+    read = observed(NotOffered("DescribeClientQuotas"), ALICE)
+    assert (read.resources, read.inventory, read.invisible, read.diagnostics) == ({}, frozenset(), {}, ())
+    refused = NotOffered("AlterClientQuotas")
+    assert written(Brokers(refused), AlterQuota(ALICE, {"producer_byte_rate": "1"})) == [refused]
+    # Without the right a declared quota is not visible and others are a note.
+    denied = described(error=CLUSTER_AUTHORIZATION_FAILED)
+    read = observed(denied, ALICE)
+    assert "lacks DescribeConfigs on the cluster" in read.invisible[ALICE]
+    assert read.diagnostics == ()
+    (note,) = observed(denied).diagnostics
+    assert note.code == "KF430"
+    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster")
+    with pytest.raises(ClusterError):
+        observed(described(error=-1), ALICE)
+
+
+def written(
+    brokers: Brokers, *operations: AlterQuota, guard: Guard = unguarded, dry: bool = False
+) -> list[ClusterError | None]:
+    def send(
+        connection: Connection, request_type: RequestType[Any], request: Mapping[str, Any], _: Guard
+    ) -> tuple[Any, bool]:
+        return connection.ask_controller(request_type, request, 0), False
+
+    answers = QuotaWriter(send).write(brokers.connection, operations, dry, guard)
+    return [answers[operation.subject] for operation in operations]
+
+
+def altered(*parts: tuple[str, int]) -> dict[str, Any]:
+    return {
+        "entries": [
+            {"error_code": code, "error_message": None, "entity": [{"type": "user", "name": name}]}
+            for name, code in parts
+        ]
+    }
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_an_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
+    brokers = Brokers(altered(("alice", 0)))
+    operation = AlterQuota(ALICE, {"producer_byte_rate": "1048576"}, ("request_percentage",))
+    assert written(brokers, operation, dry=dry) == [None]
+    assert brokers.requests == [
+        {
+            "entries": [
+                {
+                    "entity": [{"type": "user", "name": "alice"}],
+                    "ops": [
+                        {"key": "producer_byte_rate", "value": 1048576.0, "remove": False},
+                        {"key": "request_percentage", "remove": True},
+                    ],
+                }
+            ],
+            "validate_only": dry,
+        }
+    ]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_request_is_written_in_every_version(version: int) -> None:
+    brokers = Brokers(altered(("alice", 0)))
+    written(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}, ("request_percentage",)))
+    body = ALTER_QUOTAS.write(brokers.requests[0], version)
+    assert b"producer_byte_rate" in body
+    assert DESCRIBE_QUOTAS.write({"components": (), "strict": False}, version)[-1:] == b"\x00"
+
+
+def test_outcomes_are_those_of_their_entities() -> None:
+    bob, carol = (ResourceRef("ClientQuota", f"user={name}") for name in ("bob", "carol"))
+    limits = {"producer_byte_rate": "1"}
+    operations = [AlterQuota(ref, limits) for ref in (ALICE, bob, carol)]
+    denied, done, silent = written(
+        Brokers(altered(("bob", 0), ("alice", CLUSTER_AUTHORIZATION_FAILED), ("mallory", 0))), *operations
+    )
+    assert isinstance(denied, PermissionDenied)
+    assert "lacks AlterConfigs on the cluster" in denied.message
+    assert done is None
+    assert isinstance(silent, OutcomeUnknown)
+
+
+def test_nothing_is_sent_without_the_lock_or_without_an_entity() -> None:
+    def lost() -> None:
+        raise LockLost("gone")
+
+    brokers = Brokers(altered())
+    with pytest.raises(LockLost):
+        written(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}), guard=lost)
+    nobody = AlterQuota(ResourceRef("ClientQuota", "nobody"), {"producer_byte_rate": "1"})
+    fast = AlterQuota(ALICE, {"producer_byte_rate": "fast"})
+    outcomes = written(brokers, nobody, fast, guard=lost)
+    assert all(getattr(outcome, "code", None) == "INVALID_REQUEST" for outcome in outcomes)
+    assert brokers.requests == []

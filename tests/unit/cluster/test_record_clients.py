@@ -1,0 +1,70 @@
+"""The clients of librdkafka: their options, and what their errors mean."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafkaform.cluster.kafka.record_clients import make_client, make_client_options, translate
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.config.client_properties.transport import TransportSettings
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    KafkaformError,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
+from tests.support.golden import wording
+
+NOBODY = TransportSettings(())
+
+
+def test_the_backoff_before_connecting_again_is_short_unless_the_client_properties_say_another() -> None:
+    assert make_client_options(Connection({}, lambda: NOBODY))["reconnect.backoff.ms"] == 20
+    own = Connection({"reconnect.backoff.ms": 500}, lambda: NOBODY)
+    assert make_client_options(own)["reconnect.backoff.ms"] == 500
+
+
+def test_what_a_client_cannot_do_or_be_is_told_by_name() -> None:
+    # What our own connections cannot do is refused for all clients.
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
+
+    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
+        make_client(Connection({}, refuse), Producer, {})
+    # A client that cannot be made says why.
+    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
+        make_client(Connection({"no.such.thing": "x"}, lambda: NOBODY), Producer, {})
+
+    def tokenless(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, "OAuth token not set"))
+
+    with pytest.raises(AuthenticationFailed, match="OAuth token not set"):
+        make_client(Connection({}, lambda: NOBODY), tokenless, {})
+    # Other errors have their name.
+    own = translate(KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT)))
+    assert isinstance(own, RequestRejected)
+    assert (own.code, own.message) == ("_MSG_TIMED_OUT", "Local: Message timed out (_MSG_TIMED_OUT)")
+    brokers = translate(KafkaException(KafkaError(KafkaError.INVALID_RECORD, "line 1\nline 2")))
+    assert isinstance(brokers, RequestRejected)
+    assert (brokers.code, brokers.message) == ("INVALID_RECORD", "line 1 line 2 (INVALID_RECORD)")
+    assert translate(ValueError("x")).message == "the Kafka client failed: x"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._AUTHENTICATION, AuthenticationFailed),
+        (KafkaError._SSL, AuthenticationFailed),
+        (KafkaError._UNSUPPORTED_FEATURE, NotOffered),
+        (KafkaError._ALL_BROKERS_DOWN, Unreachable),
+        (KafkaError._TIMED_OUT, OutcomeUnknown),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
+    ],
+)
+def test_an_error_of_the_client_is_one_of_ours(code: int, kind: type[ClusterError]) -> None:
+    assert type(translate(KafkaException(KafkaError(code)))) is kind

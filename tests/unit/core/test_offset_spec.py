@@ -1,0 +1,280 @@
+"""Places in a log as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.core.offset_spec import (
+    Ago,
+    AtOffset,
+    AtTime,
+    Current,
+    Earliest,
+    Latest,
+    OffsetSpec,
+    ShiftBy,
+    parse_initial,
+    parse_offset,
+    time_of,
+)
+from tests.support.golden import wording
+
+MAX_OFFSET = 2**63 - 1
+LAST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+INITIAL = st.one_of(
+    st.just(Earliest()),
+    st.just(Latest()),
+    st.builds(AtTime, st.integers(0, LAST_MS)),
+    st.builds(Ago, st.integers(0, 10**15)),
+)
+ANY = st.one_of(
+    INITIAL,
+    st.just(Current()),
+    st.builds(AtOffset, st.integers(0, MAX_OFFSET)),
+    st.builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
+)
+
+
+# --- laws ------------------------------------------------------------------------------------------
+
+
+@given(ANY)
+def test_what_is_written_is_read_back(spec: OffsetSpec) -> None:
+    assert parse_offset(str(spec)) == spec
+
+
+@given(INITIAL)
+def test_a_place_to_start_is_read_back(spec: OffsetSpec) -> None:
+    assert parse_initial(str(spec)) == spec
+
+
+@given(
+    st.one_of(
+        st.just(Current()),
+        st.builds(AtOffset, st.integers(0, MAX_OFFSET)),
+        st.builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
+    )
+)
+def test_no_other_place_is_one_to_start(spec: OffsetSpec) -> None:
+    with pytest.raises(ValueError, match="not a valid initial offset"):
+        parse_initial(str(spec))
+
+
+@given(ANY, st.sampled_from(["", " ", "\n", "\t "]), st.sampled_from(["", "  ", "\n"]))
+def test_blanks_around_do_not_matter(spec: OffsetSpec, before: str, after: str) -> None:
+    assert parse_offset(f"{before}{spec}{after}") == spec
+
+
+PIECES = [
+    *"TZW:-+.,=96hd \n\x00é٣",
+    "earliest",
+    "latest",
+    "current",
+    "ago",
+    "shift-by",
+    "2026",
+    "01",
+    "ms",
+    "+02",
+]
+NEARLY = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+BY_HAND = ["7d ago", "1h30m ago", "2026-01-02T03:04:05+02:00", "20260102T030405Z", "2026-W05-1T10:00Z"]
+WRITTEN = ANY.map(str) | st.sampled_from(BY_HAND)
+SLIPS = st.sampled_from(PIECES) | st.sampled_from("0123456789")
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> str:
+    """What is a place in a log, with a slip: something is put in, left out, or replaced."""
+    text = draw(WRITTEN)
+    at = draw(st.integers(0, len(text)))
+    return text[:at] + draw(st.just("") | SLIPS) + text[at + draw(st.integers(0, 1)) :]
+
+
+TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edited(), edited()][one])
+"""About a quarter of them are read."""
+
+
+@given(TEXTS)
+def test_a_text_is_read_or_refused_in_one_line(text: str) -> None:
+    for parse in (parse_offset, parse_initial):
+        spec = read_or_refused(parse, text)
+        assert spec is None or parse(str(spec)) == spec
+
+
+def read_or_refused(parse: Callable[[str], OffsetSpec], text: str) -> OffsetSpec | None:
+    try:
+        return parse(text)
+    except ValueError as error:
+        message = str(error)
+    assert len(message.splitlines()) == 1
+    assert len(message) < 400
+    return None
+
+
+@given(
+    st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30)),  # noqa: DTZ001 - the zone comes with the test
+    st.integers(-14 * 60, 14 * 60),
+)
+def test_a_time_means_the_same_moment_in_every_zone(naive: datetime, minutes: int) -> None:
+    moment = naive.replace(tzinfo=UTC)
+    elsewhere = moment.astimezone(timezone(timedelta(minutes=minutes)))
+    assert parse_offset(elsewhere.isoformat()) == AtTime((moment - EPOCH) // timedelta(milliseconds=1))
+
+
+@given(ANY, st.integers(0, 10**13))
+def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms: int) -> None:
+    asked = time_of(spec, now_ms)
+    assert (asked is not None) == isinstance(spec, AtTime | Ago)
+    assert asked is None or asked >= 0
+
+
+# --- spellings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "written"),
+    [
+        ("earliest", Earliest(), "earliest"),
+        ("latest", Latest(), "latest"),
+        ("current", Current(), "current"),
+        ("0", AtOffset(0), "0"),
+        ("007", AtOffset(7), "7"),
+        ("9223372036854775807", AtOffset(MAX_OFFSET), "9223372036854775807"),
+        ("shift-by -10", ShiftBy(-10), "shift-by -10"),
+        ("shift-by 10", ShiftBy(10), "shift-by +10"),
+        ("shift-by +10", ShiftBy(10), "shift-by +10"),
+        ("shift-by=-10", ShiftBy(-10), "shift-by -10"),
+        ("shift-by:5", ShiftBy(5), "shift-by +5"),
+        ("6h ago", Ago(21_600_000), "6h ago"),
+        ("6h-ago", Ago(21_600_000), "6h ago"),
+        ("1h 30m  ago", Ago(5_400_000), "90m ago"),
+        ("1.5h-ago", Ago(5_400_000), "90m ago"),
+        ("250 ago", Ago(250), "250ms ago"),
+        ("0 ago", Ago(0), "0 ago"),
+        ("2026-11-01T00:00:00Z", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T02:00:00+02:00", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T02:00:00+0200", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-10-31 17:00:00-07:00", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T00:00Z", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T00:00:00.250Z", AtTime(1_793_491_200_250), "2026-11-01T00:00:00.250Z"),
+        ("1970-01-01T00:00:00Z", AtTime(0), "1970-01-01T00:00:00Z"),
+        ("2026-11-01T02:00:00+02", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("9999-12-31T23:59:59.999Z", AtTime(LAST_MS), "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_each_spelling_of_an_offset_means_the_same(text: str, spec: OffsetSpec, written: str) -> None:
+    assert parse_offset(text) == spec
+    assert str(spec) == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-01T00:00:00",
+        "2026-11-01",
+        "2026-11-01 00:00",
+        "20261101T000000",
+        "2026-11-01T00",
+        "2026-W44-7",
+    ],
+)
+def test_a_time_without_a_zone_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        parse_offset(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Earliest",
+        "beginning",
+        "ago",
+        " ago",
+        "6 ago ago",
+        "6x ago",
+        "-6h ago",
+        "-1",
+        "+1",
+        "1.5",
+        "1_000",
+        "٣",
+        "shift-by",
+        "shift-by ten",
+        "shift-by 1.5",
+        "shift-by --1",
+        "9223372036854775808",
+        "99999999999999999999",
+        "shift-by 9223372036854775808",
+        "2026-13-01T00:00:00Z",
+        "2026-02-30T00:00:00Z",
+        "2026-11-01T25:00:00Z",
+        "2026-11-01T00:00:00+25:00",
+        "99999999999999999999d ago",
+        "9999999999999999999w ago",
+    ],
+)
+def test_what_is_no_place_is_refused(text: str) -> None:
+    for parse in (parse_offset, parse_initial):
+        with pytest.raises(ValueError) as refusal:  # noqa: PT011 - each has its own words
+            parse(text)
+        assert len(str(refusal.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["1969-12-31T23:59:59.999Z", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00"]
+)
+def test_a_time_that_is_none_to_kafka_is_refused(text: str) -> None:
+    """A negative one would mean the start or the end of the log to a broker."""
+    with pytest.raises(ValueError, match="between the years 1970 and 9999"):
+        parse_offset(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "shift-by -9223372036854775808", "999999999999999w ago"]
+)
+def test_more_than_kafka_can_count_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="more than Kafka can count"):
+        parse_offset(text)
+
+
+def test_what_is_suggested_can_be_written_there() -> None:
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+        parse_offset("nonsense")
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording) as refusal:
+        parse_initial("nonsense")
+    assert "shift-by" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["current", "5", " 5 ", "shift-by -1", "shift-by=1"])
+def test_a_place_that_needs_an_offset_is_none_to_start(text: str) -> None:
+    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+        parse_initial(text)
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        (AtTime(5), 5),
+        (AtTime(5_000), 5_000),
+        (Ago(400), 600),
+        (Ago(1_000), 0),
+        (Ago(5_000), 0),
+        (Earliest(), None),
+        (Latest(), None),
+        (Current(), None),
+        (AtOffset(7), None),
+        (ShiftBy(-7), None),
+    ],
+)
+def test_the_time_that_a_spec_asks_brokers_for(spec: OffsetSpec, asked: int | None) -> None:
+    assert time_of(spec, 1_000) == asked

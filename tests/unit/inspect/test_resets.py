@@ -1,0 +1,310 @@
+"""Planning offset resets, on a cluster in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from kafkaform.apply.executor import ApplyOptions, apply
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.apply_result import Result
+from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.model import ResourceRef, Status, Update
+from kafkaform.core.offset_spec import Latest, parse_offset
+from kafkaform.core.partitions import TopicPartition
+from kafkaform.core.plans import Plan
+from kafkaform.core.transactions import TransactionReading
+from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
+from kafkaform.resources.consent import Grant
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import FakeClock, Watched, made, topic
+
+NOW = 1_000_000
+GROUP = ResourceRef("ConsumerGroup", "g")
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    """Topic a with 3 partitions of 100 records, of which the first 10 have expired; g stands at 50 in two."""
+    memory = MemoryCluster()
+    made(memory, "a", partitions=3)
+    for number in range(3):
+        for step in range(10):
+            memory.write("a", number, 10, 100_000 * step)
+        memory.expire("a", number, 10)
+    memory.commit("g", {("a", 0): 50, ("a", 1): 50})
+    return memory
+
+
+def reset(cluster: MemoryCluster, place: str, *topics: str, allow: str | None = None) -> Reset:
+    grants = (Grant.parse(allow),) if allow else ()
+    request = ResetRequest("g", parse_offset(place), topics=parse_topics(topics), allow=grants)
+    return make_reset(request, cluster, Settings(), None, NOW)
+
+
+def moves(plan: Plan) -> dict[str, tuple[object, object]]:
+    (change,) = plan.changes
+    assert isinstance(change.change, Update)
+    return {field.path: (field.before, field.after) for field in change.change.fields}
+
+
+@pytest.mark.parametrize(
+    ("place", "offset"),
+    [
+        ("earliest", 10),
+        ("latest", 100),
+        ("20", 20),
+        ("shift-by -10", 40),
+        ("shift-by +5", 55),
+        ("1970-01-01T00:05:00Z", 30),
+        ("1970-01-01T01:00:00Z", 100),
+        ("600s ago", 40),
+    ],
+)
+def test_where_a_place_lies(cluster: MemoryCluster, place: str, offset: int) -> None:
+    planned = reset(cluster, place)
+    moved: dict[str, tuple[object, object]] = {"offsets.a:0": (50, offset), "offsets.a:1": (50, offset)}
+    offsets = {("a", 0): offset, ("a", 1): offset}
+    if not place.startswith("shift-by"):
+        # The group has no offset in a:2, and needs none to be put somewhere.
+        moved |= {"offsets.a:2": (None, offset)}
+        offsets |= {("a", 2): offset}
+    assert moves(planned.plan) == moved
+    assert planned.offsets == offsets
+
+
+def notes(planned: Reset) -> list[tuple[str, str, str | None]]:
+    return [
+        (found.code, found.message, found.suggestion)
+        for found in planned.plan.diagnostics
+        if found.code in {"KF438", "KF439"}
+    ]
+
+
+NO_OFFSET = (
+    "KF438",
+    "a:2 is not changed: the group has no offset there, and {} needs one",
+    "give it an offset with: kafkaform reset g --to earliest --topic a:2",
+)
+
+
+def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
+    assert notes(reset(cluster, "earliest")) == []
+    assert notes(reset(cluster, "50")) == [("KF439", wording, None)]
+    no_offset = (*NO_OFFSET[:1], NO_OFFSET[1].format("shift-by +1"), NO_OFFSET[2])
+    assert notes(reset(cluster, "shift-by 1")) == [no_offset]
+    # Whoever chooses partitions knows that there are others.
+    assert notes(reset(cluster, "earliest", "a:0")) == []
+
+
+def test_every_partition_of_a_file_is_accounted_for(cluster: MemoryCluster) -> None:
+    request = ResetRequest("g", offsets={("a", 0): 20})
+    assert notes(make_reset(request, cluster, Settings(), None, NOW)) == [("KF438", wording, wording)]
+
+
+@pytest.mark.parametrize(("place", "offset"), [("0", 10), ("999", 100), ("shift-by -99", 10)])
+def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offset: int) -> None:
+    plan = reset(cluster, place, "a:0").plan
+    assert moves(plan) == {"offsets.a:0": (50, offset)}
+    (note,) = [found for found in plan.diagnostics if found.code == "KF408"]
+    assert note.message == wording
+    assert "(10 to 100)" in note.message
+
+
+def skipped(made: Reset) -> list[tuple[str, str | None]]:
+    return [(one.message, one.suggestion) for one in made.plan.diagnostics if one.code == "KF452"]
+
+
+def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
+    for age_ms, ending in (
+        (5_000, "wait until the transaction has ended, then plan the reset again"),
+        (3_600_000, "first end the hanging transaction: kafkaform doctor --rule KF311 shows the command"),
+    ):
+        with cluster.transaction("a", 1, transactional_id="tx", age_ms=age_ms):
+            cluster.write("a", 1, 3)
+            ((message, suggestion),) = skipped(reset(cluster, "latest"))
+            assert message == wording
+            assert suggestion == ending
+            # Up to the last stable offset nothing is skipped that could not be read.
+            stable = cluster.log_spans([("a", 1)], committed=True)[("a", 1)].end
+            assert skipped(reset(cluster, str(stable))) == []
+            assert len(skipped(reset(cluster, str(stable + 1)))) == 1
+            assert skipped(reset(cluster, "latest", "a:0")) == []
+    assert skipped(reset(cluster, "latest")) == []
+
+
+def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
+    cluster: MemoryCluster,
+) -> None:
+    class Few(Watched):
+        """A cluster that does not tell of transactions."""
+
+        def open_transactions(self, _: Collection[TopicPartition]) -> TransactionReading:
+            raise KafkaformError("this login is not possible")
+
+    with cluster.transaction("a", 1):
+        cluster.write("a", 1, 3)
+        made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
+        ((message, _),) = skipped(made)
+        assert message == wording
+
+
+def test_it_is_destructive_and_says_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
+    for place, word in (("earliest", "40"), ("latest", "50")):
+        (change,) = reset(cluster, place, "a:0").plan.changes
+        assert change.status is Status.NEEDS_CONSENT
+        assert isinstance(change.change, Update)
+        (field,) = change.change.fields
+        assert field.assessment.hazard == "offset-reset"
+        assert f"{word} records" in field.assessment.reason
+
+
+def test_consent_can_be_given_at_once(cluster: MemoryCluster) -> None:
+    (change,) = reset(cluster, "earliest", allow="ConsumerGroup/g:offset-reset").plan.changes
+    assert change.status is Status.PLANNED
+
+
+def test_a_named_topic_is_all_of_its_partitions(cluster: MemoryCluster) -> None:
+    assert moves(reset(cluster, "earliest", "a").plan)["offsets.a:2"] == (None, 10)
+
+
+def test_a_group_that_stands_there_already_needs_no_change(cluster: MemoryCluster) -> None:
+    planned = reset(cluster, "current")
+    assert planned.plan.changes == ()
+    assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
+    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
+
+
+def test_offsets_of_a_file(cluster: MemoryCluster) -> None:
+    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
+    planned = make_reset(request, cluster, Settings(), None, NOW)
+    assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
+
+
+def test_an_active_group_is_refused(cluster: MemoryCluster) -> None:
+    cluster.join("g")
+    (change,) = reset(cluster, "earliest", allow="destructive").plan.changes
+    assert change.status is Status.REFUSED
+    assert "member" in (change.reason or "")
+
+
+def test_what_a_cluster_forbids_is_refused(cluster: MemoryCluster) -> None:
+    target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
+    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
+    (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes
+    assert change.status is Status.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("group", "place", "topics"),
+    [
+        ("gg", "earliest", ()),
+        ("g", "earliest", ("b",)),
+        ("g", "earliest", ("a:3",)),
+        ("g", "shift-by 1", ("a:2",)),
+    ],
+)
+def test_what_is_not_there(cluster: MemoryCluster, group: str, place: str, topics: tuple[str, ...]) -> None:
+    request = ResetRequest(group, parse_offset(place), topics=parse_topics(topics))
+    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording) as caught:
+        make_reset(request, cluster, Settings(), None, NOW)
+    assert caught.value.hint
+
+
+def test_a_group_that_may_not_be_seen(cluster: MemoryCluster) -> None:
+    cluster.hide(GROUP)
+    with pytest.raises(ClusterError, match="not visible"):
+        reset(cluster, "earliest")
+
+
+def test_it_is_carried_out_once(cluster: MemoryCluster) -> None:
+    clock = FakeClock().clock
+    plan = reset(cluster, "earliest", allow="destructive").plan
+    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.APPLIED]
+    assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 10, ("a", 1): 10, ("a", 2): 10}
+    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.ALREADY]
+    cluster.commit("g", {("a", 0): 20, ("a", 1): 20})
+    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.MOVED]
+    assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
+
+
+def test_what_is_done_needs_no_consent_any_more(cluster: MemoryCluster) -> None:
+    clock = FakeClock().clock
+    plan = reset(cluster, "earliest").plan
+    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.NEEDS_CONSENT
+    ]
+    cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
+    report = apply(plan, cluster, ApplyOptions(clock=clock))
+    assert [one.result for one in report.results] == [Result.ALREADY]
+    assert report.complete
+
+
+def test_a_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+    plan = reset(cluster, "earliest", allow="destructive").plan
+    cluster.join("g")
+    (one,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert one.result is Result.MOVED
+    assert "member" in one.message
+
+
+def test_a_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+    plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
+    cluster.expire("a", 0, 60)
+    (one,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert one.result is Result.FAILED
+    assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
+
+
+def test_offsets_that_move_while_the_plan_is_made_are_told(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def time_passes(_: float) -> None:
+        cluster.commit("g", {("a", 0): 51})
+
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", time_passes)
+    plan = reset(cluster, "earliest", allow="destructive").plan
+    assert "KF407" in [note.code for note in plan.diagnostics]
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+
+
+def test_a_reset_that_a_rule_has_as_an_error_is_refused(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
+    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
+    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
+    assert (change.status, change.reason) == (Status.REFUSED, wording)
+
+
+@pytest.mark.parametrize(
+    ("texts", "topics"),
+    [
+        ((), {}),
+        (("a",), {"a": None}),
+        (("a:1,2", "a:0", "b:7"), {"a": frozenset({0, 1, 2}), "b": frozenset({7})}),
+        (("a:0-2,7",), {"a": frozenset({0, 1, 2, 7})}),
+        (("a:1", "a"), {"a": None}),
+        (("a", "a:1"), {"a": None}),
+    ],
+)
+def test_topics_as_kafkas_tool_takes_them(
+    texts: tuple[str, ...], topics: dict[str, frozenset[int] | None]
+) -> None:
+    assert parse_topics(texts) == topics
+
+
+@pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1", "a:²", "a:3-1", "a:0-99999999"])
+def test_what_is_no_topic(text: str) -> None:
+    with pytest.raises(ValueError, match="TOPIC:0,1,2"):
+        parse_topics([text])
+
+
+def test_the_plan_names_the_group_and_the_topic_is_not_touched(cluster: MemoryCluster) -> None:
+    plan = reset(cluster, "earliest").plan
+    assert [change.ref for change in plan.changes] == [GROUP]
+    assert topic("a") not in [change.ref for change in plan.changes]
+    assert plan.unmanaged == ()

@@ -1,0 +1,219 @@
+"""Each field against the live cluster: to do, done already, or set by somebody else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.core.model import (
+    SAFE,
+    Create,
+    Delete,
+    FieldChange,
+    FieldValue,
+    Observation,
+    Observed,
+    ResourceRef,
+    State,
+    Update,
+)
+from kafkaform.plan.preconditions import REPLACED, RemainingChange, Superseded, find_remaining
+from kafkaform.resources import KINDS
+from kafkaform.resources.groups import Group, Member
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import group_ref, made, topic
+
+A = topic("a")
+
+
+def seen(uid: str = "id-1", **fields: FieldValue) -> Observation:
+    return Observation({A: Observed(A, uid, paths(fields))}, frozenset({A}))
+
+
+def paths(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
+    return {k if k == "partitions" else f"config.{k.replace('_', '.')}": v for k, v in fields.items()}
+
+
+NOTHING = Observation({})
+
+
+def field(path: str, before: FieldValue, after: FieldValue, deferred: str | None = None) -> FieldChange:
+    return FieldChange(path, before, after, deferred=deferred)
+
+
+def update(*fields: FieldChange, uid: str | None = "id-1") -> Update:
+    return Update(A, uid, fields)
+
+
+PARTITIONS = field("partitions", 3, 6)
+RETENTION = field("config.retention.ms", None, "1000")
+CHANGE = update(PARTITIONS, RETENTION)
+
+
+# --- updates ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("live", "left"),
+    [
+        ({"partitions": 3}, (PARTITIONS, RETENTION)),
+        ({"partitions": 6}, (RETENTION,)),
+        ({"partitions": 3, "retention_ms": "1000"}, (PARTITIONS,)),
+        ({"partitions": 3, "segment_ms": "5"}, (PARTITIONS, RETENTION)),
+    ],
+    ids=["nothing done", "one done", "the other done", "something else changed"],
+)
+def test_what_is_left_of_an_update(live: dict[str, FieldValue], left: tuple[FieldChange, ...]) -> None:
+    assert find_remaining(CHANGE, seen("id-1", **live)) == RemainingChange(update(*left))
+
+
+def test_a_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
+    assert find_remaining(CHANGE, seen(partitions=6, retention_ms="1000")) == RemainingChange(None)
+    assert find_remaining(CHANGE, seen(partitions=4, retention_ms="")) == Superseded(wording)
+    assert isinstance(find_remaining(CHANGE, seen(partitions=4)), Superseded)
+
+
+def test_a_value_that_fills_pages_is_cut() -> None:
+    long = ",".join(["1:2:3"] * 500)
+    moved = find_remaining(update(field("config.retention.ms", long, "1")), seen(retention_ms="5"))
+    assert isinstance(moved, Superseded)
+    assert len(moved.reason) < 300
+    assert "…" in moved.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "saw", "live"),
+    [
+        ("config.min.cleanable.dirty.ratio", "0.5", "0.50"),
+        ("config.retention.ms", "60000", "060000"),
+        ("config.cleanup.policy", "compact,delete", "delete, compact"),
+        ("config.preallocate", "true", "TRUE"),
+    ],
+)
+def test_values_are_compared_by_the_types_of_kafka(path: str, saw: str, live: str) -> None:
+    observation = Observation({A: Observed(A, "id-1", {path: live})})
+    still = update(field(path, saw, None))
+    assert find_remaining(still, observation) == RemainingChange(still)
+    assert find_remaining(update(field(path, None, saw)), observation) == RemainingChange(None)
+    assert find_remaining(Create(A, {path: saw}), observation) == RemainingChange(None)
+
+
+def test_unset_differs_from_empty_and_deferred_fields_are_apart() -> None:
+    # Unset is not empty and not the default.
+    unset = update(field("config.cleanup.policy", "compact", None))
+    assert find_remaining(unset, seen(cleanup_policy="compact")) == RemainingChange(unset)
+    assert find_remaining(unset, seen()) == RemainingChange(None)
+    assert isinstance(find_remaining(unset, seen(cleanup_policy="")), Superseded)
+    assert isinstance(find_remaining(unset, seen(cleanup_policy="delete")), Superseded)
+    # Deferred fields are kept apart until they are as wanted.
+    later = field("config.min.insync.replicas", "1", "2", "waits")
+    change = update(PARTITIONS, later)
+    assert find_remaining(change, seen(partitions=3, min_insync_replicas="1")) == RemainingChange(
+        update(PARTITIONS), (later,)
+    )
+    assert find_remaining(change, seen(partitions=6, min_insync_replicas="1")) == RemainingChange(
+        None, (later,)
+    )
+    assert find_remaining(change, seen(partitions=6, min_insync_replicas="2")) == RemainingChange(None)
+    assert isinstance(find_remaining(change, seen(partitions=3, min_insync_replicas="3")), Superseded)
+
+
+def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: MemoryCluster) -> None:
+    made(memory, "a")
+    ref = ResourceRef("ConsumerGroup", "g")
+    memory.commit("g", {("a", 0): 0})
+    empty = memory.observe([ref])
+    change = Delete(ref, None, empty.resources[ref].state, SAFE)
+    assert find_remaining(change, empty) == RemainingChange(change)
+    memory.join("g", ["a"])
+    reason = "it has 1 member, and Kafka does not delete a group in use"
+    assert find_remaining(change, memory.observe([ref])) == Superseded(reason, "stop its members first")
+
+
+def test_what_is_gone_or_was_made_again_is_not_updated() -> None:
+    assert find_remaining(CHANGE, NOTHING) == Superseded(wording)
+    assert find_remaining(CHANGE, seen("id-2", partitions=3)) is REPLACED
+    assert find_remaining(CHANGE, seen("id-2", partitions=6, retention_ms="1000")) is REPLACED
+    assert find_remaining(update(PARTITIONS, uid=None), seen(partitions=3)) is REPLACED
+    # A group that only had configs is gone once they are unset; a topic without any is still a topic.
+    unset = field("config.retention.ms", "1000", None)
+    assert find_remaining(update(unset, uid=None), NOTHING) == RemainingChange(None)
+    assert find_remaining(update(unset), NOTHING) == Superseded(wording)
+    assert find_remaining(update(unset, RETENTION, uid=None), NOTHING) == Superseded(wording)
+
+
+# --- creates and deletes ---------------------------------------------------------------------------
+
+
+def test_what_is_left_of_a_create_and_of_a_delete() -> None:
+    # A create.
+    change = Create(A, {"partitions": 3, "config.retention.ms": "1000"})
+    assert find_remaining(change, NOTHING) == RemainingChange(change)
+    assert find_remaining(change, seen(partitions=3, retention_ms="1000")) == RemainingChange(None)
+    assert find_remaining(change, seen(partitions=3, retention_ms="1000", segment_ms="9")) == RemainingChange(
+        None
+    )
+    assert find_remaining(change, seen(partitions=4)) == Superseded(wording)
+    # A delete.
+    delete = Delete(A, "id-1", {"partitions": 3}, SAFE)
+    assert find_remaining(delete, seen(partitions=3)) == RemainingChange(delete)
+    assert find_remaining(delete, seen(partitions=6)) == RemainingChange(delete)
+    assert find_remaining(delete, NOTHING) == RemainingChange(None)
+    assert find_remaining(delete, seen("id-2", partitions=3)) is REPLACED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [Create(A, {"partitions": 3}), CHANGE, Delete(A, "id-1", {}, SAFE)],
+    ids=["create", "update", "delete"],
+)
+def test_what_cannot_be_seen_is_left_alone(change: Create | Update | Delete) -> None:
+    moved = find_remaining(change, Observation({}, invisible={A: "not authorised"}))
+    assert isinstance(moved, Superseded)
+    assert moved.reason == wording
+    assert moved.hint.startswith("grant")
+
+
+# --- a law -----------------------------------------------------------------------------------------
+
+VALUES = st.none() | st.sampled_from(("1", "2", "3"))
+KEYS = ("config.retention.ms", "config.segment.ms", "config.flush.ms")
+
+
+def states() -> st.SearchStrategy[State]:
+    return st.fixed_dictionaries(dict.fromkeys(KEYS, VALUES))
+
+
+@given(states(), states(), st.sets(st.sampled_from(KEYS)), states())
+def test_left_and_moved_are_decided_field_by_field(
+    before: State, after: State, done: set[str], other: State
+) -> None:
+    differing = [key for key in KEYS if before[key] != after[key]]
+    change = update(*(field(key, before[key], after[key]) for key in differing))
+    live = {key: after[key] if key in done else before[key] for key in KEYS}
+    found = find_remaining(change, Observation({A: Observed(A, "id-1", live)}))
+    left = [key for key in differing if key not in done]
+    assert found == RemainingChange(
+        update(*(field(key, before[key], after[key]) for key in left)) if left else None
+    )
+    foreign = [key for key in differing if other[key] not in {before[key], after[key]}]
+    for key in foreign:
+        moved = find_remaining(change, Observation({A: Observed(A, "id-1", {**live, key: other[key]})}))
+        assert isinstance(moved, Superseded)
+        assert moved.reason.count(" is now ") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_stands_against_what_is_not_there(kind: str) -> None:
+    create = Create(ResourceRef(kind, "a"), {})
+    assert find_remaining(create, NOTHING) == RemainingChange(create, ())
+
+
+def test_nothing_stands_against_what_is_done_even_in_a_group_in_use() -> None:
+    ref, path = group_ref(), "config.consumer.session.timeout.ms"
+    in_use = Group("g", "consumer", "Stable", members=(Member("m"),))
+    observed = Observed(ref, None, {path: "50000"}, live=in_use)
+    change = Update(ref, None, (FieldChange(path, None, "50000"),))
+    assert find_remaining(change, Observation({ref: observed})) == RemainingChange(None)

@@ -1,0 +1,50 @@
+"""The managed fields of a live group."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.resources.consumer_group.fields import (
+    COMMITTED,
+    observed_state,
+    partition_of,
+    partition_path,
+    topic_path,
+)
+from kafkaform.resources.groups import Group, Position
+
+TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
+
+
+@given(TOPICS, st.integers(0, 2**31 - 1))
+def test_a_partition_is_found_again_in_its_field(topic: str, number: int) -> None:
+    assert partition_of(partition_path((topic, number))) == (topic, number)
+
+
+@given(TOPICS)
+def test_the_field_of_a_topic_is_of_no_partition(topic: str) -> None:
+    assert partition_of(topic_path(topic)) is None
+
+
+@pytest.mark.parametrize("path", ["partitions", "config.a:1", "offsets.orders.v1", "members.expected"])
+def test_other_fields_are_of_no_partition(path: str) -> None:
+    assert partition_of(path) is None
+
+
+def test_the_state_has_own_configs_and_committed_offsets() -> None:
+    # The state has own configs and committed offsets.
+    positions = (Position("orders.v1", 0, 4), Position("orders.v1", 1, 0), Position("unread", 0, None))
+    group = Group("g", "classic", "Empty", positions=positions)
+    assert observed_state(group, {"consumer.session.timeout.ms": "50000", "share.secret": None}) == {
+        "config.consumer.session.timeout.ms": "50000",
+        "config.share.secret": None,
+        "offsets.orders.v1": COMMITTED,
+        "offsets.orders.v1:0": 4,
+        "offsets.orders.v1:1": 0,
+    }
+    assert observed_state(None, {"share.isolation.level": "read_committed"}) == {
+        "config.share.isolation.level": "read_committed"
+    }
+    assert observed_state(None, {}) == {}

@@ -1,0 +1,137 @@
+"""The names of quotas: one for each entity, and an entity for each name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.core.printable import is_plain, printable
+from kafkaform.resources.client_quota.entity import (
+    CLIENT_ID,
+    IP,
+    USER,
+    QuotaEntity,
+    parse_entity,
+    read_entity,
+    write_entity,
+)
+from tests.support.golden import wording
+
+NAMES = st.one_of(
+    st.sampled_from(["alice", "default", "<default>", "%3Cdefault%3E", "a,b", "CN=a, OU=b", "ünï", " ", "%"]),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+PARTS = st.none() | NAMES
+ENTITIES = st.one_of(
+    st.builds(lambda user: ((USER, user),), PARTS),
+    st.builds(lambda client: ((CLIENT_ID, client),), PARTS),
+    st.builds(lambda user, client: ((USER, user), (CLIENT_ID, client)), PARTS, PARTS),
+    st.builds(lambda ip: ((IP, ip),), PARTS),
+).map(QuotaEntity)
+
+
+@given(ENTITIES)
+def test_a_name_leads_back_to_its_entity(entity: QuotaEntity) -> None:
+    assert parse_entity(entity.name) == entity
+    assert read_entity(write_entity(entity)) == entity
+
+
+@given(ENTITIES)
+def test_a_name_shows_as_it_is_and_stands_in_yaml(entity: QuotaEntity) -> None:
+    assert printable(entity.name) == entity.name
+    assert all(is_plain(char) and not char.isspace() for char in entity.name)
+    problems: list[object] = []
+    (document,) = read_documents(
+        f"name: '{entity.name.replace(chr(39), chr(39) * 2)}'".encode(),
+        "f",
+        problems.append,
+        verbatim=frozenset(),
+    )
+    assert problems == []
+    assert document.data == {"name": entity.name}
+
+
+@given(ENTITIES, ENTITIES)
+def test_no_two_entities_have_one_name(one: QuotaEntity, other: QuotaEntity) -> None:
+    assert (one.name == other.name) == (one == other)
+
+
+@given(st.text() | st.builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
+def test_a_text_is_the_name_of_an_entity_or_is_refused(text: str) -> None:
+    try:
+        entity = parse_entity(text)
+    except ValueError:
+        return
+    assert entity.name == text
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("user=alice", ((USER, "alice"),)),
+        ("user=<default>", ((USER, None),)),
+        ("user=default", ((USER, "default"),)),
+        ("user=%3Cdefault%3E", ((USER, "<default>"),)),
+        ("client-id=app", ((CLIENT_ID, "app"),)),
+        ("user=alice,client-id=<default>", ((USER, "alice"), (CLIENT_ID, None))),
+        ("user=<default>,client-id=<default>", ((USER, None), (CLIENT_ID, None))),
+        ("user=CN=alice%2COU=sales", ((USER, "CN=alice,OU=sales"),)),
+        ("ip=10.0.0.1", ((IP, "10.0.0.1"),)),
+        ("ip=::1", ((IP, "::1"),)),
+        ("ip=<default>", ((IP, None),)),
+    ],
+)
+def test_names_are_what_kafka_users_expect(name: str, parts: tuple[tuple[str, str | None], ...]) -> None:
+    assert parse_entity(name) == QuotaEntity(parts)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alice",
+        "usr=alice",
+        "",
+        "user=",
+        "user=a,user=b",
+        "client-id=app,user=alice",
+        "user=%61lice",
+        "user=a%2cb",
+        "user=<Default>",
+        "user=50%",
+        "user=%FF",
+        "user=alice,ip=10.0.0.1",
+    ],
+)
+def test_other_names_are_refused_with_the_right_one(name: str) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        parse_entity(name)
+    assert str(refused.value) == wording
+
+
+def test_where_an_entity_has_no_limit_that_of_the_next_one_holds() -> None:
+    """The order of Kafka's documentation, of those that hold for all clients of an entity."""
+
+    def fallbacks(name: str) -> list[str]:
+        return [entity.name for entity in parse_entity(name).fallbacks()]
+
+    both, user, client = "user=<default>,client-id=<default>", "user=<default>", "client-id=<default>"
+    assert fallbacks("user=a,client-id=b") == [
+        "user=a,client-id=<default>",
+        "user=a",
+        "user=<default>,client-id=b",
+        both,
+        user,
+        "client-id=b",
+        client,
+    ]
+    assert fallbacks("user=a,client-id=<default>") == ["user=a", both, user, client]
+    assert fallbacks("user=a") == [both, user, client]
+    assert fallbacks("user=<default>,client-id=b") == [both, user, "client-id=b", client]
+    assert fallbacks(both) == [user, client]
+    assert fallbacks(user) == [client]
+    assert fallbacks("client-id=b") == [client]
+    assert fallbacks(client) == []
+    assert fallbacks("ip=::1") == ["ip=<default>"]
+    assert fallbacks("ip=<default>") == []

@@ -1,0 +1,25 @@
+"""The sentences of analyses, and the facts that they follow from, in golden files."""
+
+from __future__ import annotations
+
+from syrupy.assertion import SnapshotAssertion
+
+from tests.support.skew.analysis import SCENES, scene
+
+
+def test_causes_advice_and_notes(golden: SnapshotAssertion) -> None:
+    lines = []
+    for name in SCENES:
+        result = scene(name)
+        lines.append(f"## {name}\n")
+        for cause in result.causes:
+            part = "" if cause.explains is None else f" ({cause.explains:.3f})"
+            lines.append(f"- {cause.name}{part}: {cause.evidence}")
+        lines += [f"- advice: {sentence}" for sentence in result.advice]
+        lines += [f"- note: {note}" for note in result.sample.notes]
+        if result.what_if_withheld:
+            lines.append(f"- no prediction: {result.what_if_withheld}")
+        if result.policy:
+            lines += [f"- {result.policy.status}: {reason}" for reason in result.policy.reasons]
+        lines.append("")
+    assert "\n".join(lines) == golden(name="sentences.md")

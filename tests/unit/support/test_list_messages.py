@@ -1,0 +1,76 @@
+"""The list of messages, and the check of their words that `make lint` runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_messages
+
+
+@pytest.mark.parametrize(
+    ("file", "sort", "text"),
+    [
+        ("kafkaform/core/config_values.py", "error", "{key.name}: {shown} is below the minimum {least}"),
+        ("kafkaform/config/manifests/loader.py", "error", "a manifest must be a mapping"),
+        ("kafkaform/cli/apply.py", "hint", "give one PLAN.json, or manifests"),
+        ("kafkaform/cli/plan.py", "help", "Exit 2 if there are changes, 0 if there are none."),
+        ("kafkaform/cli/show.py", "command", "Show a saved plan. Needs no cluster."),
+        ("kafkaform/rules/health.py", "rule", "Partitions are offline.\n\nThey have no leader, "),
+        ("kafkaform/rules/health.py", "finding", "log directory {where} is offline"),
+        ("kafkaform/rules/notes.py", "rule", "A branch removes a manifest.\n\n"),
+        ("kafkaform/resources/topic/config_risk.py", "text", "older records are deleted permanently, "),
+        ("kafkaform/report/history.py", "text", "No matching change is recorded."),
+        ("kafkaform/templates/skew/page.html", "template", "Fullest / mean"),
+        ("kafkaform/templates/kafkaform.yaml", "template", "The closed list of environments: "),
+        ("schemas/audit.schema.json", "schema", "The consents that the change had."),
+    ],
+)
+def test_a_message_of_each_sort_is_listed(file: str, sort: str, text: str) -> None:
+    assert [m for m in list_messages(ROOT / file) if m.sort == sort and text in m.text]
+
+
+def test_expressions_in_messages_are_listed_separately(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""A docstring."""\nx = f"{count} is {\'not a\' if count else \'a valid\'} count"\n')
+    assert [(m.line, m.text) for m in list_messages(path)] == [
+        (2, "not a"),
+        (2, "a valid"),
+        (2, "{count} is {…} count"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sort", "text"),
+    [
+        ("text", "broker 3 and two brokers did not tell their configs"),
+        ("text", "Kafka does not know it"),
+        ("text", "somebody has it"),
+        ("text", "held by whoever was first"),
+        ("text", "'x' is no place in a log"),
+        ("text", "the values of before"),
+        ("text", "two lines.. and no more"),
+        ("error", "the file is empty."),
+        ("hint", "write  it again"),
+        ("rule", "A topic has no partitions"),
+    ],
+)
+def test_words_and_stops_that_are_wrong_are_found(sort: str, text: str) -> None:
+    assert list(find_problems(Message("module.py", 1, sort, text)))
+
+
+@pytest.mark.parametrize(
+    ("sort", "text"),
+    [
+        ("text", "there is no cluster {name}"),
+        ("text", "it is no longer declared"),
+        ("text", "the manifest says {value}"),
+        ("error", "{file} is not TOPIC:LIMIT=N,..."),
+        ("help", "The brokers.  [default: 1]"),
+        ("rule", "A topic has no partitions."),
+    ],
+)
+def test_messages_that_are_right_pass(sort: str, text: str) -> None:
+    assert list(find_problems(Message("module.py", 1, sort, text))) == []
+    assert not any(part in text for part in ALLOWED)

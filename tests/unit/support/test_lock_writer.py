@@ -1,0 +1,11 @@
+"""What the tests of the lock under faults count."""
+
+from __future__ import annotations
+
+from tests.support.lock.writer import find_late_writes
+
+
+def test_a_late_write_is_of_the_earlier_holder_though_it_is_its_first() -> None:
+    first, second, third = "a 1.0", "b 2.0", "c 3.0"
+    assert find_late_writes([second, first, second, second, third]) == {first: [1]}
+    assert find_late_writes([first, second, first, first, third]) == {first: [2, 3]}

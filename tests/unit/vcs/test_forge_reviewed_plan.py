@@ -1,0 +1,169 @@
+"""The plan that was reviewed: of which pull request, made by whom, and when it cannot be had."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.github.job import ARTEFACT, HEAD, MERGE, Job
+from tests.support.github.server import FORK_ID
+from tests.support.golden import wording
+
+
+class TestReviewedPlan:
+    @pytest.fixture(autouse=True)
+    def merged(self, job: Job) -> None:
+        job.hub.pull(MERGE)
+
+    def test_it_is_the_artefact_of_the_pull_requests_last_commit(self, job: Job) -> None:
+        job.hub.plan("kafkaform-plan-prod-12-" + "a" * 40, {"plan.json": "an earlier one"})
+        job.hub.plan("kafkaform-plan-dev-12-" + HEAD, {"plan.json": "another cluster's"})
+        job.hub.plan(ARTEFACT, {"plan.json": '{"é": 1}', "plan.md": "## Plan"})
+        assert job.plan().needs(0).out == wording
+        assert (job.folder / "plan.json").read_text("utf-8") == '{"é": 1}'
+        assert job.hub.writes() == []
+
+    def test_a_github_that_cannot_be_asked_for_a_name(self, job: Job) -> None:
+        job.hub.knows_names = False
+        job.hub.plan(ARTEFACT, {"plan.json": "the plan"})
+        job.hub.plan(f"{ARTEFACT}-more", {"plan.json": "another"}, made_at="2026-11-01T12:59:00Z")
+        job.plan().needs(0)
+        assert (job.folder / "plan.json").read_text() == "the plan"
+
+    def test_the_newest_of_several_is_taken(self, job: Job) -> None:
+        job.hub.page_size = 1
+        job.hub.plan(ARTEFACT, {"plan.json": "old"}, made_at="2026-11-01T10:00:00Z")
+        job.hub.plan(ARTEFACT, {"plan.json": "new"}, made_at="2026-11-01T12:00:00Z", conclusion="failure")
+        job.hub.plan(ARTEFACT, {"plan.json": "older"}, made_at="2026-11-01T09:00:00Z")
+        job.hub.plan(
+            ARTEFACT, {"plan.json": "cut off"}, made_at="2026-11-01T12:30:00Z", conclusion="cancelled"
+        )
+        job.plan().needs(0)
+        assert (job.folder / "plan.json").read_text() == "new"
+
+    @pytest.mark.parametrize(
+        ("how", "said"),
+        [
+            ({"is_expired": True}, "it has expired"),
+            ({"path": ".github/workflows/evil.yml"}, "it was made by .github/workflows/evil.yml"),
+            (
+                {"event": "pull_request"},
+                "on pull_request, not by .github/workflows/plan.yml on pull_request_t",
+            ),
+            ({"run_repository": FORK_ID}, "is not from this repository"),
+            ({"made_at": "2026-11-01T13:00:01Z"}, "it was made after the merge"),
+            (
+                {"status": "in_progress", "conclusion": None},
+                "the workflow run that makes it has not finished (https://git",
+            ),
+            ({"conclusion": "cancelled"}, "ended as cancelled, before its plan was posted"),
+        ],
+    )
+    def test_one_that_nobody_reviewed_is_refused_with_its_reason(
+        self, job: Job, how: dict[str, Any], said: str
+    ) -> None:
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"}, **how)
+        call = job.plan().needs(1)
+        assert call.err == wording
+        assert said in call.err
+        assert "hint: " in call.err
+        assert not (job.folder / "plan.json").exists()
+
+    def test_a_path_with_its_branch_is_the_same_workflow(self, job: Job) -> None:
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"}, path=".github/workflows/plan-kafka.yml@refs/heads/main")
+        job.plan().needs(1)
+        job.plan("--workflow", "plan-kafka.yml").needs(0)
+
+    def test_without_an_artefact(self, job: Job) -> None:
+        call = job.plan().needs(1)
+        assert call.err == wording
+
+    def test_the_storage_may_fail_for_a_while(self, job: Job) -> None:
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        job.hub.fail("GET", "/blob/", status=503)
+        job.hub.fail("GET", "/blob/", status=None)
+        job.hub.fail("GET", "/zip$", status=502)
+        job.plan().needs(0)
+
+    def test_what_the_storage_refuses_is_told_without_its_signed_address(self, job: Job) -> None:
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        job.hub.fail("GET", "/blob/", status=403)
+        call = job.plan().needs(1)
+        assert call.err == wording
+        assert "signed" not in call.both
+
+    def test_a_redirect_to_an_unsafe_place_is_not_followed(self, job: Job) -> None:
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        job.hub.fail("GET", "/zip$", status=302, headers={"Location": "http://storage.example/x"})
+        assert job.plan().needs(1).err == wording
+
+    @pytest.mark.parametrize("told", [True, False])
+    def test_an_artefact_that_is_too_large_is_not_read(
+        self, job: Job, monkeypatch: pytest.MonkeyPatch, told: bool
+    ) -> None:
+        monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.LARGEST_ARCHIVE", 100_000)
+        job.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
+        assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
+        assert any("/blob/" in one.path for one in job.hub.requests) is not told
+
+    def test_a_damaged_archive(self, job: Job) -> None:
+        (job.folder / "plan.json").write_text("an earlier one")
+        job.hub.plan(ARTEFACT, b"<html>")
+        assert job.plan().needs(1).err == wording
+        assert (job.folder / "plan.json").read_text() == "an earlier one"
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--commit", "abc123", "--artifact", "x"], "--commit 'abc123' is not a full commit id"),
+            (["--commit", "main", "--artifact", "x"], "--commit 'main' is not a full commit id"),
+            (["--commit", MERGE, "--artifact", "../x"], "--artifact '../x' is not the name of an artifact"),
+            (["--commit", MERGE, "--artifact", "x", "--workflow", "a/b.yml"], "--workflow 'a/b.yml' is not"),
+        ],
+    )
+    def test_wrong_usage(self, job: Job, arguments: list[str], said: str) -> None:
+        assert said in job.run("reviewed-plan", "--out", "plan.json", *arguments).needs(64).err
+        assert job.hub.requests == []
+
+
+class TestPullRequest:
+    @pytest.mark.parametrize("source", [FORK_ID, None])
+    def test_from_a_fork(self, job: Job, source: int | None) -> None:
+        job.hub.pull(MERGE, source=source)
+        assert job.plan().needs(1).err == wording
+
+    def test_a_direct_push(self, job: Job) -> None:
+        call = job.plan().needs(1)
+        assert call.err == wording
+        assert job.waits == [5.0, 5.0, 5.0]
+        assert job.hub.writes() == []
+
+    @pytest.mark.parametrize(
+        "how", [{"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
+    )
+    def test_a_pull_request_that_did_not_make_the_commit(self, job: Job, how: dict[str, Any]) -> None:
+        job.hub.pull(MERGE, **how)
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        assert job.plan().needs(1).err == wording
+
+    def test_another_branch_than_the_default_one(self, job: Job) -> None:
+        job.hub.pull(MERGE, base="release")
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        job.plan("--branch", "release").needs(0)
+
+    def test_a_merge_that_github_knows_only_after_some_seconds(self, job: Job) -> None:
+        looks: list[str] = []
+
+        def before(_method: str, path: str) -> None:
+            if path.endswith("/pulls"):
+                looks.append(path)
+                if len(looks) == 3:
+                    job.hub.pull(MERGE)
+
+        job.hub.before = before
+        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+        assert job.plan().needs(0).err == wording
+        assert job.waits == [5.0, 5.0]

@@ -241,10 +241,9 @@ def mark_by_folder(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: a unit test starts no broker and no Spark")
     if used & {*GROUP_CLUSTERS} and _group(item) not in {SPARK, *GROUP_CLUSTERS}:
         raise pytest.UsageError(f"{item.nodeid}: its file does not name the cluster that it needs")
-    if folder not in ("unit", "docs"):
-        # Brokers elect leaders, and machines pause, when they like. A failure is run once more, and the
-        # summary names it: what passes then is a promise that depends on time, and to be mended all the same.
-        item.add_marker(pytest.mark.flaky(reruns=1))
+    # Brokers elect leaders, machines pause and ports are taken again when they like. A failure is run once
+    # more, and the summary names it: what passes then depends on time, and is to be mended all the same.
+    item.add_marker(pytest.mark.flaky(reruns=1))
     if SPARK in used:
         for leak in LEAKS:
             item.add_marker(pytest.mark.filterwarnings(leak))

@@ -22,7 +22,7 @@ SPARK_VENV := .spark/$(SPARK)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-kafka test-spark test-nightly golden lint format typecheck check bench mutants picture lock clean
+.PHONY: help demo test test-unit test-kafka test-spark test-nightly golden lint format typecheck check docs bench mutants picture lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -71,6 +71,17 @@ typecheck: $(READY) ## Check types (mypy --strict)
 
 check: lint typecheck test ## Everything that CI checks
 
+DOCS_VENV := build/docs-venv
+
+docs: $(DOCS_VENV)/.ready ## Build the site of the documentation in build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	@$(DOCS_VENV)/bin/zensical build --strict --config-file mkdocs.yml
+
+$(DOCS_VENV)/.ready: requirements-docs.lock
+	@python3 -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@touch $@
+
 bench: $(READY) ## Measure plan, apply, status, doctor, drift, import and skew on large clusters
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.apply
@@ -85,6 +96,8 @@ picture: $(READY) ## Draw the plan of the README anew, from a real run
 
 PIN := --universal --python-version 3.11 --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
   --no-header --no-annotate --quiet
+# MkDocs with Material, and Zensical, the successor by its authors: either of them builds the site.
+DOCS := mkdocs-material zensical
 
 lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a package index
 	@$(BIN)/python -m pip install --quiet uv
@@ -92,6 +105,7 @@ lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a pa
 	  --output-file requirements.lock
 	@printf 'hatchling\n' | $(BIN)/uv pip compile pyproject.toml - --extra github --extra msk-iam \
 	  --constraint requirements.lock $(PIN) --output-file .github/actions/kafkaform/requirements.lock
+	@printf '%s\n' $(DOCS) | $(BIN)/uv pip compile - $(PIN) --output-file requirements-docs.lock
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .spark .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -58,21 +58,22 @@ NOT_RUN: dict[str, str] = {
 """Command lines that no test runs, and why."""
 
 _BLOCK = re.compile(
-    r"^(?:<!-- run: (?P<name>\S+) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    r"^(?:<!-- run: (?P<name>\S+) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```"
+    r"(?:\n\n<!-- printed -->\n```text\n(?P<output>.*?)^```)?",
     re.MULTILINE | re.DOTALL,
 )
 _EXITS = re.compile(r"#.*\bexits (\d+)")
-_AFTER_TRAFFIC = {"arrivals", "reset", "skew"}
+_AFTER_TRAFFIC = {"arrivals", "hot-key", "reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
-_STARTS_ITS_OWN = {"quickstart": "my-topics", "dev-cluster": ".", "replicas": "."}
+_STARTS_ITS_OWN = {"quickstart": "my-topics", "tutorial": "shop", "dev-cluster": ".", "replicas": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""
-_FROM_NOTHING = {"quickstart", "gitops", "replicas"}
+_FROM_NOTHING = {"quickstart", "tutorial", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"gitops"}
 """Stories whose configuration names the broker, and no variable."""
 _OFFLINE = {"rules", "client-config"}
 """Stories that ask no cluster."""
-_DAILY = {"quickstart", *_OFFLINE}
+_DAILY = {"quickstart", "tutorial", *_OFFLINE}
 """What a newcomer types first, and what costs next to nothing."""
 _NIGHTLY = {
     "replicas": "three brokers and a move of replicas, which tests/kafka/test_moves_kafka.py has every day",
@@ -89,12 +90,17 @@ _IDENTITY = {
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page; with a name, one that is run."""
+    """A fenced block of a page; with a name, one that is run.
+
+    Attributes:
+        output: The lines of the block below it that is marked as printed: in this order; `…` is any text.
+    """
 
     page: str
     name: str | None
     language: str
     text: str
+    output: str = ""
 
     @property
     def commands(self) -> list[str]:
@@ -105,7 +111,7 @@ class Block:
 
 def blocks() -> list[Block]:
     return [
-        Block(page.name, found["name"], found["language"], found["text"])
+        Block(page.name, found["name"], found["language"], found["text"], found["output"] or "")
         for page in PAGES
         for found in _BLOCK.finditer(page.read_text("utf-8"))
     ]
@@ -199,7 +205,7 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
     if story in _AFTER_TRAFFIC:
         called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
         produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
-        if story == "skew":
+        if story in {"hot-key", "skew"}:
             send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
     with ended(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
         for block in told:
@@ -209,14 +215,14 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
 
 
 def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
-    """Run a block; what it exports is there for the next one of its story."""
+    """Run a block; its folder and what it exports are there for the next one of its story."""
     exports = folder / ".exports"
     # The configuration of the page names this broker, as a reader's would name theirs.
     written = block.text.replace(EXAMPLE_ADDRESS, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""))
     story, _, _ = str(block.name).partition("/")
     if story in _CONFIGURED:
         variables = {name: value for name, value in variables.items() if "BOOTSTRAP" not in name}
-    text = f"{script(written)}\nexport -p > {exports}"
+    text = f"{script(written)}\n{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > {exports}"
     if exports.exists():
         text = f". {exports}\n{text}"
     done = subprocess.run(
@@ -230,6 +236,10 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    printed = iter((done.stdout + done.stderr).splitlines())
+    for line in block.output.splitlines():
+        pattern = ".*".join(map(re.escape, line.strip().split("…")))
+        assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), f"not printed: {line}"
 
 
 def make_topics_by_hand(project: Project) -> None:
@@ -243,8 +253,15 @@ def make_topics_by_hand(project: Project) -> None:
     eventually(project.live, lambda live: len(live) >= len(topics))
 
 
+def make_a_part_of_a_plan(project: Project) -> None:
+    dev = {"KAFKAFORM_ENVIRONMENT": "dev", "KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
+    project.run("plan", "--out", "plan.json", env=dev).needs(0)
+    project.run("apply", "--auto-approve", "--target", "Topic/orders.v1", env=dev).needs(0)
+
+
 _BEFORE: dict[str, Callable[[Project], None]] = {
     "gitops/1-import": make_topics_by_hand,
+    "recover/1-history": make_a_part_of_a_plan,
     "gitops/4-drift": lambda project: project.set_config("orders.v1", "retention.ms", "86400000"),
 }
 """What others do to the cluster before a block."""

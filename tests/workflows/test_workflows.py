@@ -251,9 +251,9 @@ def test_shellcheck_has_nothing_against_any_script() -> None:
 @pytest.mark.parametrize(
     ("event", "ref", "jobs"),
     [
-        ("pull_request", "branch", {"check"}),
-        ("push", "branch", {"check"}),
-        ("push", "tag", {"check", "nightly", "brokers", "spark"}),
+        ("pull_request", "branch", {"check", "docs"}),
+        ("push", "branch", {"check", "docs"}),
+        ("push", "tag", {"check", "docs", "nightly", "brokers", "spark"}),
         ("schedule", "branch", {"nightly", "brokers", "spark"}),
         ("workflow_dispatch", "branch", {"nightly", "brokers", "spark"}),
     ],
@@ -278,6 +278,7 @@ def test_every_test_is_run_by_ci() -> None:
         "brokers": ['make test-kafka VERSIONS="$VERSIONS"'],
         "spark": ['make test-spark SPARK="$SPARK"'],
         "nightly": [programs, "make test-nightly"],
+        "docs": ["make docs"],
     }
     [versions] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert workflow(OWN)["jobs"]["brokers"]["strategy"]["matrix"]["kafka"] == versions.split()

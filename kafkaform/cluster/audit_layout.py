@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from kafkaform.core.lock import AUDIT
 from kafkaform.core.model import Create
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.replicas.facts import MIN_ISR, REPLICATION_FACTOR
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-TOPIC = placed_ref("__kafkaform_audit")
+TOPIC = placed_ref(AUDIT)
 """The topic in which a cluster keeps the record of its applies."""
 
 _REPLICAS = 3

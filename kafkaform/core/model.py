@@ -383,6 +383,7 @@ class RiskAssessment:
         data_unread: Whether the amount of data at risk is unknown, as a part could not be read.
         figure: The part of the reason that is an amount of this resource alone, such as `1.2 GiB`. Reports
             write it after the name, if several resources have the same reason except for it.
+        also: Further hazards of the same level, where the parts of a resource have different ones.
     """
 
     risk: Risk = Risk.SAFE
@@ -391,6 +392,12 @@ class RiskAssessment:
     remedy: str | None = None
     data_unread: bool = False
     figure: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def hazards(self) -> tuple[str, ...]:
+        """All of its hazards; empty for a safe change."""
+        return (self.hazard, *self.also) if self.hazard else ()
 
 
 SAFE = RiskAssessment()

@@ -293,14 +293,18 @@ def refuse_increased_risk(
     ref: ResourceRef, riskier: Iterable[RiskIncrease], policy: Policy
 ) -> tuple[str, str | None] | None:
     """Return the reason and remedy if risks are higher than in the saved plan, without new consent."""
-    unconsented = [each for each in riskier if not policy.allows(ref, each.assessment.hazard)]
+    unconsented = [
+        each
+        for each in riskier
+        if not all(policy.allows(ref, hazard) for hazard in (each.assessment.hazard, *each.assessment.also))
+    ]
     if not unconsented:
         return None
     # Only destructive hazards can be consented to; a change that became disruptive or impossible needs a new
     # plan.
     remedy = "make a new plan, and review it"
     if all(each.assessment.risk is Risk.DESTRUCTIVE for each in unconsented):
-        hazards = dict.fromkeys(each.assessment.hazard for each in unconsented)
+        hazards = dict.fromkeys(hazard for each in unconsented for hazard in each.assessment.hazards)
         remedy = f"{remedy}; or consent to it as it is now: {allow_flags(ref, hazards)}"
     return f"riskier than in the plan: {'; '.join(each.text for each in unconsented)}", remedy
 

@@ -20,7 +20,7 @@ from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
-from kafkaform.plan.plan_reader import DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_document, read_plan
+from kafkaform.plan.plan_reader import ALSO, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_document, read_plan
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -250,7 +250,8 @@ def _convert_field(field: FieldChange, risk: str) -> _Json:
 
 def _convert_facts(assessment: RiskAssessment) -> _Json:
     unread = {DATA_UNREAD: True} if assessment.data_unread else {}
-    return {**unread, **({FIGURE: assessment.figure} if assessment.figure else {})}
+    also = {ALSO: list(assessment.also)} if assessment.also else {}
+    return {**unread, **({FIGURE: assessment.figure} if assessment.figure else {}), **also}
 
 
 def _convert_diagnostic(diagnostic: Diagnostic) -> _Json:

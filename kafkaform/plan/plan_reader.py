@@ -41,6 +41,7 @@ KEYED = "keyed"
 """The member of a change whose manifest declares whether order per key matters."""
 DATA_UNREAD = "data_unread"
 FIGURE = "figure"
+ALSO = "also"
 _RISKS = {risk.label: risk for risk in Risk}
 _LONG = 300
 _LARGEST_BROKER_ID = 2**31 - 1
@@ -149,6 +150,7 @@ def _build_change(item: Object, at: str) -> PlannedChange:
         item["risk_remedy"],
         item.get(DATA_UNREAD, False),
         item.get(FIGURE, ""),
+        tuple(item.get(ALSO, ())),
     )
     fields = tuple(map(_build_field, item["fields"]))
     _require_unique((field.path for field in fields), f"{at}.fields", "more than one field")
@@ -196,6 +198,7 @@ def _build_field(item: Object) -> FieldChange:
             item["remedy"],
             item.get(DATA_UNREAD, False),
             item.get(FIGURE, ""),
+            tuple(item.get(ALSO, ())),
         ),
         deferred=item["deferred"],
     )

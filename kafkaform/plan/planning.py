@@ -20,7 +20,7 @@ from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own, matches
-from kafkaform.plan.risk_assessment import find_riskier, judge
+from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
 from kafkaform.plan.validation import validate_plan
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.replicas.layout import Strategy
@@ -154,8 +154,10 @@ def make_plan(
         difference = diff(add_tombstones(desired, observation, policy), observation, facts)
     else:
         difference = diff_saved(saved, observation)
-    # 4. Measure the data, copies and groups that the changes affect: the facts are then complete.
+    # 4. Measure the data, copies and groups that the changes affect, and what they do together: the facts are
+    # then complete.
     facts = measure(facts, difference.proposals, observation, cluster, target, move_options(settings, target))
+    facts = foresee(difference.proposals, desired, observation, facts)
     # 5. Assess the risk of the changes now, and compare it with the saved plan.
     proposals = find_riskier(judge(difference.proposals, observation, facts), observation, facts)
     # 6. Run the rules about resources.
@@ -194,6 +196,7 @@ def plan_from(
 
 def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """Assess, gate and conclude a diff, for `plan_from` and for changes that no manifest declares."""
+    facts = foresee(difference.proposals, difference.compared, observation, facts)
     proposals = judge(difference.proposals, observation, facts)
     return conclude(difference, gate(proposals, observation.resources, facts, policy), facts, policy)
 

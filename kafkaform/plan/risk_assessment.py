@@ -16,6 +16,7 @@ from kafkaform.core.model import (
     Change,
     Create,
     Delete,
+    Desired,
     Facts,
     FieldChange,
     FieldValue,
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
 
     from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.base import Kind, UpdateContext
+
+
+def foresee(
+    proposals: Iterable[Proposal], declared: Iterable[Desired], observation: Observation, facts: Facts
+) -> Facts:
+    """Return the facts with the effect of all changes together; see `Kind.foresee`."""
+    changes = [proposal.change for proposal in proposals]
+    for kind in KINDS.values():
+        facts = kind.foresee(changes, declared, observation, facts)
+    return facts
 
 
 def judge(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
@@ -131,7 +142,7 @@ def _compare_assessments(
 ) -> Iterator[RiskIncrease]:
     """Yield an assessment that is worse than in the plan, or needs consent to another hazard."""
     # Consents are given by hazard, so another destructive hazard needs another one even at the same level.
-    if now.risk > was.risk or (now.risk is Risk.DESTRUCTIVE and now.hazard != was.hazard):
+    if now.risk > was.risk or (now.risk is Risk.DESTRUCTIVE and not {*now.hazards} <= {*was.hazards}):
         text = f"{what} is {_label(now)} now{because}, and {_label(was)} in the plan: {now.reason}"
         yield RiskIncrease(text, now)
 
@@ -193,7 +204,7 @@ class _RecordingState(Mapping[str, FieldValue]):
 
 
 def _label(assessment: RiskAssessment) -> str:
-    hazard = f" ({assessment.hazard})" if assessment.hazard else ""
+    hazard = f" ({', '.join(assessment.hazards)})" if assessment.hazard else ""
     return f"{assessment.risk.label}{hazard}"
 
 

@@ -372,7 +372,7 @@ def _style_transition(value: Transition, *, brief: bool) -> Spans:
 
 
 def _tag_risk(assessment: RiskAssessment) -> Inline:
-    hazard = f": {assessment.hazard}" if assessment.hazard else ""
+    hazard = f": {', '.join(assessment.hazards)}" if assessment.hazard else ""
     tag = TextSpan(f"{assessment.risk.label}{hazard}", RISK_ROLES[assessment.risk])
     return () if assessment.risk is Risk.SAFE else tag
 
@@ -520,8 +520,10 @@ def _list_risks(
     for name, assessment, notes in assessed:
         # A safe field can still have a note, such as that it is not applied yet.
         if notes or assessment.risk is not Risk.SAFE:
-            hazard: Spans = [" ", TextSpan(assessment.hazard, Role.CODE)] if assessment.hazard else []
-            items.append(Item([*names, name], [assessment.risk.label, *hazard, codes], notes=notes))
+            hazards: Spans = [
+                part for hazard in assessment.hazards for part in (" ", TextSpan(hazard, Role.CODE))
+            ]
+            items.append(Item([*names, name], [assessment.risk.label, *hazards, codes], notes=notes))
             codes = ""
     return items
 
@@ -546,7 +548,8 @@ def _list_cells(entry: Entry) -> list[Inline]:
     risk: Spans = [TextSpan(planned.status.value.replace("_", " "), Role.STRONG), ", "] if held else []
     risk.append(risk_of(planned.change).label)
     # One hazard can concern several fields; the dict keeps each once, in order.
-    for hazard in [*dict.fromkeys(a.hazard for a in assessments(planned.change) if a.hazard)][:_MAX_FIELDS]:
+    hazards = dict.fromkeys(hazard for a in assessments(planned.change) for hazard in a.hazards)
+    for hazard in [*hazards][:_MAX_FIELDS]:
         risk += [", ", TextSpan(hazard, Role.CODE, 60)]
     if is_deferred(planned):
         risk.append(", not yet applied in full")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
+        Observation,
         ResourceRef,
         RiskAssessment,
         Setting,
@@ -175,9 +176,9 @@ class Hazards:
     includes: Mapping[str, str] = field(default_factory=dict)
 
     def list_names(self, assessment: RiskAssessment) -> tuple[str, ...]:
-        """Return the hazard of an assessment, preceded by the one that it includes."""
-        included = self.includes.get(assessment.hazard)
-        return (assessment.hazard,) if included is None else (included, assessment.hazard)
+        """Return the hazards of an assessment, each preceded by the one that it includes."""
+        pairs = ((self.includes.get(hazard), hazard) for hazard in assessment.hazards)
+        return tuple(name for pair in pairs for name in pair if name is not None)
 
     def to_consent(self, assessment: RiskAssessment) -> tuple[str, ...]:
         """Return the hazards to consent to.
@@ -400,6 +401,23 @@ class Kind(Protocol):
     def reading_rights(self, name: str) -> tuple[Right, ...]:
         """Return the rights that reading a resource requires."""
         return tuple(Right(operation, self.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
+
+    def foresee(
+        self,
+        _changes: Iterable[Change],
+        _declared: Iterable[Desired],
+        _observation: Observation,
+        facts: Facts,
+    ) -> Facts:
+        """Return the facts with the effect of all changes of a plan together, if each is assessed by it.
+
+        Args:
+            changes: The changes of the plan.
+            declared: The declared resources, as far as manifests were read.
+            observation: The reading of the cluster that the plan is made with.
+            facts: The facts of the cluster.
+        """
+        return facts
 
     def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
         """Assess the risk of creating a resource."""

@@ -13,7 +13,7 @@ from kafkaform.resources.access import risk, spec
 from kafkaform.resources.base import ConfigSet, Field, Hazards, Kind, KindWords, ManifestFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.errors import Problem
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
+        Observation,
         RiskAssessment,
         State,
     )
@@ -97,6 +98,12 @@ class AccessKind(Kind):
     def reading_rights(self, _name: str) -> tuple[Right, ...]:
         """Return the right to read all ACLs: single ones have none."""
         return (Right("Describe", CLUSTER),)
+
+    def foresee(
+        self, changes: Iterable[Change], _declared: Iterable[Desired], _observation: Observation, facts: Facts
+    ) -> Facts:
+        """Add all ACLs that the changes create and delete."""
+        return risk.foresee([change for change in changes if change.ref.kind == self.name], facts)
 
     def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """Assess the first ACLs of a principal."""

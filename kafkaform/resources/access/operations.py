@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from kafkaform.core.acls import Acl
+    from kafkaform.core.model import State
     from kafkaform.core.operations import FieldFormatter
 
 
@@ -60,19 +61,24 @@ class RevokeAccess(AlterAccess):
     phase = Phase.REVOKE
 
 
-def operations(change: Change) -> tuple[Operation, ...]:
-    """Return the operations of a change: what it grants, then what it revokes."""
-    principal = change.ref.name
+def list_values(change: Change) -> State:
+    """Return the fields of a change with their values afterwards."""
     match change:
         case Create(state=state):
-            after = dict(state)
+            return state
         case Update(fields=fields):
-            after = {field.path: field.after for field in fields}
+            return {field.path: field.after for field in fields}
         case Delete(state=state):
-            after = dict.fromkeys(state)
+            return dict.fromkeys(state)
         case _:
             assert_never(change)
-    acls = [(parse_path(path, principal), value is not None) for path, value in after.items()]
+
+
+def operations(change: Change) -> tuple[Operation, ...]:
+    """Return the operations of a change: what it grants, then what it revokes."""
+    acls = [
+        (parse_path(path, change.ref.name), value is not None) for path, value in list_values(change).items()
+    ]
     granted, revoked = (
         operation(
             change.ref,

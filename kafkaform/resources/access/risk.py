@@ -4,25 +4,39 @@
 - With `allow.everyone.if.no.acl.found`, the first ACL of a resource closes it to everyone else, and the
   removal of the last one opens it. If the setting is unknown, it is taken for true.
 - The account that applies must not lose a right: it could not give it back.
+
+Some changes of a plan may wait for consent, or fail, while others are applied. So each one is assessed as if
+what makes it worse in the other changes is applied, and what makes it better is not.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kafkaform.core.acl_fields import covers_resources, is_covered, parse_path
-from kafkaform.core.acls import EVERYONE, OPERATIONS, WILDCARD, ResourceType
+from kafkaform.core.acls import (
+    CLUSTER_NAME,
+    EVERYONE,
+    OPERATIONS,
+    WILDCARD,
+    Acl,
+    ResourceType,
+    describe_resource,
+)
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings, includes
+from kafkaform.core.lock import AUDIT, NAME
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.wording import listed
+from kafkaform.resources.access.operations import list_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.acls import Acl
-    from kafkaform.core.model import Facts, FieldValue, State
+    from kafkaform.core.model import Change, Facts, FieldValue, State
 
 REMOVAL, CLOSES, OPENS, OWN = "access-removal", "closes-access", "opens-access", "own-access"
 HAZARDS = frozenset({REMOVAL, CLOSES, OPENS, OWN})
@@ -30,43 +44,166 @@ HAZARDS = frozenset({REMOVAL, CLOSES, OPENS, OWN})
 
 _SETTING = "allow.everyone.if.no.acl.found"
 _NAME_PRINCIPAL = "set clusters.NAME.authorizer.principal in kafkaform.yaml to the principal of this account"
+_DECLARE_OWN = (
+    "first declare and apply its own access; if it is a super user, name it in "
+    "clusters.NAME.authorizer.superUsers"
+)
+
+
+class _Need(NamedTuple):
+    """Operations that an account needs."""
+
+    resource_type: ResourceType
+    name: str
+    operations: tuple[str, ...]
+
+
+_NEEDED = (
+    _Need(ResourceType.CLUSTER, CLUSTER_NAME, ("Alter", "Describe")),
+    _Need(ResourceType.TOPIC, NAME, ("Read",)),
+    _Need(ResourceType.GROUP, NAME, ("Read",)),
+    _Need(ResourceType.TOPIC, AUDIT, ("Read", "Write")),
+)
+"""What an apply of access needs besides its connection: ACLs, the lock, the record (docs/permissions.md)."""
+
+_Pattern: TypeAlias = tuple[ResourceType, str, bool]
 
 
 class AccessFacts:
-    """The access control of a cluster, indexed for the assessment of many changes.
+    """The access control of a cluster, and what the changes of a plan make of it.
+
+    The ACLs of a principal belong to the change of its Access.
 
     Args:
         reading: The ACLs and the settings that were read; None if they were not.
+        created: The ACLs that the changes of the plan create.
+        deleted: The ACLs that they delete.
     """
 
-    def __init__(self, reading: AccessReading | None = None) -> None:
+    def __init__(
+        self, reading: AccessReading | None = None, created: Iterable[Acl] = (), deleted: Iterable[Acl] = ()
+    ) -> None:
         self.reading = reading or AccessReading((), AuthorizerSettings())
+        self.created = frozenset(created)
+        self.deleted = frozenset(deleted)
+
+    @property
+    def settings(self) -> AuthorizerSettings:
+        """The settings of the authorizer."""
+        return self.reading.settings
 
     @cached_property
-    def _patterns(self) -> Counter[tuple[ResourceType, str, bool]]:
-        return Counter((acl.resource_type, acl.name, acl.is_prefix) for acl in self.reading.acls)
+    def before(self) -> Authorizer:
+        """The authorizer before the changes."""
+        return Authorizer(self.reading.acls, self.settings)
 
     @cached_property
-    def _by_principal(self) -> Mapping[str, Sequence[Acl]]:
-        by_principal: dict[str, list[Acl]] = defaultdict(list)
-        for acl in self.reading.acls:
-            by_principal[acl.principal].append(acl)
-        return by_principal
+    def _added(self) -> Authorizer:
+        return Authorizer(self.created, self.settings)
 
-    def is_alone(self, acl: Acl) -> bool:
-        """Return whether no other ACL applies to all resources that this one applies to."""
-        resource_type, name = acl.resource_type, acl.name
-        patterns = {(resource_type, WILDCARD, False), (resource_type, name, acl.is_prefix)}
-        if acl.is_prefix or name != WILDCARD:
-            patterns |= {(resource_type, name[:end], True) for end in range(len(name) + 1)}
-        count = sum(self._patterns.get(pattern, 0) for pattern in patterns)
-        # The ACL itself is among those that were read, unless it is to be created.
-        return count == (1 if acl in self._by_principal.get(acl.principal, ()) else 0)
+    @cached_property
+    def _patterns(self) -> Counter[_Pattern]:
+        return Counter(map(_get_pattern, self.reading.acls))
+
+    @cached_property
+    def _remaining_patterns(self) -> Counter[_Pattern]:
+        return self._patterns - Counter(map(_get_pattern, self.deleted.intersection(self.reading.acls)))
+
+    @cached_property
+    def _created_by(self) -> Mapping[str, Sequence[Acl]]:
+        return _group_by_principal(self.created)
+
+    @cached_property
+    def _live_by(self) -> Mapping[str, Sequence[Acl]]:
+        return _group_by_principal(self.reading.acls)
+
+    def list_live(self, principal: str) -> list[Acl]:
+        """List the ACLs that apply to a principal: its own ones and everyone's."""
+        return [acl for each in {principal, EVERYONE} for acl in self._live_by.get(each, ())]
+
+    def is_first(self, acl: Acl) -> bool:
+        """Return whether no live ACL applies to all resources that a new one applies to."""
+        return not any(self._patterns.get(pattern) for pattern in _list_covering(acl))
+
+    def is_last(self, acl: Acl) -> bool:
+        """Return whether no ACL need remain that applies to all resources of a deleted one."""
+        created = {_get_pattern(made) for made in self._created_by.get(acl.principal, ())}
+        return not any(
+            pattern in created or self._remaining_patterns.get(pattern) for pattern in _list_covering(acl)
+        )
 
     def keeps(self, acl: Acl) -> bool:
         """Return whether a principal keeps all that an ACL allows, by its own other ACLs or everyone's."""
-        acls = (*self._by_principal.get(acl.principal, ()), *self._by_principal.get(EVERYONE, ()))
-        return is_covered(acl, acls)
+        live = [each for each in self.list_live(acl.principal) if each not in self.deleted]
+        return is_covered(acl, [*live, *self._created_by.get(acl.principal, ())])
+
+    def may_lose(self, request: AccessRequest, principal: str) -> bool:
+        """Return whether a request is allowed now, from some address, and may not be after a change.
+
+        Args:
+            request: The request.
+            principal: The principal whose ACLs change.
+        """
+        who = (request.principal, EVERYONE)
+        live = self.before.find_acls(request.resource_type, request.name)
+        added = self._added.find_acls(request.resource_type, request.name)
+        for host in {"", *(acl.host for acl in (*live, *added) if acl.principal in who)} - {WILDCARD}:
+            before = self._decide(live, request, host)
+
+            def helps(acl: Acl, host: str = host) -> bool:
+                asked = acl.principal in who and acl.host in (host, WILDCARD)
+                return acl.is_allowed and asked and includes(acl, request.operation)
+
+            # Of the other changes, those that take the right away, and none that gives it.
+            remaining = [
+                acl
+                for acl in live
+                if acl not in self.deleted or (acl.principal != principal and not helps(acl))
+            ]
+            remaining += [acl for acl in added if acl.principal == principal or not helps(acl)]
+            after = self._decide(remaining, request, host)
+            # Unknown is worse than allowed, and better than refused.
+            if before is not False and after is not True and before != after:
+                return True
+        return False
+
+    def _decide(self, acls: Iterable[Acl], request: AccessRequest, host: str) -> bool | None:
+        return Authorizer(acls, self.settings).decide(request, host).is_allowed
+
+
+def _group_by_principal(acls: Iterable[Acl]) -> Mapping[str, Sequence[Acl]]:
+    by_principal: dict[str, list[Acl]] = defaultdict(list)
+    for acl in acls:
+        by_principal[acl.principal].append(acl)
+    return by_principal
+
+
+def _get_pattern(acl: Acl) -> _Pattern:
+    return acl.resource_type, acl.name, acl.is_prefix
+
+
+def _list_covering(acl: Acl) -> Iterator[_Pattern]:
+    """Yield the patterns that apply to all resources that an ACL applies to: a few look-ups for each ACL."""
+    resource_type, name = acl.resource_type, acl.name
+    yield resource_type, WILDCARD, False
+    if acl.is_prefix or name != WILDCARD:
+        yield _get_pattern(acl)
+        yield from ((resource_type, name[:end], True) for end in range(len(name) + 1))
+
+
+def foresee(changes: Sequence[Change], facts: Facts) -> Facts:
+    """Return the facts with all ACLs that changes of Access create and delete, and the known settings."""
+    if not changes:
+        return facts
+    reading = facts.get(AccessFacts).reading
+    acls: dict[bool, list[Acl]] = {True: [], False: []}
+    for change in changes:
+        for path, value in list_values(change).items():
+            # A path that is no ACL, as in a plan that was edited, is refused when it is assessed.
+            with suppress(ValueError):
+                acls[value is not None].append(parse_path(path, change.ref.name))
+    settings = reading.settings.complete(facts.get(AuthorizerSettings))
+    return facts.having(AccessFacts(replace(reading, settings=settings), acls[True], acls[False]))
 
 
 def judge_field(path: str, principal: str, after: FieldValue, facts: Facts) -> RiskAssessment:
@@ -75,34 +212,32 @@ def judge_field(path: str, principal: str, after: FieldValue, facts: Facts) -> R
         acl = parse_path(path, principal)
     except ValueError as error:
         return RiskAssessment(Risk.IMPOSSIBLE, OWN, str(error), "make a new plan")
-    return _judge(acl, facts, is_created=after is not None)
+    return _judge(acl, facts.get(AccessFacts), is_created=after is not None)
 
 
 def judge_all(principal: str, state: State, facts: Facts, *, is_created: bool) -> RiskAssessment:
-    """Assess the creation or deletion of all ACLs of a principal: the highest risk, with its reasons."""
+    """Assess the creation or deletion of all ACLs of a principal: the highest risk, with all its hazards."""
     after: Mapping[str, FieldValue] = state if is_created else dict.fromkeys(state)
     judged = [judge_field(path, principal, value, facts) for path, value in after.items()]
-    worst = max(judged, key=lambda assessment: assessment.risk, default=SAFE)
-    if worst.risk is Risk.SAFE:
+    risk = max((assessment.risk for assessment in judged), default=Risk.SAFE)
+    if risk is Risk.SAFE:
         return SAFE
-    reasons = dict.fromkeys(
-        each.reason for each in judged if (each.risk, each.hazard) == (worst.risk, worst.hazard)
+    worst = [assessment for assessment in judged if assessment.risk is risk]
+    hazard, *also = sorted({assessment.hazard for assessment in worst})
+    reason, remedy = (
+        "; ".join(dict.fromkeys(filter(None, texts)))
+        for texts in zip(*((each.reason, each.remedy) for each in worst), strict=True)
     )
-    return RiskAssessment(worst.risk, worst.hazard, "; ".join(reasons), worst.remedy)
+    return RiskAssessment(risk, hazard, reason, remedy, also=tuple(also))
 
 
-def _judge(acl: Acl, facts: Facts, *, is_created: bool) -> RiskAssessment:
-    access = facts.get(AccessFacts)
-    settings = access.reading.settings.complete(facts.get(AuthorizerSettings))
-    is_revocation = acl.is_allowed is not is_created
-    if (
-        is_revocation
-        and (own := _judge_own(acl, access.reading.acls, settings, is_created=is_created)) is not None
-    ):
+def _judge(acl: Acl, access: AccessFacts, *, is_created: bool) -> RiskAssessment:
+    if (own := _judge_own(acl, access, is_created=is_created)) is not None:
         return own
-    if settings.allow_everyone is not False and access.is_alone(acl):
-        return _judge_default(acl, settings, is_created=is_created)
-    if not is_revocation or (not is_created and access.keeps(acl)):
+    may_be_open = access.settings.allow_everyone is not False
+    if may_be_open and (access.is_first(acl) if is_created else access.is_last(acl)):
+        return _judge_default(acl, access.settings, is_created=is_created)
+    if acl.is_allowed is is_created or (not is_created and access.keeps(acl)):
         return SAFE
     verb = "is denied to" if is_created else "may no longer"
     host = "" if acl.host == WILDCARD else f" from {acl.host}"
@@ -135,48 +270,51 @@ def _judge_default(acl: Acl, settings: AuthorizerSettings, *, is_created: bool) 
     )
 
 
-def _judge_own(
-    acl: Acl, acls: Iterable[Acl], settings: AuthorizerSettings, *, is_created: bool
-) -> RiskAssessment | None:
-    """Assess a revocation that takes a right from the account that applies; None if it does not."""
-    own = settings.principal
-    if own is None:
-        if not _is_broad(acl):
-            return None
-        return RiskAssessment(
-            Risk.IMPOSSIBLE,
-            OWN,
-            f"the principal of this account is unknown, and {acl.describe_right()} may be a right of its own",
-            _NAME_PRINCIPAL,
-        )
-    if acl.principal not in (own, EVERYONE):
-        return None
-    relevant = [each for each in acls if each.principal in (own, EVERYONE)]
-    before = Authorizer(relevant, settings)
-    after = Authorizer([*relevant, acl] if is_created else [a for a in relevant if a != acl], settings)
-    # A right on a part of the resources may be lost, too: it is looked for by the names of its own ACLs.
-    names = {acl.name, *(narrow.name for narrow in relevant if covers_resources(acl, narrow))}
-    requests = [
-        AccessRequest(own, operation, acl.resource_type, name)
-        for operation in OPERATIONS[acl.resource_type]
-        if includes(acl, operation)
-        for name in names
+def _judge_own(acl: Acl, access: AccessFacts, *, is_created: bool) -> RiskAssessment | None:
+    """Assess what a change takes from the account that applies; None if that keeps its rights."""
+    is_revocation, own = acl.is_allowed is not is_created, access.settings.principal
+    needed = [need for need in _NEEDED if _applies(acl, need.resource_type, need.name)]
+    # The first ACL of a resource takes away what everyone may do without one.
+    closed = [
+        need
+        for need in needed
+        if is_created and access.settings.allow_everyone is not False
+        if not access.before.find_acls(need.resource_type, need.name)
     ]
-    lost = dict.fromkeys(
-        request.operation
-        for request in requests
-        if before.decide(request).is_allowed and not after.decide(request).is_allowed
-    )
+    if own is None:
+        if not closed and not (is_revocation and (needed or _is_broad(acl))):
+            return None
+        taken = acl.describe_right() if is_revocation else "what everyone may do without an ACL"
+        reason = f"the principal of this account is unknown, and {taken} may be a right of its own"
+        return RiskAssessment(Risk.IMPOSSIBLE, OWN, reason, _NAME_PRINCIPAL)
+    lost: dict[str, list[str]] = defaultdict(list)
+    for need in closed:
+        for operation in need.operations:
+            if access.may_lose(AccessRequest(own, operation, need.resource_type, need.name), acl.principal):
+                lost[describe_resource(need.resource_type, need.name)].append(operation)
+    if is_revocation and acl.principal in (own, EVERYONE):
+        # A right on a part of the resources may be lost, too: it is looked for by the names that its own ACLs
+        # and its needs have.
+        names = {acl.name, *(need.name for need in needed)}
+        names |= {narrow.name for narrow in access.list_live(own) if covers_resources(acl, narrow)}
+        for operation in OPERATIONS[acl.resource_type]:
+            requests = (AccessRequest(own, operation, acl.resource_type, name) for name in names)
+            if includes(acl, operation) and any(access.may_lose(each, acl.principal) for each in requests):
+                lost[acl.describe_right().partition(" on ")[2]].append(operation)
     if not lost:
         return None
-    resources = acl.describe_right().partition(" on ")[2]
+    rights = listed([f"{listed(operations)} on {resources}" for resources, operations in lost.items()])
     return RiskAssessment(
         Risk.IMPOSSIBLE,
         OWN,
-        f"{own}, the account that applies, would lose {listed([*lost])} on {resources}, and might be unable "
-        "to undo that",
-        "apply it with another account",
+        f"{own}, the account that applies, would lose {rights}, and might be unable to undo that",
+        _DECLARE_OWN if closed else "apply it with another account",
     )
+
+
+def _applies(acl: Acl, resource_type: ResourceType, name: str) -> bool:
+    """Return whether an ACL applies to a resource."""
+    return covers_resources(acl, Acl(resource_type, name, False, "", WILDCARD, "", True))
 
 
 def _is_broad(acl: Acl) -> bool:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.acl_fields import covers, parse_path, write_path
+from kafkaform.core.acl_fields import covers, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.authorizer import AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.model import Desired, ManifestScope, ResourceRef, Status, Update
+from kafkaform.core.lock import AUDIT
+from kafkaform.core.model import Desired, ManifestScope, ResourceRef, Risk, Status, Update, risk_of
 from kafkaform.core.plans import Plan
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources import KINDS
-from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
+from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
 from tests.support.memory_cluster.memory import MemoryCluster
 
@@ -286,6 +288,48 @@ def test_the_removal_of_the_last_acl_opens_a_resource(tmp_path: Path) -> None:
     assert changes(plan(declared, shared, OPEN))["allow Read on topic secret"][1] == "access-removal"
 
 
+def test_what_is_removed_together_opens_a_resource_as_one(tmp_path: Path) -> None:
+    first = manifest("a", produces=["orders"])
+    live = [acl(f"allow {operation} on topic secret") for operation in ("Read", "Write")]
+    planned = plan(load_manifests(tmp_path, first), [acl("allow Write on topic orders"), *live], OPEN)
+    assert set(changes(planned).values()) == {(None, "opens-access")}
+    # Spread over two principals, one of which is removed as a whole.
+    second = manifest("b", principals=["User:b"], state="absent")
+    spread = [acl("allow Write on topic orders"), live[0], acl("allow Write on topic secret", "User:b")]
+    planned = plan(load_manifests(tmp_path, first, second), spread, OPEN)
+    assert [c.missing for c in planned.changes] == [("opens-access",), ("opens-access",)]
+    # An ACL that replaces the last one keeps it closed.
+    swapped = load_manifests(tmp_path, manifest("a", produces=["orders"]))
+    planned = plan(swapped, [acl("allow Read on topic orders")], OPEN)
+    assert changes(planned)["allow Read on topic orders"][1] == "access-removal"
+
+
+def test_a_right_that_is_kept_by_nothing_but_what_goes_too_is_lost(tmp_path: Path) -> None:
+    first = manifest("a", produces=["orders"])
+    everyone = manifest("b", principals=["User:*"], state="absent")
+    twice = [acl("allow Read on topic x"), acl("allow Read on topic x", "User:*")]
+    live = [acl("allow Write on topic orders"), *twice]
+    settings = AuthorizerSettings(frozenset({"User:root"}), False, "User:root")
+    planned = plan(load_manifests(tmp_path, first, everyone), live, settings)
+    assert [change.missing for change in planned.changes] == [("access-removal",), ("access-removal",)]
+    assert changes(plan(load_manifests(tmp_path, first), live)) == {"allow Read on topic x": (None, "")}
+
+
+def test_a_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> None:
+    declared = load_manifests(tmp_path, manifest("a", produces=["x"], state="absent"))
+    live = [
+        acl("allow Write on topic x"),
+        acl("allow Read on topic y"),
+        acl("allow Read on topic y", "User:b"),
+    ]
+    (change,) = plan(declared, live, OPEN).changes
+    assert change.missing == ("access-removal", "opens-access")
+    denied = {"resource": "topic", "name": "y", "operations": ["Read"], "permission": "deny"}
+    declared = load_manifests(tmp_path, manifest("a", produces=["x"], acls=[denied]))
+    (change,) = plan(declared, live[2:], OPEN).changes
+    assert change.missing == ("access-removal", "closes-access")
+
+
 def test_the_account_that_applies_loses_nothing(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), False, USER)
     declared = load_manifests(tmp_path, manifest("a", produces=["orders"]))
@@ -337,3 +381,108 @@ def test_a_consent_in_a_manifest_is_for_one_acl(tmp_path: Path) -> None:
     ):
         (change,) = plan(declared, [kept, acl(path)]).changes
         assert change.status is status
+
+
+# --- the account that applies ----------------------------------------------------------------------
+
+OWN = "User:own"
+EVERYTHING = {"resource": "cluster", "operations": ["All"]}
+
+
+@pytest.mark.parametrize("allow_everyone", [True, None])
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({"acls": [{"resource": "cluster", "operations": ["DescribeConfigs"]}]}, Status.REFUSED),
+        ({"produces": ["*"]}, Status.REFUSED),
+        ({"produces": [{"prefix": "__kafka"}]}, Status.REFUSED),
+        ({"produces": ["__kafkaform_audit"]}, Status.REFUSED),
+        ({"consumes": [{"group": "__kafkaform_lock", "topics": ["orders"]}]}, Status.REFUSED),
+        ({"produces": ["orders"]}, Status.NEEDS_CONSENT),
+    ],
+)
+def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
+    tmp_path: Path, spec: dict[str, Any], status: Status, allow_everyone: bool | None
+) -> None:
+    declared = load_manifests(tmp_path, manifest("a", **spec))
+    for principal, expected in ((OWN, status), (None, status)):
+        (change,) = plan(declared, [], AuthorizerSettings(frozenset(), allow_everyone, principal)).changes
+        assert change.status is expected
+    (change,) = plan(declared, [], AuthorizerSettings(frozenset({OWN}), allow_everyone, OWN)).changes
+    assert change.missing == ("closes-access",), "a super user loses nothing"
+
+
+def test_the_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
+    settings = AuthorizerSettings(frozenset(), True, OWN)
+    own = manifest("own", principals=[OWN], acls=[EVERYTHING])
+    other = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
+    (change,) = plan(load_manifests(tmp_path, own), [], settings).changes
+    assert change.missing == ("closes-access",)
+    both = {c.ref.name: c.status for c in plan(load_manifests(tmp_path, own, other), [], settings).changes}
+    assert both == {OWN: Status.NEEDS_CONSENT, USER: Status.REFUSED}, "one may be applied without the other"
+    applied = plan(load_manifests(tmp_path, other), [acl("allow All on cluster", OWN)], settings)
+    assert applied.changes[0].status is Status.PLANNED
+    too_little = {"resource": "cluster", "operations": ["Describe"]}
+    (change,) = plan(
+        load_manifests(tmp_path, manifest("own", principals=[OWN], acls=[too_little])), [], settings
+    ).changes
+    assert change.status is Status.REFUSED
+
+
+def test_others_that_remain_do_not_hide_that_the_account_loses_a_right(tmp_path: Path) -> None:
+    settings = AuthorizerSettings(frozenset(), True, OWN)
+    declared = load_manifests(tmp_path, manifest("a", principals=[OWN], produces=["x"]))
+    live = [acl("allow Write on topic x", OWN), acl("allow Read on topic y", OWN)]
+    (change,) = plan(declared, [*live, acl("allow Write on topic y", "User:b")], settings).changes
+    assert change.status is Status.REFUSED
+    (change,) = plan(declared, [live[0], acl("allow Read on topic y from 10.0.0.1", OWN)], CLOSED).changes
+    assert change.status is Status.NEEDS_CONSENT, "that is another account"
+    from_one_address = [live[0], acl("allow Read on topic y from 10.0.0.1", OWN)]
+    (change,) = plan(declared, from_one_address, AuthorizerSettings(frozenset(), False, OWN)).changes
+    assert change.status is Status.REFUSED
+
+
+_NEAR = st.builds(
+    Acl,
+    st.just(TOPIC),
+    st.sampled_from([AUDIT, "*", "__", "orders"]),
+    st.booleans(),
+    st.sampled_from([OWN, "User:*", USER, "User:b"]),
+    st.sampled_from(["*", "*", "10.0.0.1"]),
+    st.sampled_from([ALL, "Read", "Write", "Describe"]),
+    st.sampled_from([True, True, True, False]),
+)
+
+
+@given(
+    st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
+)
+@example(
+    frozenset({acl(f"allow All on topic {AUDIT}", OWN)}),
+    frozenset(acl(f"allow All on topic {AUDIT}", principal) for principal in ("User:*", USER)),
+    True,
+)
+def test_whatever_part_of_a_plan_is_applied_the_account_keeps_what_it_needs(
+    live: frozenset[Acl], wanted: frozenset[Acl], allow_everyone: bool | None
+) -> None:
+    """By changes that are refused for another reason, or wait for consent, others must not become harmful."""
+    settings = AuthorizerSettings(frozenset(), allow_everyone, OWN)
+    declared = [
+        Desired(ResourceRef("Access", principal), {write_path(a): write_value(a) for a in acls} or None)
+        for principal in {each.principal for each in live | wanted}
+        for acls in [[each for each in wanted if each.principal == principal]]
+    ]
+    planned = plan(declared, live, settings).changes
+    harmless = [each for each in planned if risk_of(each.change) is not Risk.IMPOSSIBLE]
+    needed = [AccessRequest(OWN, operation, TOPIC, AUDIT) for operation in ("Read", "Write")]
+    for size in range(len(harmless) + 1):
+        for part in combinations(harmless, size):
+            operations = [each for change in part for each in KINDS["Access"].operations(change.change)]
+            assert all(isinstance(each, AlterAccess) for each in operations)
+            deleted = {each for made in operations for each in cast("AlterAccess", made).deleted}
+            created = {each for made in operations for each in cast("AlterAccess", made).created}
+            after = Authorizer(live - deleted | created, settings)
+            for request in needed:
+                for host in ("", "10.0.0.1"):
+                    before = Authorizer(live, settings).decide(request, host).is_allowed
+                    assert before is not True or after.decide(request, host).is_allowed is True

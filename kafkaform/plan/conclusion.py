@@ -5,22 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, assessments
+from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, assessments
 from kafkaform.core.plans import Plan, PlannedChange, Reader
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
 from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
-from kafkaform.resources.replicas.copying import TOGETHER, note_total
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
 
+_TOGETHER = frozenset().union(*(kind.together for kind in KINDS.values()))
+"""The codes of notes about all changes of a plan together."""
+
+
+def _note_together(planned: Iterable[PlannedChange], facts: Facts) -> Iterator[Diagnostic]:
+    changes = [each.change for each in planned if each.status is not Status.REFUSED]
+    for kind in KINDS.values():
+        yield from kind.note_together(changes, facts)
+
+
 def conclude(difference: Diff, gated: Sequence[PlannedChange], facts: Facts, policy: Policy) -> Plan:
     """Build the plan from a diff, its gated changes and the diagnostics of both."""
     changing = {planned.ref: planned for planned in gated}
-    diagnostics = [*difference.diagnostics, *facts.diagnostics, *note_total(gated, facts)]
+    diagnostics = [*difference.diagnostics, *facts.diagnostics, *_note_together(gated, facts)]
     for desired in difference.compared:
         if desired.intent.allow:
             diagnostics += find_idle_consents(changing.get(desired.ref), desired)
@@ -57,15 +66,13 @@ def conclude_saved(
     kept = {str(planned.ref) for planned in saved.changes if planned.ref not in gated_by_ref}
     consents = {consent for planned in gated for consent in planned.given}
     consents.update(consent for consent in saved.consents if consent.resource in kept)
-    # The total of copies is computed again, at the throttle of this apply.
-    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code != TOGETHER]
+    # What the changes do together is noted again, such as the total of copies at the throttle of this apply.
+    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code not in _TOGETHER]
     return replace(
         saved,
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
         consents=tuple(sorted(consents)),
-        diagnostics=tuple(
-            dict.fromkeys((*notes, *facts.diagnostics, *note_total(tuple(open_changes), facts)))
-        ),
+        diagnostics=tuple(dict.fromkeys((*notes, *facts.diagnostics, *_note_together(open_changes, facts)))),
     )
 
 
@@ -140,11 +147,11 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
         plan,
         changes=changes,
         subset=plan.subset or len(changes) < len(plan.changes),
-        # The note about all copies together does not hold for a part of them.
+        # A note about all changes together does not hold for a part of them.
         diagnostics=tuple(
             diagnostic
             for diagnostic in plan.diagnostics
-            if (diagnostic.code != TOGETHER or len(changes) == len(plan.changes))
+            if (diagnostic.code not in _TOGETHER or len(changes) == len(plan.changes))
             and (diagnostic.ref is None or matches(str(diagnostic.ref), targets))
         ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),

@@ -30,6 +30,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.values import single
 
 if TYPE_CHECKING:
@@ -42,10 +43,25 @@ if TYPE_CHECKING:
 def foresee(
     proposals: Iterable[Proposal], declared: Iterable[Desired], observation: Observation, facts: Facts
 ) -> Facts:
-    """Return the facts with the effect of all changes together; see `Kind.foresee`."""
+    """Return the facts with the effect of all changes together; see `Kind.foresee`.
+
+    Args:
+        proposals: The changes.
+        declared: The declared resources, as far as manifests were read.
+        observation: The reading of the cluster that the plan is made with.
+        facts: The facts of the cluster.
+    """
     changes = [proposal.change for proposal in proposals]
+    groups = [group for group in declared if KINDS[group.ref.kind].reader and group.state is not None]
+    names = {ref.name for ref in observation.inventory if KINDS[ref.kind].reader}
+    usage = UsageFacts(
+        sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].placed),
+        sorted(names.union(group.ref.name for group in groups)),
+        {group.ref.name: KINDS[group.ref.kind].reads(group.intent) for group in groups},
+    )
+    facts = facts.having(usage)
     for kind in KINDS.values():
-        facts = kind.foresee(changes, declared, observation, facts)
+        facts = kind.foresee(changes, facts)
     return facts
 
 

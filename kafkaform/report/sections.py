@@ -35,9 +35,9 @@ SYMBOLS = {
     "delete": TextSpan("-", Role.VERY_BAD),
 }
 SEVERITY_ROLES = {Severity.ERROR: Role.BAD, Severity.WARNING: Role.WARNING, Severity.INFO: Role.MUTED}
-# The note that explains "Not validated by the brokers." in the last line of a plan: a reader of that line
-# needs it, so it is not among the notes that are only counted.
-_UNVALIDATED = "KF414"
+# The note that explains "Not validated by the brokers." in the last line of a plan, and the one on what
+# principals may do: readers decide by them, so they are not among the notes that are only counted.
+_DECISIVE = frozenset({"KF414", "KF431"})
 
 
 def describe_context(header: PlanHeader | None, cluster_id: str) -> tuple[list[Inline], list[Inline]]:
@@ -100,7 +100,7 @@ def list_notes(notes: Sequence[Diagnostic], see: str) -> Section[Diagnostic]:
 
 def is_noted(finding: Diagnostic) -> bool:
     """Return whether a finding is a note that few need to read."""
-    return finding.severity is Severity.INFO and finding.code != _UNVALIDATED and finding.waived is None
+    return finding.severity is Severity.INFO and finding.code not in _DECISIVE and finding.waived is None
 
 
 def describe_finding(finding: Finding) -> Item:

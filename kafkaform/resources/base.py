@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from kafkaform.core.model import (
         Change,
         Desired,
+        Diagnostic,
         Facts,
         FieldChange,
         FieldValue,
         Intent,
-        Observation,
         ResourceRef,
         RiskAssessment,
         Setting,
@@ -140,6 +140,21 @@ class RecordFacts:
     """
 
     lost: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFacts:
+    """The topics and groups that can be used on a cluster, and the declared use of them.
+
+    Attributes:
+        topics: The topics that exist, sorted.
+        groups: The groups that were listed or are declared, sorted.
+        readers: The topics that each declared group reads.
+    """
+
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +398,7 @@ class Kind(Protocol):
         prunable: Whether `--prune` may delete undeclared resources.
         placed: Whether it has replicas on brokers, and data whose size they report.
         reader: Whether it reads what has replicas, with members and committed offsets.
+        together: The codes of its notes about the changes of a plan together.
     """
 
     name: str
@@ -394,6 +410,7 @@ class Kind(Protocol):
     prunable: bool = False
     placed: bool = False
     reader: bool = False
+    together: frozenset[str] = frozenset()
 
     def field(self, path: str) -> Field:
         """Return the field with this path."""
@@ -402,22 +419,13 @@ class Kind(Protocol):
         """Return the rights that reading a resource requires."""
         return tuple(Right(operation, self.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
 
-    def foresee(
-        self,
-        _changes: Iterable[Change],
-        _declared: Iterable[Desired],
-        _observation: Observation,
-        facts: Facts,
-    ) -> Facts:
-        """Return the facts with the effect of all changes of a plan together, if each is assessed by it.
-
-        Args:
-            changes: The changes of the plan.
-            declared: The declared resources, as far as manifests were read.
-            observation: The reading of the cluster that the plan is made with.
-            facts: The facts of the cluster.
-        """
+    def foresee(self, _changes: Iterable[Change], facts: Facts) -> Facts:
+        """Return the facts with the effect of all changes of a plan together, if each is assessed by it."""
         return facts
+
+    def note_together(self, _changes: Sequence[Change], _facts: Facts) -> Iterable[Diagnostic]:
+        """Return notes about the changes of a plan together, without refused ones; see `together`."""
+        return ()
 
     def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
         """Assess the risk of creating a resource."""

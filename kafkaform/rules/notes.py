@@ -192,6 +192,15 @@ NOTES: dict[str, Note] = {
             "leave them out: `--kind topic --kind group`.",
         ),
         Note(
+            "KF431",
+            Severity.INFO,
+            "A principal may use other topics or groups after the plan.\n\n"
+            "The numbers are those of existing topics and groups, decided as Kafka's authorizer does: with\n"
+            "denials, prefixes, `*`, super users and allow.everyone.if.no.acl.found, for an address that no\n"
+            "ACL names, as if all changes that are not refused were applied. Principals whose ACLs change\n"
+            "are compared, and a user that no ACL names. Compare with what the change was meant to do.",
+        ),
+        Note(
             "KF438",
             Severity.WARNING,
             "A reset does not change some partitions.\n\n"

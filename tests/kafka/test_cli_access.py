@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, command, environment
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually, guarded
 
 ACCESS = """\
 apiVersion: kafkaform/v1
@@ -227,3 +227,58 @@ def test_an_apply_that_is_killed_locks_nobody_out(
         project.run(*arguments).needs(0)
         project.run("plan", "--detailed-exitcode").needs(0)
     assert killed >= 5, "too few were killed to show anything"
+
+
+def test_the_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
+    properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
+    with guarded(1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties) as cluster:
+        project = Project(tmp_path, cluster.bootstrap_servers, "")
+        settings = {"superUsers": ["User:ANONYMOUS"], "allowEveryoneIfNoAclFound": True}
+        authorizer = {**settings, "principal": "User:ANONYMOUS"}
+        client = {"bootstrap.servers": cluster.bootstrap_servers}
+        project.config(clusters={"open": {"client": client, "authorizer": authorizer}})
+        for name in ("orders.v1", "orders.v2", "payments.v1"):
+            project.topic(name)
+        group = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: billing}\n"
+        project.write("topics/billing.yaml", f"{group}spec: {{topics: [orders.v2]}}\n")
+        project.run("apply", "--auto-approve").needs(0)
+        declare(project, "ui", principals=["User:ui"], produces=[{"prefix": "orders."}])
+        planned = project.run("plan", "--format", "json").needs(1).json
+        (change,) = planned["changes"]
+        assert (change["status"], change["hazard"]) == ("needs_consent", "closes-access")
+        assert "it closes orders.v1, orders.v2; ConsumerGroup billing" in change["risk_reason"]
+        notes = {note["message"] for note in planned["diagnostics"] if note["code"] == "KF431"}
+        live = len(list_writable(cluster, {}))
+        beyond = f"{live} topics, afterwards {live - 2}"
+        assert notes == {
+            f"Anyone else could read, write to, delete, alter, configure {beyond}",
+            f"User:ui could read, delete, alter, configure {beyond}",
+        }
+        accounts = [
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": name,
+                "sasl.password": "b",
+            }
+            for name in ("ui", "stranger")
+        ]
+        assert [len(list_writable(cluster, properties)) for properties in accounts] == [live, live]
+        project.run("apply", "--auto-approve", "--allow", "Access/User:ui:closes-access").needs(0)
+        counts = eventually(
+            lambda: [len(list_writable(cluster, properties)) for properties in accounts],
+            lambda counted: counted[1] < live,
+        )
+        assert counts == [live, live - 2]
+
+
+def list_writable(kafka: DevCluster, properties: dict[str, str]) -> list[str]:
+    """List the topics to which an account may write, by the operations that the broker names for each."""
+    servers = kafka.sasl_bootstrap_servers if properties else kafka.bootstrap_servers
+    admin = admin_client(servers, **properties)
+    names = [*admin.list_topics(timeout=TIMEOUT_S).topics]
+    described = admin.describe_topics(
+        TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
+    )
+    operations = {name: future.result(TIMEOUT_S).authorized_operations for name, future in described.items()}
+    return [name for name, allowed in operations.items() if AclOperation.WRITE in (allowed or ())]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acl_fields import is_covered, parse_path, write_path, write_value
-from kafkaform.core.model import ManifestScope, Observed, ResourceRef
+from kafkaform.core.model import Diagnostic, ManifestScope, Observed, ResourceRef, Severity
 from kafkaform.core.plans import Binding
 from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.resources.access import operations as access_operations
-from kafkaform.resources.access import risk, spec
-from kafkaform.resources.base import ConfigSet, Field, Hazards, Kind, KindWords, ManifestFormat
+from kafkaform.resources.access import reach, risk, spec
+from kafkaform.resources.access.risk import AccessFacts
+from kafkaform.resources.base import ConfigSet, Field, Hazards, Kind, KindWords, ManifestFormat, UsageFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         FieldChange,
         FieldValue,
         Intent,
-        Observation,
         RiskAssessment,
         State,
     )
@@ -90,6 +90,7 @@ class AccessKind(Kind):
     hazards = Hazards(risk.HAZARDS)
     listed = False
     prunable = False
+    together = frozenset({reach.CODE})
 
     def field(self, path: str) -> Field:
         """Return the field of an ACL."""
@@ -99,11 +100,21 @@ class AccessKind(Kind):
         """Return the right to read all ACLs: single ones have none."""
         return (Right("Describe", CLUSTER),)
 
-    def foresee(
-        self, changes: Iterable[Change], _declared: Iterable[Desired], _observation: Observation, facts: Facts
-    ) -> Facts:
+    def foresee(self, changes: Iterable[Change], facts: Facts) -> Facts:
         """Add all ACLs that the changes create and delete."""
         return risk.foresee([change for change in changes if change.ref.kind == self.name], facts)
+
+    def note_together(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
+        """Note what each principal may do before and after the changes."""
+        changing = {change.ref for change in changes}
+        made = self.foresee(changes, facts) if any(ref.kind == self.name for ref in changing) else facts
+        differing: dict[str, list[reach.ReachChange]] = {}
+        for difference in reach.compare(made.get(AccessFacts), made.get(UsageFacts)):
+            differing.setdefault(difference.principal, []).append(difference)
+        for principal, differences in differing.items():
+            ref = ResourceRef(self.name, principal)
+            text = reach.describe(principal, differences)
+            yield Diagnostic(reach.CODE, Severity.INFO, text, ref=ref if ref in changing else None)
 
     def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
         """Assess the first ACLs of a principal."""

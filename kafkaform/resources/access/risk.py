@@ -32,6 +32,7 @@ from kafkaform.core.lock import AUDIT, NAME
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.wording import listed
 from kafkaform.resources.access.operations import list_values
+from kafkaform.resources.base import UsageFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +67,8 @@ _NEEDED = (
 )
 """What an apply of access needs besides its connection: ACLs, the lock, the record (docs/permissions.md)."""
 
+_FEW = 3
+"""The most groups that a reason names, each with its topics."""
 _Pattern: TypeAlias = tuple[ResourceType, str, bool]
 
 
@@ -96,6 +99,11 @@ class AccessFacts:
     def before(self) -> Authorizer:
         """The authorizer before the changes."""
         return Authorizer(self.reading.acls, self.settings)
+
+    @cached_property
+    def after(self) -> Authorizer:
+        """The authorizer after all changes."""
+        return Authorizer((frozenset(self.reading.acls) - self.deleted) | self.created, self.settings)
 
     @cached_property
     def _added(self) -> Authorizer:
@@ -136,6 +144,19 @@ class AccessFacts:
         """Return whether a principal keeps all that an ACL allows, by its own other ACLs or everyone's."""
         live = [each for each in self.list_live(acl.principal) if each not in self.deleted]
         return is_covered(acl, [*live, *self._created_by.get(acl.principal, ())])
+
+    def list_consumers(self, group: str) -> set[str]:
+        """List the principals that an ACL lets use this group, without those that may use every group."""
+        acls = [each for by in (self.before, self._added) for each in by.find_acls(ResourceType.GROUP, group)]
+        return {
+            acl.principal
+            for acl in acls
+            if acl.is_allowed and includes(acl, "Read") and acl.name != WILDCARD and acl.principal != EVERYONE
+        }
+
+    def list_creators(self, resource_type: ResourceType, name: str) -> set[str]:
+        """List the principals that get an ACL on a resource."""
+        return {acl.principal for acl in self._added.find_acls(resource_type, name)}
 
     def may_lose(self, request: AccessRequest, principal: str) -> bool:
         """Return whether a request is allowed now, from some address, and may not be after a change.
@@ -212,7 +233,7 @@ def judge_field(path: str, principal: str, after: FieldValue, facts: Facts) -> R
         acl = parse_path(path, principal)
     except ValueError as error:
         return RiskAssessment(Risk.IMPOSSIBLE, OWN, str(error), "make a new plan")
-    return _judge(acl, facts.get(AccessFacts), is_created=after is not None)
+    return _judge(acl, facts.get(AccessFacts), facts.get(UsageFacts), is_created=after is not None)
 
 
 def judge_all(principal: str, state: State, facts: Facts, *, is_created: bool) -> RiskAssessment:
@@ -231,43 +252,92 @@ def judge_all(principal: str, state: State, facts: Facts, *, is_created: bool) -
     return RiskAssessment(risk, hazard, reason, remedy, also=tuple(also))
 
 
-def _judge(acl: Acl, access: AccessFacts, *, is_created: bool) -> RiskAssessment:
+def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool) -> RiskAssessment:
     if (own := _judge_own(acl, access, is_created=is_created)) is not None:
         return own
     may_be_open = access.settings.allow_everyone is not False
     if may_be_open and (access.is_first(acl) if is_created else access.is_last(acl)):
-        return _judge_default(acl, access.settings, is_created=is_created)
+        return _judge_default(acl, access, usage, is_created=is_created)
     if acl.is_allowed is is_created or (not is_created and access.keeps(acl)):
         return SAFE
     verb = "is denied to" if is_created else "may no longer"
     host = "" if acl.host == WILDCARD else f" from {acl.host}"
-    return RiskAssessment(
-        Risk.DESTRUCTIVE,
-        REMOVAL,
-        f"{acl.principal} {verb} {acl.describe_right()}{host}",
-        "declare it in an Access manifest if an application uses it",
-    )
+    reason = f"{acl.principal} {verb} {acl.describe_right()}{host}{_describe_stopped(acl, access, usage)}"
+    remedy = "declare it in an Access manifest if an application uses it"
+    return RiskAssessment(Risk.DESTRUCTIVE, REMOVAL, reason, remedy)
 
 
-def _judge_default(acl: Acl, settings: AuthorizerSettings, *, is_created: bool) -> RiskAssessment:
+def _describe_stopped(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
+    """Describe which declared groups can no longer read topics that an ACL applies to; empty if none."""
+    stopped = []
+    for group, topics in usage.readers.items():
+        is_about_group = _applies(acl, ResourceType.GROUP, group)
+        concerned = [each for each in topics if is_about_group or _applies(acl, ResourceType.TOPIC, each)]
+        # Of a group that no ACL names, the principal is unknown: one without ACLs stands for it.
+        consumers = access.list_consumers(group) if concerned else set()
+        asked = consumers or {EVERYONE}
+        lost = [
+            topic
+            for topic in concerned
+            if any(_can_consume(access.before, each, group, topic) for each in asked)
+            and not any(_can_consume(access.after, each, group, topic) for each in asked)
+        ]
+        if lost:
+            unknown = "" if consumers else ", whose principal no ACL names,"
+            stopped.append(f"ConsumerGroup {group}{unknown} can no longer read {listed(lost)}")
+    return f"; {listed(stopped, _FEW, noun='group')}" if stopped else ""
+
+
+def _can_consume(authorizer: Authorizer, principal: str, group: str, topic: str) -> bool:
+    asked = ((ResourceType.GROUP, group), (ResourceType.TOPIC, topic))
+    decisions = (authorizer.decide(AccessRequest(principal, "Read", *resource)) for resource in asked)
+    # What depends on a setting that is unknown is taken for possible.
+    return all(decision.is_allowed is not False for decision in decisions)
+
+
+def _select_names(acl: Acl, usage: UsageFacts) -> Sequence[str]:
+    """Return the names of live topics or groups that an ACL applies to."""
+    by_type = {ResourceType.TOPIC: usage.topics, ResourceType.GROUP: usage.groups}
+    return [name for name in by_type.get(acl.resource_type, ()) if _applies(acl, acl.resource_type, name)]
+
+
+def _judge_default(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool) -> RiskAssessment:
     """Assess the first or the last ACL of resources that everyone may use without one."""
-    setting = f"{_SETTING} is true" if settings.allow_everyone else f"{_SETTING} may be true (it is unknown)"
+    is_known = access.settings.allow_everyone is not None
+    setting = f"{_SETTING} is true" if is_known else f"{_SETTING} may be true: it is unknown"
     resources = acl.describe_right().partition(" on ")[2]
     if is_created:
-        return RiskAssessment(
-            Risk.DESTRUCTIVE,
-            CLOSES,
-            f"{setting}, so everyone may use a resource without ACLs: {resources}, where it has none, can "
-            "afterwards be used only by principals that an ACL allows",
-            "declare the access of all who use it in the same plan, then consent",
+        reason = (
+            f"everyone may use {resources} while no ACL applies ({setting}), and afterwards only those "
+            f"whom an ACL allows{_describe_closed(acl, access, usage)}"
         )
-    return RiskAssessment(
-        Risk.DESTRUCTIVE,
-        OPENS,
-        f"{setting}, so everyone may use a resource without ACLs: {resources}, where it has no other, can "
-        "afterwards be used by everyone",
-        "keep an ACL, such as one of an administrator",
+        remedy = "declare the access of all who use it in the same plan, then consent"
+        return RiskAssessment(Risk.DESTRUCTIVE, CLOSES, reason, remedy)
+    find_remaining = access.after.find_acls
+    opened = [name for name in _select_names(acl, usage) if not find_remaining(acl.resource_type, name)]
+    reason = (
+        f"everyone may use {resources} afterwards, where no other ACL applies ({setting})"
+        f"{_describe_names('opens', acl, opened)}"
     )
+    return RiskAssessment(Risk.DESTRUCTIVE, OPENS, reason, "keep an ACL, such as one of an administrator")
+
+
+def _describe_closed(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
+    """Describe which live topics or groups an ACL closes, and who loses them."""
+    resource_type = acl.resource_type
+    closed = [name for name in _select_names(acl, usage) if not access.before.find_acls(resource_type, name)]
+    others = {each for name in closed for each in access.list_creators(resource_type, name)} - {acl.principal}
+    text = f"{_describe_names('closes', acl, closed)}{_describe_stopped(acl, access, usage)}"
+    # Their ACLs may wait for another consent.
+    waiting = f"; it is closed to {listed(sorted(others))}, too, until what this plan gives them is applied"
+    return text + waiting if others else text
+
+
+def _describe_names(verb: str, acl: Acl, names: Sequence[str]) -> str:
+    """Name the topics or groups that exist and that a prefix or `*` opens or closes."""
+    if not acl.is_prefix and acl.name != WILDCARD:
+        return ""
+    return f"; it {verb} {listed(names)}" if names else f"; it {verb} none that exists now"
 
 
 def _judge_own(acl: Acl, access: AccessFacts, *, is_created: bool) -> RiskAssessment | None:

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Diagnostic, Severity, Status, Update
+from kafkaform.core.model import Diagnostic, Severity, Update
 from kafkaform.core.units import format_size, rounded_size
 from kafkaform.core.wording import counted, format_age
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
@@ -19,8 +19,7 @@ from kafkaform.resources.replicas.moves import ALL, Rates, ThrottledReplicas
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafkaform.core.model import Facts, FieldValue
-    from kafkaform.core.plans import PlannedChange
+    from kafkaform.core.model import Change, Facts, FieldValue
     from kafkaform.resources.replicas.layout import Assignment
 
 TOGETHER = "KF429"
@@ -167,14 +166,14 @@ def sum_copies(name: str, before: Assignment, after: Assignment, facts: Facts) -
     return copying
 
 
-def note_total(changes: Iterable[PlannedChange], facts: Facts) -> Iterator[Diagnostic]:
+def note_total(changes: Iterable[Change], facts: Facts) -> Iterator[Diagnostic]:
     """Yield a note about the total of all planned copies, if several topics have some."""
     copying = Copying(facts.get(ReplicaFacts))
-    for planned in changes:
-        if isinstance(planned.change, Update) and planned.status is not Status.REFUSED:
-            for moved in planned.change.fields:
+    for change in changes:
+        if isinstance(change, Update):
+            for moved in change.fields:
                 if moved.path == PLACEMENT and moved.deferred is None and moved.before and moved.after:
-                    copying.add(planned.change.ref.name, _places(moved.before), _places(moved.after))
+                    copying.add(change.ref.name, _places(moved.before), _places(moved.after))
     # The reason of a single topic already has these numbers.
     if copying.topics > 1:
         yield Diagnostic(TOGETHER, Severity.INFO, f"{copying.topics:,} topics together: {copying}")

@@ -12,6 +12,7 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     Change,
     Delete,
+    Diagnostic,
     Facts,
     FieldChange,
     FieldValue,
@@ -33,14 +34,14 @@ from kafkaform.resources.base import (
     NoWayBack,
     Restoration,
 )
-from kafkaform.resources.replicas import placement
+from kafkaform.resources.replicas import copying, placement
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
 from kafkaform.resources.replicas.layout import format_assignment
 from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import replication_factor, risk, spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.model import ResourceRef
@@ -153,10 +154,15 @@ class TopicKind(Kind):
     hazards = Hazards(risk.HAZARDS, risk.INCLUDES)
     prunable = True
     placed = True
+    together = frozenset({copying.TOGETHER})
 
     def field(self, path: str) -> Field:
         """Return the field of partitions, replicas, their placement, or a config."""
         return _FIELDS.get(path, _Config)(self, path)
+
+    def note_together(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
+        """Note the total of all copies of replicas."""
+        return copying.note_total(changes, facts)
 
     def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
         """Assess the loss of all records."""

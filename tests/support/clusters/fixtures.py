@@ -267,9 +267,10 @@ def connected(bootstrap_servers: str) -> Iterator[Connection]:
         connection.close()
 
 
-def admin_client(bootstrap_servers: str) -> AdminClient:
+def admin_client(bootstrap_servers: str, **login: str) -> AdminClient:
     """A client for what kafkaform does not do."""
     properties: dict[str, Any] = {
+        **login,
         "bootstrap.servers": bootstrap_servers,
         "logger": logging.getLogger("tests.librdkafka"),
     }

@@ -15,15 +15,19 @@ from hypothesis import strategies as st
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.acl_fields import covers, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
-from kafkaform.core.authorizer import AccessRequest, Authorizer, AuthorizerSettings
+from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.lock import AUDIT
-from kafkaform.core.model import Desired, ManifestScope, ResourceRef, Risk, Status, Update, risk_of
+from kafkaform.core.model import Create, Desired, ManifestScope, ResourceRef, Risk, Status, Update, risk_of
 from kafkaform.core.plans import Plan
 from kafkaform.plan.planning import plan_from
-from kafkaform.resources import KINDS
+from kafkaform.report.plan import render_plan
+from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
+from kafkaform.resources.base import UsageFacts
+from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
@@ -57,12 +61,17 @@ def plan(
     settings: AuthorizerSettings = CLOSED,
     *,
     part: bool = False,
+    topics: Iterable[str] = (),
 ) -> Plan:
     cluster = MemoryCluster()
+    for name in topics:
+        cluster.execute(
+            KINDS["Topic"].operations(Create(placed_ref(name), {"partitions": 1, "replicationFactor": 1}))
+        )
     cluster.authorizer_settings = settings
     cluster._contents.acls |= {*acls}
     declared = [*declared]
-    observation = cluster.observe([each.ref for each in declared], kinds=["Access"])
+    observation = cluster.observe([each.ref for each in declared], kinds=["Access", "Topic"])
     facts = cluster.facts().having(ManifestScope(part))
     for fact in observation.parts:
         facts = facts.having(fact)
@@ -486,3 +495,81 @@ def test_whatever_part_of_a_plan_is_applied_the_account_keeps_what_it_needs(
                 for host in ("", "10.0.0.1"):
                     before = Authorizer(live, settings).decide(request, host).is_allowed
                     assert before is not True or after.decide(request, host).is_allowed is True
+
+
+# --- what a plan opens and closes, by name and in numbers --------------------------------------------
+
+
+def show(planned: Plan) -> str:
+    return render_plan(planned, width=80).plain
+
+
+TOPICS = ("orders.v1", "orders.v2", "payments.v1", "refunds")
+
+
+def test_what_closes_is_named_and_who_loses_it(tmp_path: Path) -> None:
+    declared = load_manifests(
+        tmp_path,
+        manifest(
+            "ui", principals=["User:ui"], acls=[{"resource": "topic", "name": "*", "operations": ["Read"]}]
+        ),
+        manifest("checkout", produces=[{"prefix": "orders."}], consumes=[{"group": "audit"}]),
+        manifest("audit", "ConsumerGroup", topics=["payments.v1"]),
+        manifest("shipping", "ConsumerGroup", topics=["orders.v1", "orders.v2"]),
+    )
+    settings = AuthorizerSettings(frozenset({OWN}), True, OWN)
+    assert show(plan(declared, [], settings, topics=TOPICS)) == wording
+
+
+def test_groups_that_stop_are_named(tmp_path: Path) -> None:
+    group = manifest("billing", "ConsumerGroup", topics=["orders.v1", "refunds"])
+    live = [
+        acl("allow Read on group billing"),
+        *(acl(f"allow Read on topic {name}") for name in TOPICS),
+        acl("allow Read on group billing", "User:next"),
+        acl("allow Read on topic refunds", "User:next"),
+    ]
+    first = manifest("a", consumes=[{"group": "billing", "topics": ["payments.v1"]}])
+    shown = show(plan(load_manifests(tmp_path, first, group), live, topics=TOPICS))
+    assert shown == wording
+
+
+def test_what_opens_is_named(tmp_path: Path) -> None:
+    declared = load_manifests(tmp_path, manifest("a", produces=["x"], state="absent"))
+    live = [acl("allow Read on topic prefix orders."), acl("allow Read on topic orders.v2", "User:b")]
+    settings = AuthorizerSettings(frozenset(), None, "User:root")
+    assert show(plan(declared, live, settings, topics=TOPICS)) == wording
+
+
+@given(
+    st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
+)
+def test_numbers_are_those_of_the_authorizer(
+    live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None
+) -> None:
+    settings = AuthorizerSettings(frozenset({"User:b"}), allow_everyone, OWN)
+    deleted = frozenset(sorted(live, key=str)[:2])
+    names = sorted([AUDIT, "__x", "orders", "other"])
+    facts = AccessFacts(AccessReading(tuple(live), settings), created, deleted)
+    shown = {
+        (each.principal, operation): (each.before, each.after)
+        for each in reach.compare(facts, UsageFacts(names))
+        for operation in each.operations
+    }
+    changed = {each.principal for each in created | deleted}
+    expected = {}
+    for principal in (changed - {"User:b"}) | {"User:nobody"} if changed else ():
+        for operation in ("Read", "Write", "Delete", "Alter", "AlterConfigs"):
+            before, after = (
+                sum(
+                    Authorizer(acls, settings)
+                    .decide(AccessRequest(principal, operation, TOPIC, name))
+                    .is_allowed
+                    is not False
+                    for name in names
+                )
+                for acls in (live, (live - deleted) | created)
+            )
+            if before != after:
+                expected["User:*" if principal == "User:nobody" else principal, operation] = before, after
+    assert shown == expected

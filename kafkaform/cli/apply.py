@@ -80,7 +80,7 @@ class ApplyScope:
     Attributes:
         targets: Only these resources.
         allow: Consents, as they are written.
-        prune: Whether undeclared topics are to be deleted.
+        prune: Whether undeclared resources inside `owns` are to be deleted.
     """
 
     targets: tuple[str, ...]

@@ -27,6 +27,7 @@ from kafkaform.core.wording import command, nearest, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources import KINDS
+from kafkaform.resources.name_globs import NO_GLOBS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -92,10 +93,10 @@ def get(
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
         if name is None:
-            hidden = () if everything else session.settings.ignore
+            hidden = NO_GLOBS if everything else session.settings.ignore
             # A declared resource is listed although `ignore` matches it. Without `ignore`, no manifest need
             # be read.
-            declared = {resource.ref for resource in declared_if_any(session) or ()} if hidden else ()
+            declared = {resource.ref for resource in declared_if_any(session) or ()} if not everything else ()
             text = _list(cluster, Selection(kinds=(kind,), ignore=hidden), declared, output)
         else:
             text = _show(cluster, ResourceRef(kind, name), output)

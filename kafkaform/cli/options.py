@@ -276,7 +276,8 @@ allow_option = click.option(
 prune_option = click.option(
     "--prune",
     is_flag=True,
-    help="Also delete topics inside owns: (kafkaform.yaml) that no manifest declares.",
+    help="Also delete topics, and the access of principals, that no manifest declares, inside owns: "
+    "(kafkaform.yaml).",
 )
 
 

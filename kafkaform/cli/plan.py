@@ -43,6 +43,7 @@ from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.name_globs import NO_GLOBS
 from kafkaform.resources.values import is_deferred
 from kafkaform.rules import plugins
 
@@ -75,7 +76,7 @@ class PlanScope:
         manifests_from: The folder of manifests of a branch that is not trusted.
         targets: Only these resources.
         allow: Consents, as they are written.
-        prune: Whether undeclared topics are to be deleted.
+        prune: Whether undeclared resources inside `owns` are to be deleted.
         changed_since: The ref from which the branch diverged whose changes are separated from drift.
         all_clusters: Whether every cluster of the configuration is planned.
         skew_report: A report of kafkaform skew.
@@ -299,7 +300,7 @@ class Scope:
         paths: Manifests or folders of them; empty for those of the configuration.
         targets: Only these resources.
         grants: Consents.
-        prune: Whether undeclared topics are to be deleted.
+        prune: Whether undeclared resources inside `owns` are to be deleted.
         skew: A report on key skew.
         changed_since: The ref from which the branch diverged whose changes are separated from drift.
     """
@@ -331,6 +332,7 @@ def plan_now(
         scope.grants,
         session.environment,
         scope.skew,
+        dropped=comparison.dropped if comparison is not None and not subset else frozenset(),
         partial=session.is_subset(scope.paths, ()),
     )
     result = make_plan(request, cluster, session.settings, session.target, tell=tell)
@@ -338,7 +340,7 @@ def plan_now(
     for line in find_idle_grants(scope.grants, plan, [declared.ref for declared in desired]):
         tell(line)
     if comparison is not None:
-        plan = comparison.attribute(plan)
+        plan = comparison.attribute(plan, result.observation.resources)
     if session.settings.branch is not None:
         from kafkaform.vcs.branch import describe_configuration
 
@@ -357,8 +359,8 @@ def _check_prune(session: Session, scope: Scope, *, subset: bool) -> None:
             "--prune needs all manifests: with a subset, everything else would look unmanaged",
             hint="leave out --target, PATH and --changed-since",
         )
-    # Clusters are shared. Without `owns`, topics of other teams would be deleted.
-    if not session.settings.owns:
+    # Clusters are shared. Without `owns`, resources of other teams would be deleted.
+    if session.settings.owns == NO_GLOBS:
         raise UsageError(
             "--prune deletes only inside owns:, which is empty", hint="set owns: in kafkaform.yaml"
         )

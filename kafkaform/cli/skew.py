@@ -122,7 +122,7 @@ def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
-        asked, ignore = topics or ("*",), session.settings.ignore
+        asked, ignore = topics or ("*",), session.settings.ignore.names
         patterns_only = all(map(is_glob, asked))
         chosen = (
             choose_by_pattern(cluster, asked, ignore) if patterns_only else choose(cluster, asked, (), ignore)
@@ -210,7 +210,7 @@ def _analyse_cluster(
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
-        chosen = choose(cluster, topics, desired, session.settings.ignore)
+        chosen = choose(cluster, topics, desired, session.settings.ignore.names)
         failed = dict(chosen.failed)
         report = partial(_report, session, facts.cluster_id)
 

@@ -42,6 +42,7 @@ from kafkaform.inspect.resource_status import (
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources import KINDS, PLACED, READER
+from kafkaform.resources.name_globs import NO_GLOBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -223,7 +224,7 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     if options.output_format == "text":
         session.tell()
     desired = declared_if_any(session)
-    ignore = () if options.everything else session.settings.ignore
+    ignore = NO_GLOBS if options.everything else session.settings.ignore
     selection = replace(selected, kinds=arrangement.kinds(kind, desired), ignore=ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:
@@ -288,7 +289,7 @@ def _answer(
     """Read one of several clusters; its notes begin with its name."""
     target = session.require_cluster()
     desired = declared_if_any(session)
-    ignore = () if everything else session.settings.ignore
+    ignore = NO_GLOBS if everything else session.settings.ignore
     selection = replace(selected, kinds=arrangement.kinds(kind, desired), ignore=ignore)
     with session.cluster() as cluster:
         if target.cluster_id is not None:

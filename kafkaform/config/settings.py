@@ -22,12 +22,13 @@ from kafkaform.core.model import Location, Undeclared
 from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, misspelt_hazard
+from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
 from kafkaform.rules.policies import check_severities, read_policies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from kafkaform.config.client_properties import ClientProperties
     from kafkaform.config.manifests.yaml12 import Document
@@ -41,7 +42,7 @@ MISNAMED = "kafkaform.yml"
 _GIT = ".git"  # a folder; in a worktree or a submodule, a file
 VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
-DEFAULT_IGNORE = ("__*", "_schemas", "*-changelog", "*-repartition")
+DEFAULT_IGNORE = NameGlobs(("__*", "_schemas", "*-changelog", "*-repartition"))
 """The topics that Kafka, schema registries and Kafka Streams create for themselves."""
 
 
@@ -121,7 +122,7 @@ class Settings:
         defaults: For each kind, its layer in normal form and those of environments.
         default_places: For each kind with defaults, their places in the file.
         undeclared: The default of `spec.undeclared`.
-        owns: Globs of the topics that pruning may delete.
+        owns: Globs of the resources that pruning may delete.
         protected: Globs of the resources that are never deleted.
         ignore: Globs of undeclared live resources that are not reported.
         rules: Severities by rule code; `off` disables a rule.
@@ -138,9 +139,9 @@ class Settings:
     defaults: Mapping[str, tuple[Layer, Mapping[str, Layer]]] = field(default_factory=dict)
     default_places: Mapping[str, FieldPlaces] = field(default_factory=dict, compare=False, repr=False)
     undeclared: Undeclared = Undeclared.REPORT
-    owns: tuple[str, ...] = ()
+    owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = DEFAULT_IGNORE
+    ignore: NameGlobs = DEFAULT_IGNORE
     rules: Mapping[str, str] = field(default_factory=dict)
     limits: ProjectLimits = DEFAULT_LIMITS
     policies: tuple[Rule, ...] = ()
@@ -407,9 +408,9 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
         rules=severities,
         limits=limits,
         policies=policies,
-        owns=tuple(data.get("owns", ())),
+        owns=_parse_globs(data.get("owns", {}), NO_GLOBS),
         protected=tuple(data.get("protected", ())),
-        ignore=tuple(data.get("ignore", DEFAULT_IGNORE)),
+        ignore=_parse_globs(data.get("ignore", {}), DEFAULT_IGNORE),
     )
 
 
@@ -452,6 +453,11 @@ def _parse_clusters(
             _parse_moves(document, (*path, "moves"), cluster.get("moves", {}), problems),
             _parse_authorizer(cluster.get("authorizer", {})),
         )
+
+
+def _parse_globs(section: Sequence[str] | Mapping[str, Sequence[str]], default: NameGlobs) -> NameGlobs:
+    given = section if isinstance(section, Mapping) else {"names": section}
+    return replace(default, **{name: tuple(globs) for name, globs in given.items()})
 
 
 def _parse_authorizer(section: Mapping[str, Any]) -> AuthorizerSettings:

@@ -326,7 +326,7 @@ def plan_adoption(drift: Drift) -> Adoption:
         if drifted.form is not Form.DIFFERS:
             refused.append((drifted.ref, whole_obstacle(drifted)))
         for field_drift in drifted.fields:
-            reason = obstacle(drifted.ref, field_drift)
+            reason = obstacle(drifted.desired, field_drift)
             if reason is None:
                 edits.append(Edit(drifted.ref, field_drift.change.path, field_drift.change.before))
             else:
@@ -347,8 +347,9 @@ def whole_obstacle(drifted: ResourceDrift) -> str:
     return "its manifest declares only state: absent"
 
 
-def obstacle(ref: ResourceRef, drifted: FieldDrift) -> str | None:
+def obstacle(desired: Desired, drifted: FieldDrift) -> str | None:
     """Return why no manifest can declare the live value of a field; None if one can."""
     path, live = drifted.change.path, drifted.change.before
-    reason = KINDS[ref.kind].field(path).undeclarable(live)
-    return None if reason is None else f"{path}: {reason}"
+    kind = KINDS[desired.ref.kind]
+    reason = kind.field(path).undeclarable(live) or kind.locate_edit(desired, path, live)
+    return f"{path}: {reason}" if isinstance(reason, str) else None

@@ -6,7 +6,6 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import field, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
@@ -19,8 +18,7 @@ from kafkaform.core.progress import Clock
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
-from kafkaform.plan.policy import matches
-from kafkaform.resources import KINDS, reader_ref
+from kafkaform.resources import KINDS, placed_ref, reader_ref
 from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
@@ -236,9 +234,7 @@ def _read_arrivals(
     """Read how records arrive in the topics that `ignore` does not exclude."""
     counts = Counter(partition.topic for partition in health.partitions)
     partition_counts = {
-        name: count
-        for name, count in counts.items()
-        if not any(fnmatchcase(name, glob) for glob in settings.ignore)
+        name: count for name, count in counts.items() if not settings.ignore.match(placed_ref(name))
     }
     try:
         return tuple(read_arrivals(cluster, partition_counts, time.time_ns() // 1_000_000))
@@ -370,7 +366,7 @@ def _read_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if reader_ref(name) in declared or not matches(name, settings.ignore)
+        if reader_ref(name) in declared or not settings.ignore.match(reader_ref(name))
     }
     if reading.unread:
         unchecked[_GROUPS].append(f"groups: {reading.unread}")

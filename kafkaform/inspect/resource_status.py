@@ -16,6 +16,7 @@ from kafkaform.core.wording import join_alternatives, nearest
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.resources import KINDS, PLACED, READER, reader_ref
 from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Selection:
 
     globs: tuple[str, ...] = ()
     kinds: tuple[str, ...] = tuple(KINDS)
-    ignore: tuple[str, ...] = ()
+    ignore: NameGlobs = NO_GLOBS
 
     def includes(self, kind: str) -> bool:
         """Return whether the selection includes a kind."""
@@ -56,7 +57,7 @@ class Selection:
             return False
         # Named in full, a topic that is ignored is wanted.
         shown = ref in declared or ref.name in self.globs
-        return shown or not any(fnmatchcase(ref.name, glob) for glob in self.ignore)
+        return shown or not self.ignore.match(ref)
 
 
 @dataclass(frozen=True, slots=True)

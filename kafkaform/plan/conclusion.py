@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, assessments
 from kafkaform.core.plans import Plan, PlannedChange, Reader
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
-from kafkaform.plan.policy import Policy, matches
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
+from kafkaform.resources.name_globs import matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from kafkaform.plan.policy import Policy
 
 
 _TOGETHER = frozenset().union(*(kind.together for kind in KINDS.values()))

@@ -34,7 +34,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
-from kafkaform.plan.policy import Policy, is_own, matches, protection
+from kafkaform.plan.policy import Policy, is_own, protection
 from kafkaform.plan.preconditions import RemainingChange, find_remaining
 from kafkaform.resources import KINDS, kind_order, placed_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order
@@ -152,7 +152,7 @@ def add_tombstones(
         for tombstone in tombstones
         if (observed := observation.resources.get(tombstone.ref)) is not None
         and KINDS[tombstone.ref.kind].prunable
-        and matches(tombstone.ref.name, policy.owns)
+        and policy.owns.match(tombstone.ref)
         and protection(tombstone, observed, policy) is None
     )
 
@@ -316,7 +316,7 @@ def describe_unset_resource(desired: Desired) -> Diagnostic:
 
 def list_unmanaged(refs: Iterable[ResourceRef], policy: Policy) -> list[ResourceRef]:
     """List the undeclared resources that a plan reports, sorted."""
-    reported = (ref for ref in refs if not is_own(ref) and not matches(ref.name, policy.ignore))
+    reported = (ref for ref in refs if not is_own(ref) and not policy.ignore.match(ref))
     return sorted(reported, key=resource_order)
 
 

@@ -28,10 +28,11 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import Plan, PlannedChange, RequiredConsent
 from kafkaform.core.wording import nearest
 from kafkaform.plan.measuring import read_groups_concerned
-from kafkaform.plan.policy import Policy, matches, protection
+from kafkaform.plan.policy import Policy, protection
 from kafkaform.plan.risk_assessment import take_higher_risk
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Consents, Grant, allow_flags
+from kafkaform.resources.name_globs import matches
 from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.rules import RuleContext, Stage
 

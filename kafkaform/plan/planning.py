@@ -19,10 +19,11 @@ from kafkaform.plan.difference import Diff, SavedPlan, add_tombstones, diff, dif
 from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
-from kafkaform.plan.policy import Policy, is_own, matches
+from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
 from kafkaform.plan.validation import validate_plan
 from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.name_globs import ALL, NO_GLOBS
 from kafkaform.resources.replicas.layout import Strategy
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.placement import strategy_of
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from spark_validation.results import SkewReport
 
 
-PRUNABLE = tuple(kind.name for kind in KINDS.values() if kind.prunable)
+REPORTED = tuple(kind.name for kind in KINDS.values() if kind.prunable and kind.listed)
 """The kinds whose undeclared resources are reported; undeclared groups are normal."""
 
 _BEFORE = (Stage.MANIFESTS, Stage.LIVE)
@@ -55,11 +56,12 @@ class Request:
         desired: The declared resources.
         subset: Whether these are only a part of what the repository declares: then undeclared resources are
             neither reported nor pruned.
-        prune: Whether undeclared topics inside `owns` are to be deleted.
+        prune: Whether undeclared resources inside `owns` are to be deleted.
         allow: Consents given on the command line.
         environment: The environment whose overrides were merged; None if none was chosen.
         skew: The measured skew of topics; None if not measured.
         inventory: The kinds whose undeclared resources are reported.
+        dropped: Resources that were declared earlier and are to be read, too.
         reading: Whether brokers are only read from, without waiting: changes are then not validated, and no
             group is watched.
         saved: The saved plan that is assessed against the live cluster, instead of declared resources.
@@ -73,7 +75,8 @@ class Request:
     allow: tuple[Grant, ...] = ()
     environment: str | None = None
     skew: SkewReport | None = None
-    inventory: tuple[str, ...] = PRUNABLE
+    inventory: tuple[str, ...] = REPORTED
+    dropped: frozenset[ResourceRef] = frozenset()
     reading: bool = False
     saved: SavedPlan | None = None
     facts: Facts | None = None
@@ -215,14 +218,14 @@ def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettin
 
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:
     """Read the declared and prunable resources, or those of a saved plan."""
-    refs = wanted(request.desired) if request.saved is None else request.saved.refs
+    refs = wanted(request.desired) | request.dropped if request.saved is None else request.saved.refs
     # A plan with nothing to apply needs no request.
     if request.saved is not None and not refs:
         return Observation({})
-    prunable = settings.owns if request.prune else ()
-    return cluster.observe(
-        refs, lambda ref: KINDS[ref.kind].prunable and matches(ref.name, prunable), kinds=request.inventory
-    )
+    owned = settings.owns if request.prune else NO_GLOBS
+    pruned = [name for name, kind in KINDS.items() if kind.prunable and owned.of_kind(name)]
+    kinds = dict.fromkeys((*request.inventory, *pruned))
+    return cluster.observe(refs, lambda ref: ref.kind in pruned and owned.match(ref), kinds=tuple(kinds))
 
 
 def check_identity(facts: Facts, target: ClusterSettings | None) -> None:
@@ -261,7 +264,7 @@ def _build_rule_context(
     inventory = observation.inventory
     # KF404 counts live topics: with manifests those that are declared, and without them all but ignored ones.
     if saved is not None:
-        inventory -= {ref for ref in inventory if is_own(ref) or matches(ref.name, settings.ignore)}
+        inventory -= {ref for ref in inventory if is_own(ref) or settings.ignore.match(ref)}
     return RuleContext(
         desired,
         facts,
@@ -283,7 +286,7 @@ def _build_policy(request: Request, settings: Settings, target: ClusterSettings 
         forbid=target.forbid if target else (),
         protected=settings.protected,
         # A part of the manifests does not show which resources are declared nowhere.
-        ignore=("*",) if request.subset else settings.ignore,
+        ignore=ALL if request.subset else settings.ignore,
         owns=settings.owns,
         prune=request.prune,
         allow=request.allow,

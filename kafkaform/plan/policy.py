@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Observed, ResourceRef, Severity
+from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs, matches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkaform.resources.consent import Grant
 
@@ -27,9 +27,9 @@ class Policy:
         forbid: Hazards (globs) that are refused on this cluster regardless of consent, such as
             `partition-increase`.
         protected: Names (globs) of resources that are never deleted.
-        ignore: Names (globs) of undeclared live resources that are not reported.
-        owns: Names (globs) of the resources that pruning may delete.
-        prune: Whether undeclared topics inside `owns` are to be deleted.
+        ignore: Globs of undeclared live resources that are not reported.
+        owns: Globs of the resources that pruning may delete.
+        prune: Whether undeclared resources inside `owns` are to be deleted.
         allow: Consents given on the command line.
         blocked: The errors of rules by resource: its changes are refused.
         brake: The error of a rule that refuses all changes that are not safe; None if there is none.
@@ -37,8 +37,8 @@ class Policy:
 
     forbid: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    owns: tuple[str, ...] = ()
+    ignore: NameGlobs = NO_GLOBS
+    owns: NameGlobs = NO_GLOBS
     prune: bool = False
     allow: tuple[Grant, ...] = ()
     blocked: Mapping[ResourceRef, tuple[Diagnostic, ...]] = field(default_factory=dict)
@@ -60,11 +60,6 @@ class Policy:
             else:
                 blocked[finding.ref] = (*blocked.get(finding.ref, ()), finding)
         return replace(self, blocked=blocked, brake=brake)
-
-
-def matches(name: str, globs: Collection[str]) -> bool:
-    """Return whether a name matches one of the globs (case matters, as in Kafka)."""
-    return any(fnmatchcase(name, glob) for glob in globs)
 
 
 def is_own(ref: ResourceRef) -> bool:

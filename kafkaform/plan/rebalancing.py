@@ -14,8 +14,9 @@ from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.measuring import measure_copies
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planning import check_identity, plan_from
-from kafkaform.plan.policy import Policy, matches
+from kafkaform.plan.policy import Policy
 from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources.name_globs import ALL, matches
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import Reassign
@@ -195,7 +196,7 @@ def _build_plan(
     facts = check_disk_space(measure_copies(facts, moves, cluster, options), moves, cluster, options)
     # These topics have no fields but the placement, so that nothing else is planned.
     wanted = [Desired(ref, {}, Intent(undeclared=Undeclared.KEEP)) for ref in places]
-    policy = Policy(forbid=target.forbid if target else (), ignore=("*",), allow=request.allow)
+    policy = Policy(forbid=target.forbid if target else (), ignore=ALL, allow=request.allow)
     return plan_from(wanted, cluster.observe(places.keys()), facts, policy)
 
 

@@ -120,15 +120,19 @@ def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediat
                 "replace the manifest with the output of this command",
             )
         case Form.DIFFERS:
-            obstacles_by_field = [(field, obstacle(drifted.ref, field)) for field in drifted.fields]
-            lines = tuple(
-                # What can be adopted is adopted; the reason names what keeps the other fields from it.
-                _manifest_line(drifted.desired, field, field.change.before, context)
-                for field, reason in obstacles_by_field
-                if reason is None
-            )
+            obstacles_by_field = [(field, obstacle(drifted.desired, field)) for field in drifted.fields]
+            # What can be adopted is adopted; the reason names what keeps the other fields from it.
+            adoptable = [field for field, reason in obstacles_by_field if reason is None]
             adopt = (
-                context.command("drift", "--adopt", "--target", _target_of(drifted.ref)) if lines else None
+                context.command("drift", "--adopt", "--target", _target_of(drifted.ref))
+                if adoptable
+                else None
+            )
+            # A part has no line of its own: the manifest has a list of them.
+            itemized = KINDS[drifted.ref.kind].itemized
+            lines = tuple(
+                _manifest_line(drifted.desired, field, field.change.before, context)
+                for field in (() if itemized else adoptable)
             )
             obstacles = dict.fromkeys(reason for _, reason in obstacles_by_field if reason is not None)
             return Remediation(adopt, "; ".join(obstacles) or None, None, lines)

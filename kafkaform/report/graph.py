@@ -10,9 +10,10 @@ from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.resources import KINDS, kind_order, placed_ref
+from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafkaform.core.model import Desired, ResourceRef
     from kafkaform.resources.base import Shape
@@ -78,7 +79,7 @@ class LiveGraph:
 
 
 def build_graph(
-    desired: Iterable[Desired], live: LiveGraph | None = None, ignore: Sequence[str] = ()
+    desired: Iterable[Desired], live: LiveGraph | None = None, ignore: NameGlobs = NO_GLOBS
 ) -> Graph:
     """Build the graph of declared and live resources.
 
@@ -100,7 +101,7 @@ def build_graph(
     present: set[ResourceRef] = set()
     read_topics = {topic for topic, _ in edges}
     if live is not None:
-        selection = Selection(ignore=tuple(ignore))
+        selection = Selection(ignore=ignore)
         known = {*live.inventory, *live.lags}
         # What a manifest names is drawn as live even if it is ignored: as missing, it would look like a
         # mistake.

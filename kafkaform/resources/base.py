@@ -85,6 +85,34 @@ class NoWayBack:
     offset: tuple[str, int, int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    """An item of a list in a manifest, to be added or removed.
+
+    Attributes:
+        item: The item, in normal form.
+        added: Whether it is added.
+    """
+
+    item: Mapping[str, object]
+    added: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEdit:
+    """The edit of one manifest by which a field of a resource gets another value.
+
+    Attributes:
+        manifest: The manifest, as the resource of its name.
+        path: A field, `state`, or a list of the spec.
+        value: The value; None to remove it.
+    """
+
+    manifest: Desired
+    path: str
+    value: FieldValue | ListItem
+
+
 class FieldOutcome(Enum):
     """The outcome of a planned change of a field that has nothing left to do."""
 
@@ -396,6 +424,8 @@ class Kind(Protocol):
         listed: Whether drift and graphs list undeclared resources even if no manifest declares any of the
             kind.
         prunable: Whether `--prune` may delete undeclared resources.
+        itemized: Whether each field is a thing of its own, such as an ACL, and no property of the resource.
+        names_principals: Whether its names are principals, which have globs of their own in kafkaform.yaml.
         placed: Whether it has replicas on brokers, and data whose size they report.
         reader: Whether it reads what has replicas, with members and committed offsets.
         together: The codes of its notes about the changes of a plan together.
@@ -408,6 +438,8 @@ class Kind(Protocol):
     hazards: Hazards
     listed: bool = True
     prunable: bool = False
+    itemized: bool = False
+    names_principals: bool = False
     placed: bool = False
     reader: bool = False
     together: frozenset[str] = frozenset()
@@ -448,6 +480,13 @@ class Kind(Protocol):
 
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """Return the operations that carry out a change, without deferred fields, in order."""
+
+    def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
+        """Return the edit of a manifest that gives a field a value, or the reason why there is none.
+
+        It is None if the manifests already declare the value.
+        """
+        return ManifestEdit(desired, path, value)
 
     def reads(self, _intent: Intent) -> tuple[str, ...]:
         """Return the topics that a resource reads."""

@@ -141,8 +141,8 @@ NOTES: dict[str, Note] = {
             Severity.WARNING,
             "A branch removes a manifest.\n\n"
             "Removing a manifest deletes nothing: the resource stays on the cluster, unmanaged. Reported by\n"
-            "`plan --changed-since`, because no change of the plan shows it. To delete the resource, keep\n"
-            "the manifest with `state: absent`.",
+            "`plan --changed-since`, because no change of the plan shows it, with the ACLs of a principal.\n"
+            "To delete the resource, declare it with `state: absent`.",
         ),
         Note(
             "KF425",

@@ -28,24 +28,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, FieldChange, FieldValue, ResourceRef
+    from kafkaform.core.model import Desired, FieldChange, FieldValue, Observed, ResourceRef
     from kafkaform.core.plans import Plan, PlannedChange
 
 
-def attribute_changes(plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired]) -> Plan:
+def attribute_changes(
+    plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired], live: Mapping[ResourceRef, Observed]
+) -> Plan:
     """Return a plan with the origin of every change.
 
     Args:
         plan: The plan for `desired`.
         earlier: The declarations before the branch.
         desired: The declarations of the branch.
+        live: The live resources, with those that only `earlier` has.
     """
     before = {declared.ref: declared for declared in earlier}
     now = {declared.ref: declared for declared in desired}
     changes = tuple(_attribute_change(planned, before, now.get(planned.ref)) for planned in plan.changes)
-    dropped = [ref for ref in sorted(before.keys() - now.keys()) if before[ref].state is not None]
     # A manifest that is gone deletes nothing: its resource is on the cluster, and nobody looks after it.
-    notes = [_describe_dropped(ref) for ref in dropped if ref in plan.unmanaged]
+    notes = [
+        _describe_dropped(before[ref], live.get(ref))
+        for ref in sorted(_find_dropped(before.values(), now.values()))
+        if ref in plan.unmanaged
+    ]
     notes += [
         _describe_handover(before[ref], now[ref])
         for ref in sorted(before.keys() & now.keys())
@@ -142,13 +148,23 @@ def _set_origin(planned: PlannedChange, same: list[str], *, whole: bool) -> Plan
     return replace(planned, origin=ChangeOrigin.BRANCH)
 
 
-def _describe_dropped(ref: ResourceRef) -> Diagnostic:
+def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> frozenset[ResourceRef]:
+    """Return the resources that only the earlier manifests declare."""
+    present = {declared.ref for declared in earlier if declared.state is not None}
+    return frozenset(present.difference(declared.ref for declared in desired))
+
+
+def _describe_dropped(earlier: Desired, live: Observed | None) -> Diagnostic:
+    ref, parts = earlier.ref, ""
+    if KINDS[ref.kind].itemized and live is not None:
+        left = [path for path in sorted(earlier.state or ()) if path in live.state]
+        parts = f", with {', '.join(left)}" if left else ""
     return Diagnostic(
         "KF424",
         Severity.WARNING,
-        f"{ref} is no longer declared: it stays on the cluster, unmanaged",
+        f"{ref} is no longer declared: it stays on the cluster, unmanaged{parts}",
         None,
-        "to delete it, keep its manifest with `state: absent`; to keep it, do nothing",
+        "to delete it, declare it with `state: absent`; to keep it, do nothing",
     )
 
 
@@ -177,9 +193,14 @@ class BranchComparison:
     desired: Sequence[Desired]
     notes: tuple[Diagnostic, ...] = ()
 
-    def attribute(self, plan: Plan) -> Plan:
+    @property
+    def dropped(self) -> frozenset[ResourceRef]:
+        """The resources that the branch no longer declares."""
+        return _find_dropped(self.without or (), self.desired)
+
+    def attribute(self, plan: Plan, live: Mapping[ResourceRef, Observed]) -> Plan:
         """Return the plan of `desired` with the origin of each change, if the earlier manifests were read."""
-        known = plan if self.without is None else attribute_changes(plan, self.without, self.desired)
+        known = plan if self.without is None else attribute_changes(plan, self.without, self.desired, live)
         return replace(known, diagnostics=(*self.notes, *known.diagnostics))
 
 

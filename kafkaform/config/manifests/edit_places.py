@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifests.edit_layout import Collection, Scalar, find_node
-from kafkaform.config.manifests.edit_text import drop_value, nest_value, put_value
+from kafkaform.config.manifests.edit_text import (
+    add_list,
+    drop_item,
+    drop_value,
+    nest_value,
+    put_item,
+    put_value,
+)
 from kafkaform.config.manifests.scalars import format_like
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.edit_layout import Node, Steps
     from kafkaform.config.manifests.scalars import Plain
@@ -59,6 +66,27 @@ class Manifest:
             yield from self._propose_layer_edits(_BASE, path, value)
         if own is not None:
             yield from self._propose_layer_edits(own, path, value)
+
+    def propose_item_edits(
+        self, name: str, removed: int | None, items: Sequence[Mapping[str, object]]
+    ) -> Iterator[TextEdit]:
+        """Propose edits that add the last item of a list of the spec, or remove one.
+
+        Args:
+            name: The list.
+            removed: The index of the item that is removed; None if one is added.
+            items: The items afterwards.
+        """
+        own = None if self.environment is None else _get_override_steps(self.environment)
+        overridden = own is not None and self._find_place(own, name) is not None
+        steps = (*(own if own is not None and overridden else _BASE), name)
+        if removed is None:
+            yield lambda text: put_item(text, steps, items[-1])
+        else:
+            yield lambda text: drop_item(text, steps, removed)
+        # A list in an override replaces that of the spec, so that other environments stay as they are.
+        if own is not None and not overridden:
+            yield lambda text: add_list(text, (*own, name), items)
 
     def _is_unshared(self, path: str) -> bool:
         """Return whether the value of a field in the spec affects no other environment."""

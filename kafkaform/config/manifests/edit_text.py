@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from kafkaform.config.manifests.edit_layout import CollectionEntry, Steps
     from kafkaform.config.manifests.scalars import Plain
 
-    ScalarFormatter = Callable[[str | None], Plain]
+    Formatter = Callable[[str | None], Plain | Sequence[Mapping[str, object]]]
     """Formats the new value like the old one, whose text it gets; None if there is none."""
+    ScalarFormatter = Callable[[str | None], Plain]
+    """Formats a value that is no list."""
 
 
 _LINE_REMAINDER = re.compile(r"[ \t]*(?:#.*)?")
@@ -231,6 +233,49 @@ def put_value(text: str, steps: Steps, format_scalar: ScalarFormatter) -> str:
             return _edit_list(path, old, format_scalar)
 
 
+def add_list(text: str, steps: Steps, items: Sequence[Mapping[str, object]]) -> str:
+    """Add a list that does not exist.
+
+    Raises:
+        Uneditable: Other values would be affected.
+    """
+    return _add_entry(_find_value(text, steps), lambda _: items)
+
+
+def put_item(text: str, steps: Steps, item: Mapping[str, object]) -> str:
+    """Add an item at the end of a list, and create the list if it is missing.
+
+    Raises:
+        Uneditable: Other values would be affected.
+    """
+    path = _find_value(text, steps)
+    if path.last.index is None:
+        return add_list(text, steps, [item])
+    return _append_item(path, _get_list(path), path.style.render_inline(item))
+
+
+def drop_item(text: str, steps: Steps, index: int) -> str:
+    """Remove an item of a list, and the list if it becomes empty; comments stay.
+
+    Raises:
+        Uneditable: Other values would be affected.
+    """
+    path = _find_value(text, steps)
+    items = _get_list(path)
+    for node in walk_nodes(items.entries[index].value):
+        path.check_own(node)
+    return drop_value(text, steps) if len(items.entries) == 1 else cut_entry(text, items, index)
+
+
+def _get_list(path: _ValuePath) -> Collection:
+    """Return the list at the end of a path."""
+    items = path.last.entry.value
+    if not isinstance(items, Collection):
+        raise Uneditable("its list is an alias: write out the values first")
+    path.check_own(items)
+    return items
+
+
 def nest_value(text: str, steps: Steps, kept: str | None, name: str, format_scalar: ScalarFormatter) -> str:
     """Replace a scalar by a mapping of the new value and, under the key `kept`, the scalar (None drops it).
 
@@ -353,14 +398,14 @@ def _append_item(path: _ValuePath, old: Collection, element: str) -> str:
     return add_lines(path.text, old, path.last.entry, len(old.entries), [lead + element])
 
 
-def _add_entry(path: _ValuePath, format_scalar: ScalarFormatter) -> str:
+def _add_entry(path: _ValuePath, format_value: Formatter) -> str:
     """Add an entry, with the missing mappings on the path to the value."""
     level = path.last
     missing = path.steps[len(path.levels) - 1 :]
     index = _choose_index(level.mapping, missing[0], path.ranks)
     if level.mapping.flow:
         style = Style(flow=True, json=path.json)
-        return add_flow_entry(path.text, level.mapping, index, _render_inline(missing, format_scalar, style))
+        return add_flow_entry(path.text, level.mapping, index, _render_inline(missing, format_value, style))
     if level.parent is None:
         raise Uneditable("the manifest has no spec")
     indent = measure_indentation(path.text, level.mapping.entries[0])
@@ -368,7 +413,7 @@ def _add_entry(path: _ValuePath, format_scalar: ScalarFormatter) -> str:
     step = indent - measure_indentation(path.text, level.parent)
     beside = [entry.value for entry in level.mapping.entries if isinstance(entry.value, Collection)]
     inline = len(path.levels) > _DEPTH and bool(beside) and all(node.flow for node in beside)
-    lines = _render_block(missing, format_scalar, indent, step, inline=inline)
+    lines = _render_block(missing, format_value, indent, step, inline=inline)
     return add_lines(path.text, level.mapping, level.parent, index, lines)
 
 
@@ -393,18 +438,21 @@ def _rank_keys(kind: str) -> Mapping[str, int]:
 
 
 def _render_block(
-    steps: Sequence[str], format_scalar: ScalarFormatter, indent: int, step: int, *, inline: bool
+    steps: Sequence[str], format_value: Formatter, indent: int, step: int, *, inline: bool
 ) -> list[str]:
     style = Style()
     lead = " " * indent + style.render_scalar(steps[0]) + ":"
     if len(steps) == 1:
-        return [f"{lead} {style.render_scalar(format_scalar(None))}"]
+        value = format_value(None)
+        if isinstance(value, list) and value and not inline:
+            return [lead, *(f"{' ' * (indent + step)}- {style.render_inline(item)}" for item in value)]
+        return [f"{lead} {style.render_inline(value)}"]
     if inline or steps[0] in _INLINE:
-        return [f"{lead} {{{_render_inline(steps[1:], format_scalar, Style(flow=True))}}}"]
-    return [lead, *_render_block(steps[1:], format_scalar, indent + step, step, inline=False)]
+        return [f"{lead} {{{_render_inline(steps[1:], format_value, Style(flow=True))}}}"]
+    return [lead, *_render_block(steps[1:], format_value, indent + step, step, inline=False)]
 
 
-def _render_inline(steps: Sequence[str], format_scalar: ScalarFormatter, style: Style) -> str:
+def _render_inline(steps: Sequence[str], format_value: Formatter, style: Style) -> str:
     if len(steps) == 1:
-        return f"{style.render_scalar(steps[0])}: {style.render_scalar(format_scalar(None))}"
-    return f"{style.render_scalar(steps[0])}: {{{_render_inline(steps[1:], format_scalar, style)}}}"
+        return f"{style.render_scalar(steps[0])}: {style.render_inline(format_value(None))}"
+    return f"{style.render_scalar(steps[0])}: {{{_render_inline(steps[1:], format_value, style)}}}"

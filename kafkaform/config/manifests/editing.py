@@ -22,6 +22,7 @@ from kafkaform.core.errors import InvalidInput
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import ListItem, ManifestEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
 
 
-Wanted: TypeAlias = Mapping[str, "FieldValue"]
+Value: TypeAlias = "FieldValue | Sequence[Mapping[str, object]]"
+"""A value of a manifest: of a field, or a list."""
+Wanted: TypeAlias = Mapping[str, Value]
 """New values by path; None to remove a value."""
 
 
@@ -87,7 +90,8 @@ class TextLoader:
             for name in self.other_environments
         ]
         try:
-            chosen, *loaded = load_all([path], contexts)
+            # Other manifests of the same resources are in other files: each is verified by itself.
+            chosen, *loaded = load_all([path], contexts, combined=False)
         except InvalidInput as error:
             raise Unverified(error.problems[0].message) from error
         by_name = {
@@ -97,7 +101,7 @@ class TextLoader:
         return Reading(self.context.environment, _index_by_ref(chosen), by_name)
 
 
-def get_declared(desired: Desired, path: str) -> FieldValue:
+def get_declared(desired: Desired, path: str) -> Value:
     """Return the value that a manifest and the defaults under it declare for a field; None if they have none.
 
     For a tombstone, the value that it would declare without `state: absent`.
@@ -107,12 +111,15 @@ def get_declared(desired: Desired, path: str) -> FieldValue:
         return "absent" if spec.get("state") == "absent" else None
     name = path.removeprefix(CONFIG_PREFIX)
     holder = spec if name == path else cast("Mapping[str, Any]", spec.get("config", {}))
-    return cast("FieldValue", holder.get(name))
+    return cast("Value", holder.get(name))
 
 
-def declares(desired: Desired, path: str, value: FieldValue) -> bool:
+def declares(desired: Desired, path: str, value: Value) -> bool:
     """Return whether a manifest declares this value for a field."""
-    return KINDS[desired.ref.kind].field(path).equal(get_declared(desired, path), value)
+    declared = get_declared(desired, path)
+    if isinstance(value, list):
+        return (declared or []) == value
+    return KINDS[desired.ref.kind].field(path).equal(cast("FieldValue", declared), cast("FieldValue", value))
 
 
 def check_edits(before: Reading, after: Reading, wanted: Mapping[ResourceRef, Wanted]) -> None:
@@ -147,7 +154,7 @@ def _exclude_fields(desired: Desired, wanted: Wanted) -> object:
     return replace(desired.intent, spec={**spec, "config": config}), state
 
 
-def _display(value: FieldValue) -> str:
+def _display(value: Value) -> str:
     return "unset" if value is None else str(value)
 
 
@@ -200,24 +207,32 @@ def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: C
     """
     declared = {resource.ref: resource for resource in desired}
     refused: dict[Edit, str] = {}
-    by_file: dict[Path, list[Edit]] = {}
+    by_file: dict[Path, dict[Edit, ManifestEdit]] = {}
     values: dict[tuple[ResourceRef, str], FieldValue] = {}
     for edit in dict.fromkeys(edits):
         resource = declared.get(edit.ref)
         if resource is None or resource.location is None:
             refused[edit] = "no manifest declares it"
-        elif (reason := _find_objection(edit)) is not None:
+            continue
+        located = KINDS[edit.ref.kind].locate_edit(resource, edit.path, edit.value)
+        if located is None:
+            continue
+        if isinstance(located, str):
+            refused[edit] = located
+        elif (reason := _find_objection(located)) is not None:
             refused[edit] = reason
         elif values.setdefault((edit.ref, edit.path), edit.value) != edit.value:
             refused[edit] = f"another value for {edit.path} is also requested: {values[edit.ref, edit.path]}"
         else:
-            path = (context.root or Path()) / resource.location.file
-            by_file.setdefault(path, []).append(edit)
+            assert located.manifest.location is not None  # noqa: S101 - it was read from a file
+            path = (context.root or Path()) / located.manifest.location.file
+            by_file.setdefault(path, {})[edit] = located
     files = []
     with TemporaryDirectory(prefix="kafkaform-") as folder:
         for path, file_edits in by_file.items():
             try:
-                file = _File.read(path, [declared[edit.ref] for edit in file_edits], context, Path(folder))
+                loaded = [located.manifest for located in file_edits.values()]
+                file = _File.read(path, loaded, context, Path(folder))
                 after, reasons = file.apply_edits(file_edits)
             except Unverified as error:
                 refused |= dict.fromkeys(file_edits, str(error))
@@ -239,13 +254,13 @@ def write_edits(editing: EditResult) -> None:
     replace_files(editing.files)
 
 
-def _find_objection(edit: Edit) -> str | None:
+def _find_objection(edit: ManifestEdit) -> str | None:
     """Return the reason why an edit is impossible in any manifest; None if it is possible."""
-    if edit.path.startswith(CONFIG_PREFIX):
+    if edit.path.startswith(CONFIG_PREFIX) or isinstance(edit.value, ListItem):
         return None
     if edit.path == "state":
         return None if edit.value in {None, "absent"} else f"state cannot be {edit.value} (only absent)"
-    kind = KINDS[edit.ref.kind]
+    kind = KINDS[edit.manifest.ref.kind]
     if edit.path not in kind.format.counts:
         return f"{edit.path} cannot be set in a manifest"
     if edit.value is None:
@@ -286,57 +301,74 @@ class _File:
         environments = sorted(names.union(context.environments or ()) - {context.environment})
         return _File(text, context, TextLoader(folder, context, tuple(environments)))
 
-    def apply_edits(self, edits: Sequence[Edit]) -> tuple[str, Mapping[Edit, str]]:
+    def apply_edits(self, edits: Mapping[Edit, ManifestEdit]) -> tuple[str, Mapping[Edit, str]]:
         """Return the edited text, and the edits that were not made with their reasons."""
         bom = _BOM if self.text.startswith(_BOM) else ""
         parts = split_documents(self.text.removeprefix(_BOM))
         indexes = {_read_ref(parse_layout(part)): index for index, part in enumerate(parts)}
         refused: dict[Edit, str] = {}
-        wanted: dict[ResourceRef, dict[str, FieldValue]] = {}
-        for ref in dict.fromkeys(edit.ref for edit in edits):
-            own = [edit for edit in edits if edit.ref == ref]
-            parts[indexes[ref]], reasons = self._edit_document(parts[indexes[ref]], ref, own)
+        wanted: dict[ResourceRef, Wanted] = {}
+        for ref in dict.fromkeys(located.manifest.ref for located in edits.values()):
+            own = {edit: located for edit, located in edits.items() if located.manifest.ref == ref}
+            parts[indexes[ref]], wanted[ref], reasons = self._edit_document(parts[indexes[ref]], ref, own)
             refused |= reasons
-            wanted[ref] = {edit.path: edit.value for edit in own if edit not in reasons}
         after = bom + "".join(parts)
         # For the whole file: until now, its documents were checked one at a time.
         check_edits(self.reader.read(self.text), self.reader.read(after), wanted)
         return after, refused
 
     def _edit_document(
-        self, text: str, ref: ResourceRef, edits: Sequence[Edit]
-    ) -> tuple[str, Mapping[Edit, str]]:
-        """Edit one manifest; if a change of its state is refused, all its edits are."""
+        self, text: str, ref: ResourceRef, edits: Mapping[Edit, ManifestEdit]
+    ) -> tuple[str, Wanted, Mapping[Edit, str]]:
+        """Edit one manifest; if a change of its state is refused, all its edits are.
+
+        Returns:
+            The text, the new values in it, and the edits that were not made with their reasons.
+        """
         before = now = self.reader.read(text)
         after = text
-        wanted: dict[str, FieldValue] = {}
+        wanted: Wanted = {}
         refused: dict[Edit, str] = {}
-        for edit in sorted(edits, key=lambda edit: edit.path == "state"):
-            if declares(now.chosen[ref], edit.path, edit.value):
+        for edit, located in sorted(edits.items(), key=lambda each: each[0].path == "state"):
+            value = _compute_value(now.chosen[ref], located)
+            if declares(now.chosen[ref], located.path, value):
                 continue
-            wanted[edit.path] = edit.value
-            reason: str | None = None
+            attempt = {**wanted, located.path: value}
             # The first proposal whose result reads as wanted is taken.
-            for edit_text in self._propose_edits(after, edit):
+            for edit_text in self._propose_edits(after, now.chosen[ref], located, value):
                 try:
                     new = edit_text(after)
                     reading = self.reader.read(new)
-                    check_edits(before, reading, {ref: wanted})
+                    check_edits(before, reading, {ref: attempt})
                 except (Uneditable, Unverified) as error:
-                    reason = str(error)
+                    refused[edit] = str(error)
                 else:
-                    after, now, reason = new, reading, None
+                    after, now, wanted = new, reading, attempt
+                    refused.pop(edit, None)
                     break
-            if reason is not None:
-                del wanted[edit.path]
-                refused[edit] = reason
         state = next((reason for edit, reason in refused.items() if edit.path == "state"), None)
-        return (after, refused) if state is None else (text, dict.fromkeys(edits, state))
+        return (after, wanted, refused) if state is None else (text, {}, dict.fromkeys(edits, state))
 
-    def _propose_edits(self, text: str, edit: Edit) -> Iterator[TextEdit]:
+    def _propose_edits(
+        self, text: str, current: Desired, edit: ManifestEdit, value: Value
+    ) -> Iterator[TextEdit]:
         environments = frozenset(self.reader.other_environments)
-        manifest = Manifest(parse_layout(text), edit.ref.kind, self.context.environment, environments)
-        return manifest.propose_edits(edit.path, edit.value)
+        manifest = Manifest(parse_layout(text), current.ref.kind, self.context.environment, environments)
+        if not isinstance(edit.value, ListItem):
+            return manifest.propose_edits(edit.path, edit.value)
+        items = cast("list[Mapping[str, object]]", get_declared(current, edit.path) or [])
+        removed = None if edit.value.added else items.index(edit.value.item)
+        return manifest.propose_item_edits(edit.path, removed, cast("list[Mapping[str, object]]", value))
+
+
+def _compute_value(current: Desired, edit: ManifestEdit) -> Value:
+    """Return the value of an edited field: of a list, all of its items."""
+    if not isinstance(edit.value, ListItem):
+        return edit.value
+    items = cast("list[Mapping[str, object]]", get_declared(current, edit.path) or [])
+    if edit.value.added:
+        return items if edit.value.item in items else [*items, edit.value.item]
+    return [item for item in items if item != edit.value.item]
 
 
 def _read_ref(root: Node | None) -> ResourceRef | None:

@@ -118,7 +118,11 @@ def load(
 
 
 def load_all(
-    paths: Iterable[Path], contexts: Sequence[Context], found: Callable[[ResourceRef], None] = ignore_ref
+    paths: Iterable[Path],
+    contexts: Sequence[Context],
+    found: Callable[[ResourceRef], None] = ignore_ref,
+    *,
+    combined: bool = True,
 ) -> list[list[Desired]]:
     """Load every manifest, once for each context (`validate` checks all environments at once).
 
@@ -126,6 +130,7 @@ def load_all(
         paths: Manifests or folders of them.
         contexts: The contexts, one for each list that is returned.
         found: Called with each resource as soon as its manifest was parsed, sound or not.
+        combined: Whether manifests that declare a resource together become one; else, each is one.
 
     Raises:
         InvalidManifests: Some are invalid; has all problems of all files, each once.
@@ -157,7 +162,9 @@ def load_all(
     # Half a kilobyte each, and no longer needed.
     del files
     _check_duplicates(manifests, problems)
-    resolved = [_combine([*_resolve_all(manifests, context, problems)], problems) for context in contexts]
+    resolved = [[*_resolve_all(manifests, context, problems)] for context in contexts]
+    if combined:
+        resolved = [_combine(desired, problems) for desired in resolved]
     if problems:
         unsound = [_build_unsound(manifest) for manifest in manifests if not manifest.sound]
         readable = [[*desired, *unsound] for desired in resolved]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import yaml
 
@@ -78,6 +79,18 @@ class Style:
         if quote == "'" and value.isprintable() and "${" not in value:
             return "'" + value.replace("'", "''") + "'"
         return _double_quote(value)
+
+    def render_inline(self, value: object) -> str:
+        """Render a value in one line: a scalar, or a mapping or list in brackets."""
+        style = Style(flow=True, json=self.json)
+        match value:
+            case Mapping():
+                entries = [f"{style.render_inline(key)}: {style.render_inline(value[key])}" for key in value]
+                return "{" + ", ".join(entries) + "}"
+            case list():
+                return "[" + ", ".join(map(style.render_inline, value)) + "]"
+            case _:
+                return self.render_scalar(cast("Plain", value))
 
     def _needs_no_quotes(self, text: str) -> bool:
         if _NUMBER.fullmatch(text) or _AMOUNT.fullmatch(text):

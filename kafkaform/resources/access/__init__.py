@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         State,
     )
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+    from kafkaform.resources.base import Layer, ManifestEdit, ReportProblem, UpdateContext
 
 
 class _AclField(Field):
@@ -42,11 +42,6 @@ class _AclField(Field):
 
     def default(self, _facts: Facts) -> FieldValue:
         return None
-
-    def undeclarable(self, value: FieldValue) -> str:
-        if value is None:
-            return "the manifest declares it as a part of a right: remove that by hand"
-        return f"declare it by hand, in spec.acls: {spec.describe_entry(parse_path(self.path, ''))}"
 
     def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
         if after is None:
@@ -88,9 +83,12 @@ class AccessKind(Kind):
     format: ManifestFormat = _Format()
     configs = ConfigSet()
     hazards = Hazards(risk.HAZARDS)
+    # Principals that no manifest names are of others: they are read only if a manifest declares one.
     listed = False
-    prunable = False
     together = frozenset({reach.CODE})
+    prunable = True
+    itemized = True
+    names_principals = True
 
     def field(self, path: str) -> Field:
         """Return the field of an ACL."""
@@ -134,6 +132,13 @@ class AccessKind(Kind):
     def operations(self, change: Change) -> tuple[Operation, ...]:
         """Grant first, then revoke."""
         return access_operations.operations(change)
+
+    def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
+        """Return the edit of `spec.acls` in one of the manifests of a principal."""
+        places = desired.places
+        assert isinstance(places, spec.AclPlaces)  # noqa: S101 - manifests were combined
+        acl = None if path == "state" else parse_path(path, desired.ref.name)
+        return places.locate_edit(path, acl, value)
 
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
         """Return the declared ACLs, and the removal of live ones that no manifest declares.

@@ -26,8 +26,9 @@ from kafkaform.core.acls import (
 )
 from kafkaform.core.errors import Problem
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Desired, Intent, ResourceRef
+from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
 from kafkaform.core.wording import quoted
+from kafkaform.resources.base import ListItem, ManifestEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """Normalise an Access spec that matches the schema, as described for the module."""
-    normal: Layer = dict(layer)
+    normal: Layer = {name: value for name, value in layer.items() if name != "overrides"}
     for index, principal in enumerate(cast("list[str]", layer.get("principals", []))):
         try:
             parse_principal(principal)
@@ -73,25 +74,36 @@ def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> 
 
 def resolve(layer: Layer) -> tuple[State | None, Intent]:
     """Split a merged, normalised Access spec; its state is that of no principal yet: see `combine`."""
-    intent = Intent(deletion_protection=bool(layer.get("deletionProtection", False)), spec=layer)
+    # All ACLs of a declared principal are owned: an undeclared one is removed.
+    protected = bool(layer.get("deletionProtection", False))
+    intent = Intent(deletion_protection=protected, undeclared=Undeclared.RESET, spec=layer)
     return (None if layer.get("state") == "absent" else {}), intent
 
 
 @dataclass(frozen=True, slots=True)
-class _AclPlaces:
+class AclPlaces:
     """The places of the fields of a principal: an implementation of `Places`.
 
     Attributes:
-        first: Its first manifest, for everything that is no ACL.
-        acls: The location that declares each ACL, by path.
+        manifests: Its manifests.
+        acls: The manifests that declare each ACL, by path, each with the keys of the right in the spec.
     """
 
-    first: Desired
-    acls: Mapping[str, Location]
+    manifests: Sequence[Desired]
+    acls: Mapping[str, Sequence[tuple[Desired, _Keys]]]
+
+    @property
+    def first(self) -> Desired:
+        """The first manifest, for everything that is no ACL."""
+        return self.manifests[0]
 
     def __call__(self, path: str) -> Location:
-        """Return the location of a field."""
-        place = self.acls.get(path) or self.first.place(path)
+        """Return the location of a field: of an ACL, in the first manifest that declares it."""
+        if path in self.acls:
+            manifest, keys = self.acls[path][0]
+            place = manifest.nearest(("spec", *keys))
+        else:
+            place = self.first.place(path)
         assert place is not None  # noqa: S101 - a manifest has a location
         return place
 
@@ -104,6 +116,42 @@ class _AclPlaces:
         place = self.first.nearest(keys)
         assert place is not None  # noqa: S101 - a manifest has a location
         return place
+
+    def locate_edit(self, path: str, acl: Acl | None, value: FieldValue) -> ManifestEdit | str | None:
+        """Return the edit of a manifest for an ACL, or for `state` without one, as `Kind.locate_edit` does.
+
+        Manifests of several principals are left alone: the edit would be for all of them.
+        """
+        own = [each for each in self.manifests if len(_list_principals(each)) == 1]
+        if acl is None:
+            alone = len(self.manifests) == 1 and own
+            return ManifestEdit(own[0], path, value) if alone else "several principals or manifests share it"
+        declaring = self.acls.get(path, ())
+        if value is not None:
+            if declaring:
+                return None
+            if not own:
+                item = json.dumps(_write_item(acl, {}), ensure_ascii=False)
+                return f"declare it by hand, in spec.acls: {item}"
+            return ManifestEdit(own[0], "acls", ListItem(_write_item(acl, own[0].intent.spec), added=True))
+        match declaring:
+            case [(manifest, ("acls", int(number)))] if manifest in own:
+                item = cast("dict[str, Any]", manifest.intent.spec)["acls"][number]
+                hosts = item.get("hosts", manifest.intent.spec.get("hosts", [WILDCARD]))
+                if len(item["operations"]) == len(hosts) == 1:
+                    return ManifestEdit(manifest, "acls", ListItem(item, added=False))
+        return "the manifest declares it as a part of a right: remove that by hand"
+
+
+def _list_principals(manifest: Desired) -> list[str]:
+    return cast("list[str]", manifest.intent.spec.get("principals", []))
+
+
+def _write_item(acl: Acl, spec: Mapping[str, Any]) -> dict[str, object]:
+    """Return the item of `spec.acls` that declares an ACL, beside the hosts of a spec."""
+    item = _write_entry(acl.resource_type, acl.name, acl.is_prefix, acl.host, acl.is_allowed, [acl.operation])
+    # An item without hosts has those of the spec.
+    return item if spec.get("hosts", [WILDCARD]) == [WILDCARD] else {**item, "hosts": [acl.host]}
 
 
 def combine(
@@ -118,22 +166,20 @@ def combine(
     problems: list[Problem] = []
     by_principal: dict[str, list[Desired]] = {}
     for manifest in manifests:
-        for principal in cast("list[str]", manifest.intent.spec.get("principals", [])):
+        for principal in _list_principals(manifest):
             by_principal.setdefault(principal, []).append(manifest)
     resources = []
     for principal, declaring in by_principal.items():
         state: dict[str, FieldValue] = {}
-        places: dict[str, Location] = {}
+        places: dict[str, tuple[tuple[Desired, _Keys], ...]] = {}
         for manifest in declaring:
-            if manifest.state is None:
-                continue
-            for acl, keys in _expand(manifest, principal, topics_of, problems):
+            # A tombstone may name groups that are gone: it declares nothing that needs them.
+            flaws = [] if manifest.state is None else problems
+            for acl, keys in _expand(manifest, principal, topics_of, flaws):
                 path = write_path(acl)
-                state[path] = write_value(acl)
-                place = manifest.nearest(("spec", *keys))
-                if place is not None:
-                    # Findings on an ACL are shown at the first manifest that declares it.
-                    places.setdefault(path, place)
+                places[path] = (*places.get(path, ()), (manifest, keys))
+                if manifest.state is not None:
+                    state[path] = write_value(acl)
         # One tombstone must not remove what other manifests still declare.
         absent = all(manifest.state is None for manifest in declaring)
         resources.append(_combine_intents(principal, declaring, None if absent else state, places))
@@ -142,7 +188,10 @@ def combine(
 
 
 def _combine_intents(
-    principal: str, manifests: Sequence[Desired], state: State | None, places: Mapping[str, Location]
+    principal: str,
+    manifests: Sequence[Desired],
+    state: State | None,
+    places: Mapping[str, Sequence[tuple[Desired, _Keys]]],
 ) -> Desired:
     first = manifests[0]
     # Reversed, so that of equal names the first manifest has the last word.
@@ -155,7 +204,7 @@ def _combine_intents(
         deletion_protection=any(each.deletion_protection for each in intents),
     )
     ref = ResourceRef(first.ref.kind, principal)
-    return Desired(ref, state, intent, first.location, _AclPlaces(first, places))
+    return Desired(ref, state, intent, first.location, AclPlaces(manifests, places))
 
 
 def _expand(
@@ -256,11 +305,3 @@ def _write_entry(
     entry["operations"] = [*operations]
     entry |= {} if host == WILDCARD else {"hosts": [host]}
     return entry | ({} if is_allowed else {"permission": "deny"})
-
-
-def describe_entry(acl: Acl) -> str:
-    """Return the entry of `spec.acls` that declares an ACL, in one line of YAML."""
-    entry = _write_entry(
-        acl.resource_type, acl.name, acl.is_prefix, acl.host, acl.is_allowed, [acl.operation]
-    )
-    return json.dumps(entry, ensure_ascii=False)

@@ -37,6 +37,7 @@ from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import find_riskier, judge
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.moves import Throttles
 from kafkaform.resources.topic.operations import CreateTopic
@@ -110,7 +111,7 @@ def plan_for(
     """The plan of a repository with these manifests."""
     grants = tuple(map(Grant.parse, (allow or "").split()))
     grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
-    settings = Settings(owns=(prune,) if prune else (), rules=QUIET)
+    settings = Settings(owns=NameGlobs((prune,) if prune else ()), rules=QUIET)
     return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, target)
 
 

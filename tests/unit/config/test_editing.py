@@ -625,3 +625,79 @@ def test_nothing_is_written_and_no_parser_loaded_without_an_edit() -> None:
     assert contents() == {}
     code = "import sys, kafkaform.cli.main; sys.exit('kafkaform.config.manifests.editing' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, env=os.environ).returncode == 0
+
+
+# --- lists: the ACLs of a principal ----------------------------------------------------------------
+
+ACCESS = """\
+apiVersion: kafkaform/v1
+kind: Access
+metadata: {name: checkout}
+spec:
+  principals: [User:a]  # one
+  produces: [orders]
+  acls:
+    # the report
+    - {resource: topic, name: x, operations: [Read]}  # until May
+    - resource: topic
+      name: y
+      operations: [Read, Describe]
+"""
+ACCESS2 = ACCESS.replace("checkout", "more")
+OF_TWO = ACCESS.replace("[User:a]", "[User:a, User:b]")
+BARE = ACCESS.partition("  acls:")[0]
+ACCESS_IN_DEV = BARE + "  overrides: {dev: {acls: [{resource: cluster, operations: [Alter]}]}}\n"
+
+
+def on(topic: str, *, gone: bool = False) -> tuple[str, FieldValue]:
+    return f"allow Read on topic {topic}", None if gone else "granted"
+
+
+ACLS: dict[str, tuple[str, Edits]] = {
+    "added": (ACCESS, [on("z"), ("deny All on cluster from 10.0.0.1", "denied")]),
+    "removed": (ACCESS, [on("x", gone=True)]),
+    "the only one": (BARE + "  acls:\n" + "".join(ACCESS.splitlines(True)[8:9]), [on("x", gone=True)]),
+    "no list": (BARE, [on("z"), on("prefix a.")]),
+    "empty list": (BARE + "  acls: []\n", [on("z")]),
+    "other hosts": (BARE + "  hosts: [10.0.0.1]\n", [on("z")]),
+    "declared": (ACCESS, [("allow Write on topic orders", "granted")]),
+    "several principals": (ACCESS.replace("[User:a]", "[User:b, User:a]") + "---\n" + ACCESS2, [on("z")]),
+    "tombstone": (ACCESS + "  state: absent\n", [on("x"), ("state", None)]),
+}
+"""A text, and the edits of the first principal."""
+
+
+@pytest.mark.parametrize(("text", "edits"), ACLS.values(), ids=ACLS)
+def test_an_acl_is_an_item_of_a_list(text: str, edits: Edits) -> None:
+    assert changes(text, edits, name="User:a") == wording
+
+
+@pytest.mark.parametrize(("text", "edits"), [(ACCESS, [on("x", gone=True)]), (ACCESS_IN_DEV, [on("z")])])
+def test_an_acl_of_one_environment_leaves_the_others_alone(text: str, edits: Edits) -> None:
+    assert changes(text, edits, Context(DEV_PROD, "dev"), name="User:a") == wording
+
+
+NOT_ALONE: dict[str, tuple[str, tuple[str, FieldValue]]] = {
+    "operations": (ACCESS, on("y", gone=True)),
+    "right": (ACCESS, ("allow Write on topic orders", None)),
+    "twice": (ACCESS + "---\n" + ACCESS2, on("x", gone=True)),
+    "principals": (OF_TWO, on("x", gone=True)),
+    "principals, added": (OF_TWO, on("z")),
+    "state": (OF_TWO, ("state", "absent")),
+}
+
+
+@pytest.mark.parametrize(("text", "edit"), NOT_ALONE.values(), ids=NOT_ALONE)
+def test_an_acl_that_other_rights_depend_on_is_left_to_people(
+    text: str, edit: tuple[str, FieldValue]
+) -> None:
+    assert refusal(text, *edit, name="User:a") == wording
+
+
+@pytest.mark.usefixtures("folder")
+def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> None:
+    Path("t/group.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
+    )
+    Path("t/other.yaml").write_text(ACCESS2)
+    assert changes(BARE + "  consumes: [{group: g}]\n", [on("z")], name="User:a") == wording

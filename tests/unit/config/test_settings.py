@@ -14,6 +14,7 @@ from kafkaform.config.manifests.loader import Context
 from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Undeclared
+from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits
@@ -80,7 +81,11 @@ policies:
     assert found.file == "repo/kafkaform.yaml"
     assert found.manifests == (Path("repo/topics"), Path("repo/more/topics"))
     assert (found.environments, found.undeclared) == (("dev", "prod"), Undeclared.KEEP)
-    assert (found.owns, found.protected, found.ignore) == (("orders.*",), ("*.audit",), ("_*",))
+    assert (found.owns, found.protected, found.ignore) == (
+        NameGlobs(("orders.*",)),
+        ("*.audit",),
+        NameGlobs(("_*",)),
+    )
     assert found.rules == {"KF101": "off", "KF102": "warning", "policy/named": "info"}
     assert found.limits == ProjectLimits("^[a-z.]+$", 10, 200, 3 * 86_400_000, 0.2, 25)
     assert [policy.code for policy in found.policies] == ["policy/named"]
@@ -97,6 +102,13 @@ policies:
     assert found.build_context("dev").defaults == {"Topic": (base,)}
     with pytest.raises(UsageError, check=lambda error: str(error) == wording):
         found.build_context(None)
+
+
+def test_principals_have_globs_of_their_own() -> None:
+    found = settings("owns: {principals: ['User:a-*']}\nignore: {principals: ['User:admin']}\n")
+    assert found.owns == NameGlobs((), ("User:a-*",))
+    assert found.ignore == replace(DEFAULT_IGNORE, principals=("User:admin",))
+    assert settings("ignore: {names: []}\n").ignore == settings("ignore: []\n").ignore == NameGlobs()
 
 
 def test_what_it_does_not_say() -> None:

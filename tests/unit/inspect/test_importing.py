@@ -22,6 +22,7 @@ from kafkaform.report.edits import list_problems
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
 from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -194,7 +195,10 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
         topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
     )
     read = observation(internal, seen("__kafkaform_audit"), also=[group("__kafkaform_lock")])
-    for selection in (Selection(), Selection(tuple(ref.name for ref in read.inventory), ignore=("__*",))):
+    for selection in (
+        Selection(),
+        Selection(tuple(ref.name for ref in read.inventory), ignore=NameGlobs(("__*",))),
+    ):
         made = make_import(read, selection, {}, Context(), ImportLayout(Path("live")))
         assert made.files == ()
         assert [ref.name for ref in made.internal] == [

@@ -27,12 +27,13 @@ from kafkaform.inspect.resource_status import (
 )
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group, GroupReading, Position
+from kafkaform.resources.name_globs import NameGlobs
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group_ref as group
 from tests.support.plans.scenes import topic
 
-IGNORED = ("__*", "*-changelog")
+IGNORED = NameGlobs(("__*", "*-changelog"))
 
 
 def declared(ref: ResourceRef, **spec: object) -> Desired:

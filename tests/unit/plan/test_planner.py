@@ -34,9 +34,10 @@ from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.planning import plan_from
-from kafkaform.plan.policy import Policy, matches
+from kafkaform.plan.policy import Policy
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.name_globs import NameGlobs, matches
 from kafkaform.resources.replicas.operations import AlterConfigsInSync
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.golden import wording
@@ -465,19 +466,23 @@ CROWD = [live(name=f"x.{i:03}") for i in range(501)]
 
 
 def test_only_owned_topics_that_were_read_are_pruned_with_consent() -> None:
-    plan = plan_of([wanted()], live(), *CROWD, owns=("*",), allow=(Grant("*", "*"),))
+    plan = plan_of([wanted()], live(), *CROWD, owns=NameGlobs(("*",)), allow=(Grant("*", "*"),))
     assert plan.changes == ()
     assert plan.unmanaged == tuple(topic.ref for topic in CROWD)
     own = [live(name=name) for name in ("__kafkaform_lock", "__kafkaform_audit")]
-    plan = plan_of([], *own, prune=True, owns=("*",), allow=(Grant("*", "*"),))
+    plan = plan_of([], *own, prune=True, owns=NameGlobs(("*",)), allow=(Grant("*", "*"),))
     assert (plan.changes, plan.unmanaged) == ((), ())
     assert plan_of([], live(), prune=True).changes == ()
-    consented = plan_of([], live(), prune=True, owns=("t",), allow=(Grant.parse("Topic/t:delete"),))
+    consented = plan_of(
+        [], live(), prune=True, owns=NameGlobs(("t",)), allow=(Grant.parse("Topic/t:delete"),)
+    )
     assert carried_out(consented) == [DeleteTopic(ref(), "id-t")]
     observation = seen(inventory=frozenset({ref("x")}))
-    plan = plan_from([], observation, FACTS, Policy(prune=True, owns=("*",)))
+    plan = plan_from([], observation, FACTS, Policy(prune=True, owns=NameGlobs(("*",))))
     assert (plan.changes, plan.unmanaged) == ((), (ref("x"),))
-    plan = plan_of([wanted({"segment.ms": "5"}, "_schemas")], live(name="_schemas"), ignore=("_*",))
+    plan = plan_of(
+        [wanted({"segment.ms": "5"}, "_schemas")], live(name="_schemas"), ignore=NameGlobs(("_*",))
+    )
     assert len(plan.changes) == 1
     desired = wanted({"segment.ms": "5"}, deletion_protection=True)
     assert one(desired, live(), protected=("t",)).status is Status.PLANNED
@@ -491,9 +496,9 @@ def test_pruning_acts_only_on_what_is_owned() -> None:
         *topics,
         internal,
         prune=True,
-        owns=("a*",),
+        owns=NameGlobs(("a*",)),
         protected=("*.audit",),
-        ignore=("*-ignored",),
+        ignore=NameGlobs(("*-ignored",)),
     )
     assert [(c.ref.name, c.status, c.location) for c in plan.changes] == [("a.1", Status.NEEDS_CONSENT, None)]
     # What is protected stays listed, and is no refused change, which would fail every apply.

@@ -35,6 +35,7 @@ from kafkaform.plan.planning import plan_from
 from kafkaform.plan.policy import Policy
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.name_globs import NameGlobs
 from tests.support.plans.scenes import judge_by
 from tests.support.plans.strategies import examples
 
@@ -76,7 +77,7 @@ policies = st.builds(
     Policy,
     forbid=st.sampled_from(((), ("partition-increase",), ("*-cut",))),
     protected=st.sampled_from(((), ("*.audit",))),
-    owns=st.sampled_from(((), ("*",), ("a", "d.*"))),
+    owns=st.builds(NameGlobs, st.sampled_from(((), ("*",), ("a", "d.*")))),
     prune=st.booleans(),
     allow=grants,
 )
@@ -308,4 +309,4 @@ def test_nothing_undeclared_is_deleted_unless_it_is_pruned(
     gone = {p.ref for p in pruned.changes} - declared
     assert gone | set(pruned.unmanaged) == there.inventory - declared
     assert not (policy.protected and ResourceRef("Topic", "d.audit") in gone)
-    assert policy.owns or not gone
+    assert policy.owns.names or not gone

@@ -42,6 +42,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.topic.operations import DeleteTopic
 from tests.support.golden import wording
@@ -319,7 +320,7 @@ def test_data_whose_size_nobody_answers_for_is_not_taken_for_none(memory: Memory
 def test_pruning_stays_inside_what_is_owned(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
         made(memory, name)
-    settings = Settings(owns=("mine.*",), protected=("*.kept",))
+    settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
     grants = (Grant("*", "delete"),)
     plan = build_plan(Request([declared("mine.a")], prune=True, allow=grants), memory, settings, None)
     assert statuses(plan) == {"mine.b": Status.PLANNED}
@@ -335,7 +336,7 @@ def test_a_subset_says_nothing_of_the_rest_and_prunes_nothing(memory: MemoryClus
     for name in ("mine.a", "mine.b"):
         made(memory, name)
     request = Request([declared("mine.a", 6)], subset=True, prune=True, allow=(Grant("*", "*"),))
-    plan = build_plan(request, memory, Settings(owns=("*",)), None)
+    plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",))), None)
     assert statuses(plan) == {"mine.a": Status.PLANNED}
     assert plan.unmanaged == ()
 

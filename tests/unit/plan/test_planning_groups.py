@@ -29,6 +29,7 @@ from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup
 from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.golden import wording
@@ -284,7 +285,7 @@ def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
     memory.commit("g", {})
     other = Desired(ResourceRef("ConsumerGroup", "h"), {})
     request = Request([other], prune=True, allow=(Grant.parse("destructive"),))
-    plan = build_plan(request, memory, Settings(owns=("*",), rules=QUIET), None)
+    plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",)), rules=QUIET), None)
     assert plan.unmanaged == (GROUP,)
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
 

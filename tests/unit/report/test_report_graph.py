@@ -14,6 +14,7 @@ from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.report.graph import Graph, LiveGraph, build_graph, graph_to_json, render_dot, render_mermaid
 from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.name_globs import NameGlobs
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import hostile_text
 
@@ -37,6 +38,7 @@ def reader(name: str, *lags: tuple[str, int | None]) -> Group:
     return Group(name, "classic", "Stable", positions=tuple(ends))
 
 
+CHANGELOGS = NameGlobs(("*-changelog",))
 SHOP = [
     declared(topic("orders.v1"), team="checkout"),
     declared(topic("carts.v1")),
@@ -78,7 +80,7 @@ def test_what_the_cluster_has_besides() -> None:
         reader("shop", ("orders.v1", 5), ("orders.v1", 7), ("orders.v1", None)),
         reader("stray", ("orders.v1", 1), ("found.v1", None), ("app-changelog", 3)),
     ]
-    graph = build_graph(SHOP, live(groups, "orders.v1", "found.v1", "app-changelog"), ["*-changelog"])
+    graph = build_graph(SHOP, live(groups, "orders.v1", "found.v1", "app-changelog"), CHANGELOGS)
     assert [(n.ref.name, n.declared, n.live) for n in graph.nodes] == [
         ("carts.v1", True, False),
         ("found.v1", False, True),
@@ -99,7 +101,7 @@ def test_what_the_cluster_has_besides() -> None:
 
 def test_a_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
     desired = [declared(group("g"), "app-changelog")]
-    graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), ["*-changelog"])
+    graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
     assert edges(graph) == [("app-changelog", "g", True, True, 2)]
     assert graph.nodes[0].live
 

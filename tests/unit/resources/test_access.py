@@ -12,21 +12,27 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkaform.config.manifests.editing import edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
+from kafkaform.config.settings import Settings
 from kafkaform.core.acl_fields import covers, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.lock import AUDIT
 from kafkaform.core.model import Create, Desired, ManifestScope, ResourceRef, Risk, Status, Update, risk_of
-from kafkaform.core.plans import Plan
-from kafkaform.plan.planning import plan_from
+from kafkaform.core.plans import ChangeOrigin, Plan
+from kafkaform.inspect.drift import find_drift, plan_adoption
+from kafkaform.plan.planning import Request, build_plan, plan_from
+from kafkaform.report.drift_ways import CommandContext, plan_acceptance
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.base import UsageFacts
+from kafkaform.resources.name_globs import NameGlobs
+from kafkaform.vcs.branch import attribute_changes
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 
@@ -55,6 +61,13 @@ def acl(path: str, principal: str = USER) -> Acl:
     return parse_path(path, principal)
 
 
+def cluster_with(acls: Iterable[Acl], settings: AuthorizerSettings = CLOSED) -> MemoryCluster:
+    cluster = MemoryCluster()
+    cluster.authorizer_settings = settings
+    cluster._contents.acls |= {*acls}
+    return cluster
+
+
 def plan(
     declared: Iterable[Desired],
     acls: Iterable[Acl],
@@ -63,13 +76,11 @@ def plan(
     part: bool = False,
     topics: Iterable[str] = (),
 ) -> Plan:
-    cluster = MemoryCluster()
+    cluster = cluster_with(acls, settings)
     for name in topics:
         cluster.execute(
             KINDS["Topic"].operations(Create(placed_ref(name), {"partitions": 1, "replicationFactor": 1}))
         )
-    cluster.authorizer_settings = settings
-    cluster._contents.acls |= {*acls}
     declared = [*declared]
     observation = cluster.observe([each.ref for each in declared], kinds=["Access", "Topic"])
     facts = cluster.facts().having(ManifestScope(part))
@@ -573,3 +584,66 @@ def test_numbers_are_those_of_the_authorizer(
             if before != after:
                 expected["User:*" if principal == "User:nobody" else principal, operation] = before, after
     assert shown == expected
+
+
+# --- what nobody declares --------------------------------------------------------------------------
+
+
+def test_pruning_takes_only_owned_principals_and_waits_for_consent() -> None:
+    names = ("User:app-old", "User:app-ignored", "User:other", "User:app-kept")
+    cluster = cluster_with(acl("allow Read on topic x", name) for name in names)
+    ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
+
+    def pruned(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
+        settings = Settings(owns=owns, ignore=ignore, protected=protected)
+        planned = build_plan(Request([], prune=prune), cluster, settings, None)
+        return {change.ref.name: (change.status, change.missing) for change in planned.changes}
+
+    assert pruned(NameGlobs(("*",))) == {}, "a list of names is about topics"
+    owned = NameGlobs((), ("User:app-*",))
+    assert pruned(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
+    assert pruned(owned, prune=False) == {}
+    declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
+    planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)
+    assert [change.ref.name for change in planned.changes] == ["User:app-ignored"], "it is declared"
+    assert [ref.name for ref in planned.unmanaged] == ["User:app-kept", "User:app-old", "User:other"]
+
+
+def test_a_branch_answers_for_the_rights_that_its_manifests_lose(tmp_path: Path) -> None:
+    first = manifest("a", principals=[USER, "User:next"], produces=["orders", "both", "removed"])
+    second = manifest("b", produces=["both"])
+    lost, stray = acl("allow Write on topic removed"), acl("allow Read on topic stray")
+    live = [lost, stray, acl("allow Write on topic orders"), acl("allow Write on topic both")]
+    live += [acl(write_path(each), "User:next") for each in live]
+    earlier = load_manifests(tmp_path, first, second)
+    shorter = manifest("a", produces=["orders"])
+    now = load_manifests(tmp_path, shorter, second)
+    cluster = cluster_with(live)
+    dropped = frozenset({ResourceRef("Access", "User:next")})
+    planned = build_plan(Request(now, dropped=dropped), cluster, Settings(), None)
+    observed = cluster.observe([each.ref for each in earlier]).resources
+    (change,), notes = (told := attribute_changes(planned, earlier, now, observed)).changes, told.diagnostics
+    # The other manifest still gives the right on `both`; that on `stray` was undeclared before.
+    assert set(changes(told)) == {write_path(lost), write_path(stray)}
+    assert (change.origin, change.earlier) == (ChangeOrigin.MIXED, (write_path(stray),))
+    (note,) = [note for note in notes if note.code == "KF424"]
+    assert (note.message, note.suggestion) == wording
+
+
+def test_drift_becomes_items_of_the_manifest(tmp_path: Path) -> None:
+    gone = {"resource": "topic", "name": "gone", "operations": ["Read"]}
+    declared = load_manifests(tmp_path, manifest("a", produces=["orders"], acls=[gone]))
+    live = [acl("allow Write on topic orders"), acl("deny All on cluster"), acl("allow Read on group g")]
+    drift = find_drift(plan(declared, live), declared, "no record")
+    (drifted,) = drift.resources
+    way = plan_acceptance(drifted, CommandContext())
+    assert (way.reason, way.lines) == (None, ()), "the command does it all, and no line alone would"
+    assert way.command == f"kafkaform drift --adopt --target Access/{USER}"
+    adoption = plan_adoption(drift)
+    assert not adoption.refused
+    write_edits(edit_manifests(adoption.edits, declared, Context()))
+    assert not plan(load([tmp_path], Context()), live).changes
+    declared = load_manifests(tmp_path, manifest("a", produces=["orders", "gone"]))
+    (drifted,) = find_drift(plan(declared, live[:1]), declared, "no record").resources
+    way = plan_acceptance(drifted, CommandContext())
+    assert (way.command, way.reason) == (None, wording)

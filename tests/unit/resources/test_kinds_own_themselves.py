@@ -300,8 +300,9 @@ def test_edits_and_adoption_ask_another_kind_what_a_manifest_holds() -> None:
     desired = [Desired(QUOTA, {}, location=Location("a.yaml"))]
     edits = [Edit(QUOTA, "rate", None), Edit(QUOTA, "partitions", 3)]
     assert [why for _, why in edit_manifests(edits, desired, Context()).refused] == wording
-    assert obstacle(QUOTA, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
-    assert obstacle(QUOTA, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
+    (quota,) = desired
+    assert obstacle(quota, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
+    assert obstacle(quota, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
 
 
 @pytest.mark.usefixtures("_quota")

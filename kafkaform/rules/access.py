@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import replace
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acl_fields import covers, covers_resources, parse_path, write_path
-from kafkaform.core.acls import EVERYONE, WILDCARD, Acl, ResourceType
+from kafkaform.core.acls import ALL, EVERYONE, WILDCARD, Acl, ResourceType
 from kafkaform.core.model import Severity
-from kafkaform.core.wording import nearest, quoted
+from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import ACCESS, PLACED, READER, placed_ref
+from kafkaform.resources.access.risk import AccessFacts
+from kafkaform.resources.access.spec import find_declaring
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.core.model import Desired
 
 # These show names and settings; records are neither read nor changed.
 _HARMLESS = frozenset({"Describe", "DescribeConfigs"})
+_CHANGING = frozenset({ALL, "Write", "Create", "Delete", "Alter", "AlterConfigs"})
 _DELIMITERS = frozenset("._-:/#")
 
 
@@ -26,6 +32,16 @@ def _list_acls(context: RuleContext) -> Iterator[tuple[Desired, list[Acl]]]:
     for desired in context.of_kind(ACCESS.name):
         if desired.state:
             yield desired, [parse_path(path, desired.ref.name) for path in desired.state]
+
+
+def _list_acls_of_everyone(context: RuleContext) -> list[Acl]:
+    return [acl for desired, acls in _list_acls(context) if desired.ref.name == EVERYONE for acl in acls]
+
+
+def _map_group_topics(context: RuleContext) -> Mapping[str, tuple[str, ...]]:
+    """Return the topics that each declared group reads."""
+    groups = (group for group in context.of_kind(READER.name) if group.state is not None)
+    return {group.ref.name: READER.reads(group.intent) for group in groups}
 
 
 @rule("KF601", Severity.WARNING)
@@ -60,7 +76,7 @@ def prefix_without_delimiter(context: RuleContext) -> Iterator[Finding]:
         for acl in acls:
             if not acl.is_prefix or not acl.is_allowed or acl.name[-1] in _DELIMITERS:
                 continue
-            included = [name for name in names.get(acl.resource_type, ()) if name.startswith(acl.name)]
+            included = _list_included(names.get(acl.resource_type, []), acl.name)
             following = {name[len(acl.name) : len(acl.name) + 1] for name in included} - {""}
             if len(following & _DELIMITERS) > 1 or following - _DELIMITERS:
                 # Rather a name that does not go on with a dot: it shows what is included by mistake.
@@ -92,12 +108,8 @@ def group_without_topic(context: RuleContext) -> Iterator[Finding]:
     `topics:`, which gives Read on all topics of the manifest of the group.
     """
     # Each principal has these besides its own.
-    everyone = [acl for desired, acls in _list_acls(context) if desired.ref.name == EVERYONE for acl in acls]
-    topics_of: Mapping[str, tuple[str, ...]] = {
-        group.ref.name: READER.reads(group.intent)
-        for group in context.of_kind(READER.name)
-        if group.state is not None
-    }
+    everyone = _list_acls_of_everyone(context)
+    topics_of = _map_group_topics(context)
     for desired, acls in _list_acls(context):
         for acl in acls:
             topics = topics_of.get(acl.name, ())
@@ -153,3 +165,150 @@ def redundant_access(context: RuleContext) -> Iterator[Finding]:
             if broad is not None and not (covers(acl, broad) and covers_resources(acl, broad)):
                 message = f"{acl.describe_right()} is included in {broad.describe_right()}"
                 yield Finding(desired, message, "remove it", path=write_path(acl))
+
+
+@rule("KF606", Severity.INFO)
+def read_without_group(context: RuleContext) -> Iterator[Finding]:
+    """A principal may read a topic that none of its groups reads.
+
+    Where manifests declare all groups that a principal may use, they show what it has to read. Remove the
+    right, or add the topic to the manifest of the group. Applications that read without a group need the
+    right: waive the rule.
+    """
+    if context.subset:
+        return  # other manifests may declare more groups of the principal
+    topics_of = _map_group_topics(context)
+    for desired, acls in _list_acls(context):
+        reads = [acl for acl in acls if acl.operation == "Read" and acl.is_allowed and not acl.is_prefix]
+        groups = {acl.name for acl in acls if acl.resource_type is ResourceType.GROUP and acl.is_allowed}
+        if not groups or not groups <= topics_of.keys():
+            continue
+        needed = {topic for group in groups for topic in topics_of[group]}
+        for acl in reads:
+            if acl.resource_type is ResourceType.TOPIC and acl.name not in {*needed, WILDCARD}:
+                known = listed(sorted(groups))
+                yield Finding(
+                    desired,
+                    f"it may read topic {acl.name}, which none of its groups reads ({known})",
+                    "remove the right, or add the topic to the manifest of the group",
+                    path=write_path(acl),
+                )
+
+
+@rule("KF607", Severity.WARNING)
+def change_of_other_team(context: RuleContext) -> Iterator[Finding]:
+    """An Access of one team lets a principal change a topic of another one.
+
+    Teams are those of the labels of manifests. The owner of a topic should decide who writes records to it,
+    or changes it: declare the right in an Access manifest with the label of that team, beside its topic.
+    Rights to read, and on all topics (`*`), are not reported.
+    """
+    team_of = {
+        topic.ref.name: topic.intent.team
+        for topic in context.of_kind(PLACED.name)
+        if topic.state is not None and topic.intent.team
+    }
+    names = sorted(team_of)
+    for desired, acls in _list_acls(context):
+        for acl in acls:
+            if acl.resource_type is not ResourceType.TOPIC or not acl.is_allowed:
+                continue
+            if acl.operation not in _CHANGING or (acl.name == WILDCARD and not acl.is_prefix):
+                continue
+            declaring = find_declaring(desired, write_path(acl))
+            teams = {manifest.intent.team for manifest in declaring} - {""}
+            included = _list_included(names, acl.name) if acl.is_prefix else [acl.name]
+            others = [name for name in included if teams and team_of.get(name, *teams) not in teams]
+            if others:
+                yield Finding(
+                    desired,
+                    f"a manifest of team {listed(sorted(teams))} gives it {acl.describe_right()}, and topic "
+                    f"{others[0]} is of team {team_of[others[0]]}",
+                    "declare it in a manifest of that team, which then decides",
+                    path=write_path(acl),
+                )
+
+
+@rule("KF608", Severity.WARNING)
+def access_to_deleted_topic(context: RuleContext) -> Iterator[Finding]:
+    """ACLs name a topic that its manifest deletes, and stay when it is gone.
+
+    A later topic of that name would be open to the same principals. Remove the rights together with the
+    topic. If ACLs are read, those of principals that no manifest declares count, too.
+    """
+    deleted = {topic.ref.name: topic for topic in context.of_kind(PLACED.name) if topic.state is None}
+
+    def outlives(acl: Acl) -> bool:
+        is_grant = acl.is_allowed and acl.resource_type is ResourceType.TOPIC
+        return is_grant and not acl.is_prefix and acl.name in deleted
+
+    for desired, acls in _list_acls(context):
+        for acl in filter(outlives, acls):
+            message = f"topic {acl.name} is deleted, and the right to {acl.operation} stays"
+            yield Finding(desired, message, "remove the right, too", path=write_path(acl))
+    declared = {desired.ref.name for desired in context.of_kind(ACCESS.name)}
+    principals: dict[str, set[str]] = {}
+    for acl in context.facts.get(AccessFacts).reading.acls if context.facts is not None and deleted else ():
+        if outlives(acl) and acl.principal not in declared:
+            principals.setdefault(acl.name, set()).add(acl.principal)
+    for name, named in sorted(principals.items()):
+        message = f"ACLs of {listed(sorted(named))} name this topic, and stay when it is deleted"
+        yield Finding(deleted[name], message, "remove them, too")
+
+
+@rule("KF609", Severity.WARNING)
+def denied_access(context: RuleContext) -> Iterator[Finding]:
+    """An ACL allows what another one denies, and so has no effect.
+
+    Denials win, whatever else is allowed: those of the principal, and those of `User:*`. Remove one of the
+    two.
+    """
+    everyone = _list_acls_of_everyone(context)
+    for desired, acls in _list_acls(context):
+        denials = [acl for acl in (*acls, *everyone) if not acl.is_allowed]
+        for acl in acls if denials else ():
+            denied = replace(acl, is_allowed=False)
+            denial = next((wide for wide in denials if acl.is_allowed and covers(wide, denied)), None)
+            if denial is not None:
+                message = f"{acl.describe_right()} is allowed, and has no effect: {denial}"
+                yield Finding(desired, message, "remove one of the two", path=write_path(acl))
+
+
+@rule("KF610", Severity.WARNING)
+def twin_of_prefix(context: RuleContext) -> Iterator[Finding]:
+    """A prefix leaves out names that differ from it only in `.` and `_`.
+
+    The prefix `orders.` does not include `orders_v1`. Of declared and live topics and groups, the rule names
+    the first one; it is a note if the prefix includes others. Use only one of the two characters in names.
+    """
+    alike: dict[ResourceType, dict[str, list[str]]] = {}
+    for resource_type, kind in ((ResourceType.TOPIC, PLACED), (ResourceType.GROUP, READER)):
+        for name in _list_names(context, kind.name):
+            alike.setdefault(resource_type, {}).setdefault(_fold(name), []).append(name)
+    folded = {resource_type: sorted(names) for resource_type, names in alike.items()}
+    for desired, acls in _list_acls(context):
+        for acl in acls:
+            if not acl.is_prefix or not acl.is_allowed or acl.resource_type not in alike:
+                continue
+            found = _list_included(folded[acl.resource_type], _fold(acl.name))
+            names = [name for each in found for name in alike[acl.resource_type][each]]
+            twin = next((name for name in names if not name.startswith(acl.name)), None)
+            if twin is not None:
+                used = any(name.startswith(acl.name) for name in names)
+                yield Finding(
+                    desired,
+                    f"the prefix {acl.name} does not include {twin}, which differs in '.' and '_'",
+                    f"use the prefix of its name, if that is meant: {quoted(twin[: len(acl.name)])}",
+                    Severity.INFO if used else None,
+                    write_path(acl),
+                )
+
+
+def _fold(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _list_included(names: Sequence[str], prefix: str) -> list[str]:
+    """Return those of many sorted names that start with a prefix."""
+    first = bisect_left(names, prefix)
+    return [*takewhile(lambda name: name.startswith(prefix), islice(names, first, None))]

@@ -143,6 +143,13 @@ class AclPlaces:
         return "the manifest declares it as a part of a right: remove that by hand"
 
 
+def find_declaring(desired: Desired, path: str) -> list[Desired]:
+    """Return the manifests of a principal that declare an ACL; itself if no manifests were combined."""
+    if not isinstance(desired.places, AclPlaces):
+        return [desired]
+    return [manifest for manifest, _ in desired.places.acls.get(path, ()) if manifest.state is not None]
+
+
 def _list_principals(manifest: Desired) -> list[str]:
     return cast("list[str]", manifest.intent.spec.get("principals", []))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,32 +10,46 @@ import pytest
 import yaml
 
 from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.acls import Acl, ResourceType
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.model import Facts, ResourceRef
+from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.rules import RuleContext, Stage, check
 
 TOPICS = [("orders", "Topic", {"partitions": 1, "replicationFactor": 1})]
 
 
 def find(
-    folder: Path, *manifests: tuple[str, str, dict[str, Any]], live: tuple[str, ...] = ()
+    folder: Path,
+    *manifests: tuple[str, str, dict[str, Any]],
+    live: tuple[str, ...] = (),
+    labels: Mapping[str, str] | None = None,
+    facts: Facts | None = None,
 ) -> set[tuple[str, str]]:
-    """The rules of access that find something, each with the resource."""
+    """The rules of access that find something, each with the resource; labels are teams by name."""
     documents = [
-        {"apiVersion": "kafkaform/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        {
+            "apiVersion": "kafkaform/v1",
+            "kind": kind,
+            "metadata": {"name": name, "labels": {"team": (labels or {}).get(name, "")}},
+            "spec": spec,
+        }
         for name, kind, spec in manifests
     ]
     (folder / "all.yaml").write_text(yaml.safe_dump_all(documents))
     inventory = frozenset(ResourceRef("Topic", name) for name in live)
-    context = RuleContext(tuple(load([folder], Context())), Facts("x"), inventory)
+    context = RuleContext(tuple(load([folder], Context())), facts or Facts("x"), inventory)
     findings = check(context, {}, (Stage.MANIFESTS, Stage.LIVE))
     return {(each.code, str(each.ref)) for each in findings if each.code.startswith("KF6")}
 
 
-def access(principal: str = "User:a", **spec: Any) -> tuple[str, str, dict[str, Any]]:
-    return ("access", "Access", {"principals": [principal], **spec})
+def access(principal: str = "User:a", name: str = "access", **spec: Any) -> tuple[str, str, dict[str, Any]]:
+    return (name, "Access", {"principals": [principal], **spec})
 
 
 READ = {"resource": "topic", "operations": ["Read"]}
+DENIED = {"resource": "topic", "prefix": "g", "operations": ["All"], "permission": "deny"}
+BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,23 @@ READ = {"resource": "topic", "operations": ["Read"]}
         ([access(produces=["misspelt"])], ("orders",), {"KF604"}),
         ([access(produces=["*", {"prefix": "x."}])], ("orders",), {"KF605"}),
         ([access(produces=["orders"], acls=[{**READ, "name": "orders"}])], ("orders",), set()),
+        (
+            [BILLING, access(consumes=[{"group": "billing", "topics": ["orders", "x"]}])],
+            ("orders", "x"),
+            {"KF606"},
+        ),
+        (
+            [BILLING, access(consumes=[{"group": "billing"}], acls=[{**READ, "name": "*"}])],
+            ("orders",),
+            {"KF605"},
+        ),
+        ([BILLING, access(consumes=[{"group": {"prefix": "bill."}, "topics": ["x"]}])], ("x",), set()),
+        ([access(produces=["gone"]), ("gone", "Topic", {"state": "absent"})], ("gone",), {"KF608"}),
+        ([access(acls=[DENIED], produces=["gone"])], ("gone",), {"KF609"}),
+        ([access(produces=["gone"]), access("User:*", "all", acls=[DENIED])], ("gone",), {"KF609"}),
+        ([access(acls=[{**DENIED, "operations": ["Read"]}], produces=["gone"])], ("gone",), set()),
+        ([access(produces=[{"prefix": "orders."}])], ("orders_v1",), {"KF610"}),
+        ([access(produces=[{"prefix": "orders_"}])], ("orders_v1", "invoices.v1"), set()),
     ],
 )
 def test_each_rule_finds_what_it_is_about(
@@ -60,7 +92,7 @@ def test_each_rule_finds_what_it_is_about(
 ) -> None:
     found = find(tmp_path, *declared, live=live)
     assert {code for code, _ in found} == expected
-    assert {ref for _, ref in found} <= {f"Access/{each[2]['principals'][0]}" for each in declared}
+    assert all(ref.startswith("Access/User:") for _, ref in found)
 
 
 def test_a_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
@@ -71,3 +103,32 @@ def test_a_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
     assert not find(tmp_path, group, access(consumes=[{"group": "billing"}]), live=live)
     broad = access(consumes=[{"group": "billing", "topics": [{"prefix": "orders"}, "refunds"]}])
     assert not find(tmp_path, group, broad, live=live)
+
+
+@pytest.mark.parametrize(
+    ("right", "team", "found"),
+    [
+        ({"produces": ["orders"]}, "checkout", True),
+        ({"produces": [{"prefix": "ord"}]}, "checkout", True),
+        ({"produces": ["orders"]}, "sales", False),
+        ({"produces": ["orders"]}, "", False),
+        ({"produces": ["*"]}, "checkout", False),
+        ({"acls": [{**READ, "name": "orders"}]}, "checkout", False),
+    ],
+)
+def test_who_owns_a_topic_decides_who_changes_it(
+    tmp_path: Path, right: dict[str, Any], team: str, found: bool
+) -> None:
+    labels = {"orders": "sales", "second": team, "access": "first-team"}
+    both = (access(produces=["other"]), access(name="second", **right))
+    topics: list[Any] = [(name, "Topic", TOPICS[0][2]) for name in ("orders", "other")]
+    codes = {code for code, _ in find(tmp_path, *both, *topics, labels=labels)}
+    assert ("KF607" in codes) is found
+
+
+def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> None:
+    acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
+    facts = Facts("x").having(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
+    absent = ("gone", "Topic", {"state": "absent"})
+    assert find(tmp_path, absent, facts=facts) == {("KF608", "Topic/gone")}
+    assert find(tmp_path, absent, access(), access("User:b", "b"), facts=facts) == set()

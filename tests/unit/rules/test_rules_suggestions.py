@@ -499,6 +499,18 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF603": [offline(access("User:a", f"allow Read on group {group().ref.name}"), group(), ORDERS)],
     "KF604": [offline(access("User:a", "allow Write on topic order"), ORDERS)],
     "KF605": [offline(access("User:a", "allow Write on topic orders", "allow Write on topic *"), ORDERS)],
+    "KF606": [
+        offline(access("User:a", f"allow Read on group {group().ref.name}", "allow Read on topic x"), group())
+    ],
+    "KF607": [
+        offline(
+            replace(access("User:a", "allow Write on topic orders"), intent=Intent(labels={"team": "a"})),
+            replace(ORDERS, intent=Intent(labels={"team": "b"})),
+        )
+    ],
+    "KF608": [offline(access("User:a", "allow Write on topic orders"), absent("orders"))],
+    "KF609": [offline(access("User:a", "allow Write on topic orders", "deny All on topic *"), ORDERS)],
+    "KF610": [offline(access("User:a", "allow Write on topic prefix orders."), declared("orders_v1"))],
 }
 """Cluster states and manifests that trip each rule, in each of its ways."""
 
@@ -508,6 +520,11 @@ WORDS = {
     "KF603": "list the topic, or leave the list out: a choice",
     "KF604": "correct the name, remove the right, or declare the topic: a choice",
     "KF605": "which of two rights goes is for their owners to say",
+    "KF606": "remove the right, or add the topic to the group: a choice",
+    "KF607": "whose manifest declares it is for the teams to say",
+    "KF608": "the right goes with the topic",
+    "KF609": "which of two rights goes is for their owners to say",
+    "KF610": "which prefix is meant is for its author to say",
     "KF101": "a name is for its author to choose",
     "KF102": "which of two names goes is for their owners to say",
     "KF103": "a name is for its author to choose",

@@ -170,6 +170,18 @@ class RecordFacts:
     lost: Mapping[ResourceRef, Mapping[str, Setting]] = field(default_factory=dict)
 
 
+class PolicyPart(NamedTuple):
+    """A part of a resource that policies check by itself; usually, a resource is one part.
+
+    Attributes:
+        path: Its field; empty for the whole resource.
+        values: The fields that only it has, for policies.
+    """
+
+    path: str
+    values: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class UsageFacts:
     """The topics and groups that can be used on a cluster, and the declared use of them.
@@ -311,6 +323,10 @@ class ManifestFormat(Protocol):
     def policy_fields(self) -> Mapping[str, ConfigKey]:
         """Return the fields that policies can use besides configs and single values of a spec."""
         return {}
+
+    def list_policy_parts(self, _desired: Desired) -> Iterable[PolicyPart]:
+        """List the parts of a resource that policies check one by one."""
+        return [PolicyPart("", {})]
 
 
 class Field:

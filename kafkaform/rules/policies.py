@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources import PLACED
+from kafkaform.resources import KINDS, PLACED
+from kafkaform.resources.name_globs import matches
 from kafkaform.rules import Finding, Rule, entries, plugins
 from kafkaform.rules.policy_fields import (
     LABEL_PREFIX,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import Desired
-    from kafkaform.resources.base import ReportProblem
+    from kafkaform.resources.base import PolicyPart, ReportProblem
     from kafkaform.rules import RuleContext
 
 
@@ -43,21 +44,25 @@ class ProjectPolicy:
         kind: The kind of its resources.
         message: The start of its messages.
         names: A glob of the names of its resources.
+        exempt: Globs of names that it does not apply to.
         labels: The labels of its resources.
         environments: The environments to which it applies; empty: all.
         pattern: A regular expression that the name must match.
         required: The labels that must be present.
         constraints: The bounds of fields.
+        conditions: The bounds of fields of its resources, or of their parts; others are not checked.
     """
 
     kind: str
     message: str
     names: str = "*"
+    exempt: tuple[str, ...] = ()
     labels: Mapping[str, str] | None = None
     environments: tuple[str, ...] = ()
     pattern: str | None = None
     required: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    conditions: tuple[Constraint, ...] = ()
 
     def check(self, context: RuleContext) -> Iterator[Finding]:
         """Yield the violations of its resources."""
@@ -65,11 +70,19 @@ class ProjectPolicy:
             return
         for desired in context.of_kind(self.kind):
             # A resource that is to be deleted has no fields to check.
-            if desired.state is not None and self._applies_to(desired):
+            if desired.state is None or not self._applies_to(desired):
+                continue
+            parts = [
+                part
+                for part in KINDS[self.kind].format.list_policy_parts(desired)
+                if all(self._holds(condition, desired, context, part) for condition in self.conditions)
+            ]
+            if parts or not self.conditions:
                 yield from self._check_name(desired)
                 yield from self._check_labels(desired)
-                for constraint in self.constraints:
-                    yield from self._check_field(constraint, desired, context)
+            for constraint in self.constraints:
+                for part in parts:
+                    yield from self._check_field(constraint, desired, context, part)
 
     @property
     def explanation(self) -> str:
@@ -77,21 +90,25 @@ class ProjectPolicy:
         about = f"every {self.kind}" if self.names == "*" else f"every {self.kind} named {self.names}"
         if self.labels:
             about += f" with {', '.join(f'{name}: {value}' for name, value in self.labels.items())}"
+        about += f", except {', '.join(self.exempt)}" if self.exempt else ""
+        wheres = [_describe_bounds(condition) for condition in self.conditions]
+        about += f", where {' and '.join(wheres)}" if wheres else ""
         where = f" in {', '.join(self.environments)}" if self.environments else ""
         demands = [f"the name matches {self.pattern}"] if self.pattern is not None else []
         demands += [f"there is a label {name}" for name in self.required]
-        demands += [
-            f"{constraint.label} is {' and '.join(constraint.demands())}" for constraint in self.constraints
-        ]
+        demands += map(_describe_bounds, self.constraints)
         lines = "".join(f"\n- {demand}" for demand in demands)
         return f"{self.message}\n\nA policy of kafkaform.yaml. For {about}{where}, it requires that\n{lines}"
 
     def _applies_to(self, desired: Desired) -> bool:
-        labels = desired.intent.labels
+        labels, name = desired.intent.labels, desired.ref.name
         # fnmatch() ignores case on some systems; names in Kafka differ by it on all.
-        return fnmatchcase(desired.ref.name, self.names) and all(
-            labels.get(name) == value for name, value in (self.labels or {}).items()
-        )
+        is_named = fnmatchcase(name, self.names) and not matches(name, self.exempt)
+        return is_named and all(labels.get(name) == value for name, value in (self.labels or {}).items())
+
+    def _holds(self, condition: Constraint, desired: Desired, context: RuleContext, part: PolicyPart) -> bool:
+        value, _ = field_value(desired, condition.path, context, part)
+        return value is not None and not condition.broken(value)
 
     def _check_name(self, desired: Desired) -> Iterator[Finding]:
         if self.pattern is None:
@@ -122,10 +139,11 @@ class ProjectPolicy:
             yield self._finding(desired, text, "metadata.labels")
 
     def _check_field(
-        self, constraint: Constraint, desired: Desired, context: RuleContext
+        self, constraint: Constraint, desired: Desired, context: RuleContext, part: PolicyPart
     ) -> Iterator[Finding]:
-        value, owner = field_value(desired, constraint.path, context)
-        path = f"metadata.{constraint.path}" if constraint.path.startswith(LABEL_PREFIX) else constraint.path
+        value, owner = field_value(desired, constraint.path, context, part)
+        path = part.path or constraint.path
+        path = f"metadata.{constraint.path}" if constraint.path.startswith(LABEL_PREFIX) else path
         if value is None:
             must = " and ".join(constraint.demands())
             yield self._finding(desired, f"{constraint.label} is not set; it must be {must}", path)
@@ -139,6 +157,10 @@ class ProjectPolicy:
 
     def _finding(self, desired: Desired, text: str, path: str) -> Finding:
         return Finding(desired, f"{self.message.rstrip('.:')}: {text}", path=path)
+
+
+def _describe_bounds(constraint: Constraint) -> str:
+    return f"{constraint.label} is {' and '.join(constraint.demands())}"
 
 
 def placeholders(pattern: str) -> list[str]:
@@ -202,11 +224,13 @@ def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPoli
         # A block of YAML has line breaks, and a finding is one line.
         " ".join(given["message"].split()),
         match.get("name", "*"),
+        tuple(match.get("except", ())),
         match.get("labels"),
         tuple(given.get("environments", ())),
         pattern,
         tuple(require.get("labels", ())),
-        tuple(_read_constraints(kind, _remove_nulls(require.get("fields")), report)),
+        tuple(_read_constraints(kind, "require", require, report)),
+        tuple(_read_constraints(kind, "match", match, report)),
     )
 
 
@@ -225,10 +249,11 @@ def _check_pattern(pattern: str, report: ReportProblem) -> None:
 
 
 def _read_constraints(
-    kind: str, fields: Mapping[str, Mapping[str, Any]], report: ReportProblem
+    kind: str, section: str, given: Mapping[str, Any], report: ReportProblem
 ) -> Iterator[Constraint]:
-    for path, bounds in fields.items():
-        place = ("require", "fields", path)
+    """Parse the bounds of the fields of a section of a policy."""
+    for path, bounds in _remove_nulls(given.get("fields")).items():
+        place = (section, "fields", path)
         key = field_key(kind, path)
         if key is None:
             report(place, f"a {kind} has no field {quoted(path)}", field_hint(kind, path), key=True)

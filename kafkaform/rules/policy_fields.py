@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from kafkaform.core.model import Desired, Facts
+    from kafkaform.resources.base import PolicyPart
     from kafkaform.rules import RuleContext
 
 
@@ -53,11 +54,15 @@ def field_hint(kind: str, path: str) -> str:
     return f"did you mean {near!r}?" if near else "such as partitions, config.retention.ms or labels.team"
 
 
-def field_value(desired: Desired, path: str, context: RuleContext) -> tuple[str | None, str]:
+def field_value(
+    desired: Desired, path: str, context: RuleContext, part: PolicyPart
+) -> tuple[str | None, str]:
     """Return the value of a field, and its source if that is not the manifest, such as `Kafka's default`.
 
-    The value is None if the field is not set and has no default.
+    The value is None if the field is not set and has no default. The source of a field of a part is its path.
     """
+    if path in part.values:
+        return part.values[path], part.path
     if path.startswith(LABEL_PREFIX):
         return desired.intent.labels.get(path.removeprefix(LABEL_PREFIX)), ""
     # Fields of the state first, in canonical spelling; what only rules read is in the spec.
@@ -136,6 +141,7 @@ class Constraint:
         greatest: The greatest value.
         multiple_of: A number of which the value must be a multiple.
         one_of: The valid values; empty: any.
+        none_of: Values that are not valid.
     """
 
     path: str
@@ -144,6 +150,7 @@ class Constraint:
     greatest: str | None = None
     multiple_of: int | None = None
     one_of: tuple[str, ...] = ()
+    none_of: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -166,7 +173,9 @@ class Constraint:
         if self.multiple_of is not None and _number(self.key, value) % self.multiple_of:
             wanted.append(f"a multiple of {self.multiple_of}")
         if self.one_of and not any(equal(self.key, value, choice) for choice in self.one_of):
-            wanted.append(self._choice())
+            wanted.append(self._describe_choice())
+        if any(equal(self.key, value, choice) for choice in self.none_of):
+            wanted.append(self._describe_exclusion())
         return wanted
 
     def demands(self) -> list[str]:
@@ -178,11 +187,15 @@ class Constraint:
             bounds.append(f"at most {self.format(self.greatest)}")
         if self.multiple_of is not None:
             bounds.append(f"a multiple of {self.multiple_of}")
-        return [*bounds, self._choice()] if self.one_of else bounds
+        bounds += [self._describe_choice()] if self.one_of else []
+        return [*bounds, self._describe_exclusion()] if self.none_of else bounds
 
-    def _choice(self) -> str:
+    def _describe_choice(self) -> str:
         many = "one of " if len(self.one_of) > 1 else ""
         return many + " | ".join(map(self.format, self.one_of))
+
+    def _describe_exclusion(self) -> str:
+        return "other than " + " | ".join(map(self.format, self.none_of))
 
 
 def read_constraint(
@@ -196,7 +209,13 @@ def read_constraint(
         else:
             values[name] = value
     constraint = Constraint(
-        path, key, values.get("min"), values.get("max"), values.get("multipleOf"), values.get("oneOf", ())
+        path,
+        key,
+        values.get("min"),
+        values.get("max"),
+        values.get("multipleOf"),
+        values.get("oneOf", ()),
+        values.get("noneOf", ()),
     )
     least, greatest = constraint.least, constraint.greatest
     if least is not None and greatest is not None and _number(key, least) > _number(key, greatest):
@@ -240,6 +259,7 @@ _READERS: Mapping[str, Callable[[ConfigKey, Any], object]] = {
     "max": _parse_bound,
     "multipleOf": _parse_multiple,
     "oneOf": _parse_choices,
+    "noneOf": _parse_choices,
 }
 
 

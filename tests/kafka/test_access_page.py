@@ -30,7 +30,7 @@ def test_the_page_takes_an_open_cluster_to_least_privilege(tmp_path: Path) -> No
     text = PAGE.read_text("utf-8")
     commands = re.findall(r"^ *(kafkaform .+)$", text, re.MULTILINE)
     assert commands == list(CODES)
-    access, settings = (block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    access, settings, _ = (block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
     properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:admin;User:ANONYMOUS"}
     with guarded(1, heap_mb=256, sasl_users={"a": "b"}, properties=properties) as cluster:
         project = Project(tmp_path, cluster.bootstrap_servers, "")

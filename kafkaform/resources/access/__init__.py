@@ -11,12 +11,22 @@ from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.resources.access import operations as access_operations
 from kafkaform.resources.access import reach, risk, spec
 from kafkaform.resources.access.risk import AccessFacts
-from kafkaform.resources.base import ConfigSet, Field, Hazards, Kind, KindWords, ManifestFormat, UsageFacts
+from kafkaform.resources.base import (
+    ConfigSet,
+    Field,
+    Hazards,
+    Kind,
+    KindWords,
+    ManifestFormat,
+    PolicyPart,
+    UsageFacts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.core.authorizer import AccessReading
+    from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import (
         Change,
@@ -63,6 +73,13 @@ class _Format(ManifestFormat):
         self, manifests: Sequence[Desired], read_by: Mapping[str, Sequence[str]]
     ) -> tuple[Sequence[Desired], Sequence[Problem]]:
         return spec.combine(manifests, read_by)
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        return spec.POLICY_FIELDS
+
+    def list_policy_parts(self, desired: Desired) -> Iterable[PolicyPart]:
+        for path in desired.state or ():
+            yield PolicyPart(path, spec.describe_for_policies(parse_path(path, desired.ref.name)))
 
     def write(
         self,

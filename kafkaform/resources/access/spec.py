@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.acl_fields import write_path, write_value
 from kafkaform.core.acls import (
     ALL,
     CLUSTER_NAME,
+    OPERATIONS,
     WILDCARD,
     Acl,
     ResourceType,
     parse_operation,
     parse_principal,
 )
+from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
@@ -37,6 +40,20 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Layer, ReportProblem
 
 _Keys = tuple[str | int, ...]
+
+_LITERAL, _PREFIX = "literal", "prefix"
+POLICY_FIELDS: Mapping[str, ConfigKey] = {
+    name: ConfigKey(name, ConfigType.STRING, valid_values=values)
+    for name, values in {
+        "acl.resource": tuple(ResourceType),
+        "acl.name": (),
+        "acl.pattern": (_LITERAL, _PREFIX),
+        "acl.operation": tuple(dict.fromkeys((ALL, *chain.from_iterable(OPERATIONS.values())))),
+        "acl.host": (),
+        "acl.permission": ("allow", "deny"),
+    }.items()
+}
+"""The fields of each ACL that policies can use."""
 
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
@@ -141,6 +158,18 @@ class AclPlaces:
                 if len(item["operations"]) == len(hosts) == 1:
                     return ManifestEdit(manifest, "acls", ListItem(item, added=False))
         return "the manifest declares it as a part of a right: remove that by hand"
+
+
+def describe_for_policies(acl: Acl) -> dict[str, str]:
+    """Return the values of `POLICY_FIELDS` of an ACL."""
+    return {
+        "acl.resource": acl.resource_type,
+        "acl.name": acl.name,
+        "acl.pattern": _PREFIX if acl.is_prefix else _LITERAL,
+        "acl.operation": acl.operation,
+        "acl.host": acl.host,
+        "acl.permission": "allow" if acl.is_allowed else "deny",
+    }
 
 
 def find_declaring(desired: Desired, path: str) -> list[Desired]:

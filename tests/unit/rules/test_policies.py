@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -266,6 +267,41 @@ def test_assignors_have_short_names_and_policies_of_topics_leave_groups() -> Non
     assert messages("labels: [owner]", GROUP) == []
 
 
+# --- each ACL, fields that select, and names that are exempt -----------------------------------------
+
+ACCESS = """\
+apiVersion: kafkaform/v1
+kind: Access
+metadata: {name: a}
+spec:
+  principals: [User:a]
+  produces: [orders]
+  acls:
+    - {resource: cluster, operations: [Describe, Alter]}
+    - {resource: cluster, operations: [All], permission: deny}
+    - {resource: topic, name: "*", operations: [Read], hosts: ["*", 10.0.0.1]}
+"""
+
+
+def test_each_acl_is_checked_by_itself_as_the_page_says() -> None:
+    page = Path(__file__).parents[3] / "docs" / "access.md"
+    (policies,) = re.findall(r"```yaml\npolicies:\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    said = found(policies, ACCESS)
+    assert [(finding.message, finding.location and finding.location.line) for finding in said] == wording
+    by_admin = found(policies, ACCESS.replace("User:a]", "User:admin]"))
+    assert [finding.code for finding in by_admin] == ["policy/no-access-to-everything-from-everywhere"]
+    (rule, _) = settings(policies).policies
+    assert rule.explanation == wording
+
+
+def test_a_resource_is_checked_only_if_its_fields_are_those_of_match() -> None:
+    narrow = "- {name: p, message: No., match: {fields: {partitions: {min: 7}}}, require: {labels: [x]}}\n"
+    assert found(narrow) == []
+    assert len(found(narrow, TOPIC.replace("partitions: 6", "partitions: 7"))) == 1
+    assert found(narrow.replace("{min: 7}", "{noneOf: [6]}")) == []
+    assert found("- {name: p, message: No., match: {except: ['checkout.*']}, require: {labels: [x]}}\n") == []
+
+
 # --- policies that are wrong -----------------------------------------------------------------------
 
 
@@ -303,6 +339,8 @@ BAD = {
     "a bound of a text": on_fields("config.cleanup.policy: {min: 1}"),
     "a multiple of nothing": on_fields("partitions: {multipleOf: 0}"),
     "a multiple of a fraction": on_fields("skew.maxKeyShare: {multipleOf: 2}"),
+    "no such operation": policy("kind: Access, require: {fields: {acl.operation: {noneOf: [Alte]}}}"),
+    "unknown field of match": policy("match: {fields: {partition: {min: 1}}}, require: {labels: [a]}"),
     "values outside of the bounds": on_fields("partitions: {min: 5, oneOf: [3, 4]}"),
 }
 

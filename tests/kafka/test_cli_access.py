@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import (
     AclBindingFilter,
@@ -193,6 +194,65 @@ def test_the_account_that_applies_keeps_its_rights(
     assert {field["hazard"] for field in change["fields"]} == {"own-access"}
     project.run("apply", "--auto-approve", "--allow", "destructive").needs(1)
     assert project.run("can", principal_of(admin), "read", f"{prefix}x").needs(0)
+
+
+def test_revert_gives_a_right_back_and_taking_it_again_asks(
+    project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    principal, old = principal_of(account()), f"{prefix}old"
+    read = {"resource": "topic", "name": old, "operations": ["Read"]}
+    declare(project, "reader", principals=[principal], produces=[f"{prefix}orders"], acls=[read])
+    project.run("apply", "--auto-approve").needs(0)
+    declare(project, "reader", principals=[principal], produces=[f"{prefix}orders"])
+    consent = ("--allow", f"Access/{principal}:access-removal")
+    project.run("apply", "--auto-approve", *consent).needs(0)
+    project.run("can", principal, "read", old).needs(2)
+
+    def revert_latest() -> None:
+        history = project.run("history", f"Access/{principal}", "--format", "json").needs(0).json["changes"]
+        project.run("revert", history[0]["id"]).needs(0)
+
+    revert_latest()
+    project.run("apply", "--auto-approve").needs(0)
+    project.run("can", principal, "read", old).needs(0)
+    revert_latest()
+    (change,) = project.run("plan", "--format", "json").needs(1).json["changes"]
+    assert (change["status"], [field["hazard"] for field in change["fields"]]) == (
+        "needs_consent",
+        ["access-removal"],
+    )
+    project.run("apply", "--auto-approve", *consent).needs(0)
+    project.run("can", principal, "read", old).needs(2)
+
+
+def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_silently(
+    project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    principal = principal_of(account(f"TOPIC:{prefix}by-hand:READ", f"TOPIC:{prefix}orders:WRITE"))
+    declare(project, "app", principals=[principal], produces=[f"{prefix}orders"])
+    project.run("drift").needs(2)
+    project.run("drift", "--adopt").needs(0)
+    project.run("drift").needs(0)
+    assert f"{prefix}by-hand" in (project.folder / "topics/app.yaml").read_text()
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "adopted")):
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", project.folder, *identity, *arguments], check=True)
+    (project.folder / "topics/app.yaml").unlink()
+    project.topic("orders")
+    told = project.run("plan", "--changed-since", "HEAD", "--format", "json").json["diagnostics"]
+    (note,) = [each["message"] for each in told if each["code"] == "KF424"]
+    for path in (f"allow Read on topic {prefix}by-hand", f"allow Write on topic {prefix}orders"):
+        assert path in note
+    # Nobody declares the principal any more: it is left alone, unless it is owned and --prune is given.
+    config = yaml.safe_load((project.folder / "kafkaform.yaml").read_text())
+    project.config(**config, owns={"principals": [principal]})
+    project.run("apply", "--auto-approve").needs(0)
+    project.run("can", principal, "read", f"{prefix}by-hand").needs(0)
+    (change,) = project.run("plan", "--prune", "--format", "json").needs(1).json["changes"]
+    assert (change["name"], change["action"], change["status"]) == (principal, "delete", "needs_consent")
+    consent = ("--allow", f"Access/{principal}:access-removal")
+    project.run("apply", "--prune", "--auto-approve", *consent).needs(0)
+    project.run("can", principal, "read", f"{prefix}by-hand").needs(2)
 
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")

@@ -151,6 +151,8 @@ KNOWING = {
     "cluster/kafka/writer.py",
     # which plans offsets of a group that no manifest can declare
     "inspect/resets.py",
+    # whose rules need the live ACLs of principals that no manifest declares
+    "rules/access.py",
 }
 """The modules outside `resources/` that import from the package of a kind."""
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, FieldChange, FieldValue, Observed, ResourceRef
+    from kafkaform.core.model import Desired, FieldChange, FieldValue, Observation, ResourceRef
     from kafkaform.core.plans import Plan, PlannedChange
 
 
 def attribute_changes(
-    plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired], live: Mapping[ResourceRef, Observed]
+    plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired], observation: Observation
 ) -> Plan:
     """Return a plan with the origin of every change.
 
@@ -41,16 +41,16 @@ def attribute_changes(
         plan: The plan for `desired`.
         earlier: The declarations before the branch.
         desired: The declarations of the branch.
-        live: The live resources, with those that only `earlier` has.
+        observation: The reading of the cluster, with the resources that only `earlier` has.
     """
     before = {declared.ref: declared for declared in earlier}
     now = {declared.ref: declared for declared in desired}
     changes = tuple(_attribute_change(planned, before, now.get(planned.ref)) for planned in plan.changes)
     # A manifest that is gone deletes nothing: its resource is on the cluster, and nobody looks after it.
     notes = [
-        _describe_dropped(before[ref], live.get(ref))
+        _describe_dropped(before[ref], observation)
         for ref in sorted(_find_dropped(before.values(), now.values()))
-        if ref in plan.unmanaged
+        if ref in plan.unmanaged or ref in observation.invisible
     ]
     notes += [
         _describe_handover(before[ref], now[ref])
@@ -154,15 +154,19 @@ def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> fro
     return frozenset(present.difference(declared.ref for declared in desired))
 
 
-def _describe_dropped(earlier: Desired, live: Observed | None) -> Diagnostic:
+def _describe_dropped(earlier: Desired, observation: Observation) -> Diagnostic:
     ref, parts = earlier.ref, ""
+    live = observation.resources.get(ref)
+    outcome = "it stays on the cluster, unmanaged"
+    if ref in observation.invisible:
+        outcome = "this account cannot see whether it stays on the cluster"
     if KINDS[ref.kind].itemized and live is not None:
         left = [path for path in sorted(earlier.state or ()) if path in live.state]
         parts = f", with {', '.join(left)}" if left else ""
     return Diagnostic(
         "KF424",
         Severity.WARNING,
-        f"{ref} is no longer declared: it stays on the cluster, unmanaged{parts}",
+        f"{ref} is no longer declared: {outcome}{parts}",
         None,
         "to delete it, declare it with `state: absent`; to keep it, do nothing",
     )
@@ -198,9 +202,11 @@ class BranchComparison:
         """The resources that the branch no longer declares."""
         return _find_dropped(self.without or (), self.desired)
 
-    def attribute(self, plan: Plan, live: Mapping[ResourceRef, Observed]) -> Plan:
+    def attribute(self, plan: Plan, observation: Observation) -> Plan:
         """Return the plan of `desired` with the origin of each change, if the earlier manifests were read."""
-        known = plan if self.without is None else attribute_changes(plan, self.without, self.desired, live)
+        known = (
+            plan if self.without is None else attribute_changes(plan, self.without, self.desired, observation)
+        )
         return replace(known, diagnostics=(*self.notes, *known.diagnostics))
 
 

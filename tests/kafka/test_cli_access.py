@@ -24,6 +24,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, command, environment
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually, guarded
 
+KEPT = {"KAFKAFORM_AUDIT": "true"}
 ACCESS = """\
 apiVersion: kafkaform/v1
 kind: Access
@@ -202,10 +203,10 @@ def test_revert_gives_a_right_back_and_taking_it_again_asks(
     principal, old = principal_of(account()), f"{prefix}old"
     read = {"resource": "topic", "name": old, "operations": ["Read"]}
     declare(project, "reader", principals=[principal], produces=[f"{prefix}orders"], acls=[read])
-    project.run("apply", "--auto-approve").needs(0)
+    project.run("apply", "--auto-approve", env=KEPT).needs(0)
     declare(project, "reader", principals=[principal], produces=[f"{prefix}orders"])
     consent = ("--allow", f"Access/{principal}:access-removal")
-    project.run("apply", "--auto-approve", *consent).needs(0)
+    project.run("apply", "--auto-approve", *consent, env=KEPT).needs(0)
     project.run("can", principal, "read", old).needs(2)
 
     def revert_latest() -> None:
@@ -213,7 +214,7 @@ def test_revert_gives_a_right_back_and_taking_it_again_asks(
         project.run("revert", history[0]["id"]).needs(0)
 
     revert_latest()
-    project.run("apply", "--auto-approve").needs(0)
+    project.run("apply", "--auto-approve", env=KEPT).needs(0)
     project.run("can", principal, "read", old).needs(0)
     revert_latest()
     (change,) = project.run("plan", "--format", "json").needs(1).json["changes"]
@@ -221,7 +222,7 @@ def test_revert_gives_a_right_back_and_taking_it_again_asks(
         "needs_consent",
         ["access-removal"],
     )
-    project.run("apply", "--auto-approve", *consent).needs(0)
+    project.run("apply", "--auto-approve", *consent, env=KEPT).needs(0)
     project.run("can", principal, "read", old).needs(2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
@@ -20,9 +21,20 @@ from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.lock import AUDIT
-from kafkaform.core.model import Create, Desired, ManifestScope, ResourceRef, Risk, Status, Update, risk_of
+from kafkaform.core.model import (
+    Create,
+    Desired,
+    ManifestScope,
+    Observation,
+    ResourceRef,
+    Risk,
+    Status,
+    Update,
+    risk_of,
+)
 from kafkaform.core.plans import ChangeOrigin, Plan
 from kafkaform.inspect.drift import find_drift, plan_adoption
+from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import Request, build_plan, plan_from
 from kafkaform.report.drift_ways import CommandContext, plan_acceptance
 from kafkaform.report.plan import render_plan
@@ -603,6 +615,7 @@ def test_pruning_takes_only_owned_principals_and_waits_for_consent() -> None:
     owned = NameGlobs((), ("User:app-*",))
     assert pruned(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
     assert pruned(owned, prune=False) == {}
+    assert not Selection(ignore=ignore).takes(ResourceRef("Access", "User:app-ignored"))
     declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
     planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)
     assert [change.ref.name for change in planned.changes] == ["User:app-ignored"], "it is declared"
@@ -621,13 +634,16 @@ def test_a_branch_answers_for_the_rights_that_its_manifests_lose(tmp_path: Path)
     cluster = cluster_with(live)
     dropped = frozenset({ResourceRef("Access", "User:next")})
     planned = build_plan(Request(now, dropped=dropped), cluster, Settings(), None)
-    observed = cluster.observe([each.ref for each in earlier]).resources
+    observed = cluster.observe([each.ref for each in earlier])
     (change,), notes = (told := attribute_changes(planned, earlier, now, observed)).changes, told.diagnostics
     # The other manifest still gives the right on `both`; that on `stray` was undeclared before.
     assert set(changes(told)) == {write_path(lost), write_path(stray)}
     assert (change.origin, change.earlier) == (ChangeOrigin.MIXED, (write_path(stray),))
     (note,) = [note for note in notes if note.code == "KF424"]
     assert (note.message, note.suggestion) == wording
+    unseen = Observation({}, invisible=dict.fromkeys(dropped, "not authorised"))
+    told = attribute_changes(replace(planned, unmanaged=()), earlier, now, unseen)
+    assert [note.message for note in told.diagnostics if note.code == "KF424"] == [wording]
 
 
 def test_drift_becomes_items_of_the_manifest(tmp_path: Path) -> None:

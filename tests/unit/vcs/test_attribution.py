@@ -7,13 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.model import Desired, Undeclared
+from kafkaform.core.model import Desired, Observation, Undeclared
 from kafkaform.core.plans import ChangeOrigin, Plan
 from kafkaform.vcs.branch import attribute_changes, merge_declarations
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, plan_for
 
+UNREAD = Observation({})
 NAMES = st.sampled_from("abc")
 TOPICS = st.builds(
     lambda name, partitions, retention: declared(name, partitions, retention_ms=retention),
@@ -50,7 +51,7 @@ def test_each_sort_of_change_is_told_apart(memory: MemoryCluster) -> None:
         declared("missing-and-edited", 6),
         declared("new"),
     ]
-    assert origins(attribute_changes(plan_for(memory, *now), earlier, now, {})) == {
+    assert origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
         "edited": (ChangeOrigin.BRANCH, ()),
         "both": (ChangeOrigin.MIXED, ("config.retention.ms",)),
@@ -67,7 +68,7 @@ def test_replicas_move_on_behalf_of_whoever_asked_for_them(memory: MemoryCluster
         made(memory, name, 2, 1, retention_ms=DAY)
     earlier = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 1, retention_ms=WEEK)]
     now = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 3, retention_ms=WEEK)]
-    assert origins(attribute_changes(plan_for(memory, *now), earlier, now, {})) == {
+    assert origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
         "edited": (ChangeOrigin.MIXED, ("config.retention.ms",)),
     }
@@ -81,7 +82,7 @@ def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only
     reset = Undeclared.RESET
     earlier = [declared("given-up", retention_ms=DAY), declared("stray", undeclared=reset)]
     now = [declared("given-up", undeclared=reset), declared("stray", undeclared=reset)]
-    found = origins(attribute_changes(plan_for(memory, *now), earlier, now, {}))
+    found = origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
     assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
 
 
@@ -89,7 +90,7 @@ def test_a_manifest_that_is_taken_away_is_told(memory: MemoryCluster) -> None:
     made(memory, "a")
     made(memory, "b")
     plan = attribute_changes(
-        plan_for(memory, declared("a")), [declared("a"), declared("b")], [declared("a")], {}
+        plan_for(memory, declared("a")), [declared("a"), declared("b")], [declared("a")], UNREAD
     )
     notes = [note for note in plan.diagnostics if note.code == "KF424"]
     assert [note.message.split()[0] for note in notes] == ["Topic/b"]
@@ -99,7 +100,7 @@ def test_a_manifest_that_is_taken_away_is_told(memory: MemoryCluster) -> None:
 def test_without_edits_all_is_drift(live: list[object], declared_: list[object]) -> None:
     memory = _living(live)
     plan = plan_for(memory, *declared_)  # type: ignore[arg-type]
-    told = attribute_changes(plan, declared_, declared_, {})  # type: ignore[arg-type]
+    told = attribute_changes(plan, declared_, declared_, UNREAD)  # type: ignore[arg-type]
     assert all(change.origin is ChangeOrigin.DRIFT for change in told.changes)
     assert [change.change for change in told.changes] == [change.change for change in plan.changes]
 
@@ -109,7 +110,7 @@ def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
     before: list[object], declared_: list[object]
 ) -> None:
     memory = _living(before)
-    told = attribute_changes(plan_for(memory, *declared_), before, declared_, {})  # type: ignore[arg-type]
+    told = attribute_changes(plan_for(memory, *declared_), before, declared_, UNREAD)  # type: ignore[arg-type]
     assert all(change.origin is ChangeOrigin.BRANCH for change in told.changes)
 
 
@@ -164,7 +165,7 @@ def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> 
     made(memory, "same")
     earlier = [owned("handed-over", team="checkout"), owned("same", team="a"), owned("adopted")]
     now = [owned("handed-over", team="payments"), owned("same", owner="a"), owned("adopted", team="b")]
-    plan = attribute_changes(plan_for(memory, *now), earlier, now, {})
+    plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
     found = [found for found in plan.diagnostics if found.code == "KF440"]
     assert [note.message for note in found] == [wording]
     assert found[0].ref is None  # which every report of a plan shows

@@ -27,11 +27,14 @@ _CHANGING = frozenset({ALL, "Write", "Create", "Delete", "Alter", "AlterConfigs"
 _DELIMITERS = frozenset("._-:/#")
 
 
-def _list_acls(context: RuleContext) -> Iterator[tuple[Desired, list[Acl]]]:
-    """Yield the declared principals with their ACLs."""
-    for desired in context.of_kind(ACCESS.name):
-        if desired.state:
-            yield desired, [parse_path(path, desired.ref.name) for path in desired.state]
+def _list_acls(context: RuleContext) -> list[tuple[Desired, list[Acl]]]:
+    """Return the declared principals with their ACLs."""
+    return context.once(_parse_acls)
+
+
+def _parse_acls(context: RuleContext) -> list[tuple[Desired, list[Acl]]]:
+    declared = [desired for desired in context.of_kind(ACCESS.name) if desired.state]
+    return [(d, [parse_path(path, d.ref.name) for path in d.state or ()]) for d in declared]
 
 
 def _list_acls_of_everyone(context: RuleContext) -> list[Acl]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Observed, ResourceRef, Severity
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kafkaform.resources.groups import Group
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import TopicResult
+
+_T = TypeVar("_T")
 
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
@@ -182,6 +184,16 @@ class RuleContext:
     def declared(self) -> Mapping[ResourceRef, Desired]:
         """The declared resources by kind and name."""
         return {desired.ref: desired for desired in self.desired}
+
+    def once(self, compute: Callable[[RuleContext], _T]) -> _T:
+        """Return what a function computes from this context, for all rules that use it."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        return cast("_T", self._computed[compute])
+
+    @cached_property
+    def _computed(self) -> dict[object, object]:
+        return {}
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
         """Return the declared resources of one kind, including tombstones."""

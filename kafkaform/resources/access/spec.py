@@ -103,7 +103,8 @@ class AclPlaces:
 
     Attributes:
         manifests: Its manifests.
-        acls: The manifests that declare each ACL, by path, each with the keys of the right in the spec.
+        acls: The manifests that declare each ACL, by path, each with the keys of the right in the spec; of a
+            principal without rights, those of its tombstones.
     """
 
     manifests: Sequence[Desired]
@@ -139,7 +140,7 @@ class AclPlaces:
 
         Manifests of several principals are left alone: the edit would be for all of them.
         """
-        own = [each for each in self.manifests if len(_list_principals(each)) == 1]
+        own = [each for each in _select_effective(self.manifests) if len(_list_principals(each)) == 1]
         if acl is None:
             alone = len(self.manifests) == 1 and own
             return ManifestEdit(own[0], path, value) if alone else "several principals or manifests share it"
@@ -176,7 +177,12 @@ def find_declaring(desired: Desired, path: str) -> list[Desired]:
     """Return the manifests of a principal that declare an ACL; itself if no manifests were combined."""
     if not isinstance(desired.places, AclPlaces):
         return [desired]
-    return [manifest for manifest, _ in desired.places.acls.get(path, ()) if manifest.state is not None]
+    return [manifest for manifest, _ in desired.places.acls.get(path, ())]
+
+
+def _select_effective(manifests: Sequence[Desired]) -> Sequence[Desired]:
+    """Return the manifests without tombstones, which have no effect beside others."""
+    return [manifest for manifest in manifests if manifest.state is not None] or manifests
 
 
 def _list_principals(manifest: Desired) -> list[str]:
@@ -208,16 +214,15 @@ def combine(
     for principal, declaring in by_principal.items():
         state: dict[str, FieldValue] = {}
         places: dict[str, tuple[tuple[Desired, _Keys], ...]] = {}
-        for manifest in declaring:
-            # A tombstone may name groups that are gone: it declares nothing that needs them.
-            flaws = [] if manifest.state is None else problems
+        # One tombstone must not remove what other manifests still declare.
+        absent = all(manifest.state is None for manifest in declaring)
+        # Groups that a tombstone names may be gone: it declares nothing that needs them.
+        flaws = [] if absent else problems
+        for manifest in _select_effective(declaring):
             for acl, keys in _expand(manifest, principal, topics_of, flaws):
                 path = write_path(acl)
                 places[path] = (*places.get(path, ()), (manifest, keys))
-                if manifest.state is not None:
-                    state[path] = write_value(acl)
-        # One tombstone must not remove what other manifests still declare.
-        absent = all(manifest.state is None for manifest in declaring)
+                state[path] = write_value(acl)
         resources.append(_combine_intents(principal, declaring, None if absent else state, places))
     # A manifest is expanded once for each of its principals, each time with the same problems.
     return resources, list(dict.fromkeys(problems))

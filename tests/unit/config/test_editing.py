@@ -662,6 +662,7 @@ ACLS: dict[str, tuple[str, Edits]] = {
     "other hosts": (BARE + "  hosts: [10.0.0.1]\n", [on("z")]),
     "declared": (ACCESS, [("allow Write on topic orders", "granted")]),
     "several principals": (ACCESS.replace("[User:a]", "[User:b, User:a]") + "---\n" + ACCESS2, [on("z")]),
+    "beside a tombstone": (ACCESS2 + "  state: absent\n---\n" + ACCESS, [on("x", gone=True), on("z")]),
     "tombstone": (ACCESS + "  state: absent\n", [on("x"), ("state", None)]),
 }
 """A text, and the edits of the first principal."""

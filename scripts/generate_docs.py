@@ -1,4 +1,4 @@
-"""Write docs/cli.md, docs/rules.md, and the tables of docs/clients.md and docs/brokers.md.
+"""Write docs/cli.md, docs/rules.md, and parts of docs/clients.md, docs/brokers.md and docs/permissions.md.
 
 With --check, report whether they are up to date. The table of brokers is read from docs/brokers.json, which
 `make test-kafka TABLE=docs/brokers.json` writes.
@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, assert_never
 
 import click
@@ -30,6 +32,8 @@ from kafkaform.config.client_properties.treatment import (
     Treatment,
     Unused,
 )
+from kafkaform.core.rights import CLUSTER
+from kafkaform.resources.access.shorthand import list_own_rights
 from kafkaform.rules import Note, Rule, entries
 
 if TYPE_CHECKING:
@@ -207,6 +211,31 @@ def _render_journeys(clusters: Mapping[str, Mapping[str, str]]) -> Iterator[str]
         yield f"| {journey} | {' | '.join(cells.get(journey, '') for cells in clusters.values())} |"
 
 
+def render_permissions_page() -> str:
+    """Return docs/permissions.md with the commands that grant the rights of kafkaform's own accounts."""
+    page = (DOCS / "permissions.md").read_text("utf-8")
+    for account in ("plan", "apply"):
+        commands = "\n".join(_render_grants(account))
+        page = _replace_table(page, account, f"```shell\n{commands}\n```\n")
+    return page
+
+
+def _render_grants(account: str) -> Iterator[str]:
+    principal = f"User:kafkaform-{account}"
+    rights = list_own_rights(account, [{"prefix": "orders."}])
+    by_pattern = groupby(rights, key=lambda right: (right.resource_type, right.name, right.is_prefix))
+    for (resource_type, name, is_prefix), members in by_pattern:
+        operations = " ".join(
+            f"--operation {operation}" for right in members for operation in right.operations
+        )
+        pattern = " --resource-pattern-type prefixed" if is_prefix else ""
+        resource = "--cluster" if resource_type == CLUSTER else f"--{resource_type} {quote(name)}"
+        yield (
+            f"kafka-acls --bootstrap-server kafka-1:9092 --add --allow-principal {principal} {operations}"
+            f"{pattern} {resource}"
+        )
+
+
 def _replace_table(page: str, name: str, table: str) -> str:
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     assert page.count(begin) == page.count(end) == 1, name
@@ -225,6 +254,7 @@ def main() -> int:
         "rules.md": render_rule_catalogue(),
         "clients.md": render_clients_page(),
         "brokers.md": render_brokers_page(),
+        "permissions.md": render_permissions_page(),
     }
     for name, text in pages.items():
         path = DOCS / name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lock import AUDIT
+from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.model import Create
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.replicas.facts import MIN_ISR, REPLICATION_FACTOR
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-TOPIC = placed_ref(AUDIT)
-"""The topic in which a cluster keeps the record of its applies."""
+TOPIC = placed_ref(RECORD_TOPIC)
+"""The topic of the record, as a resource."""
 
 _REPLICAS = 3
 # Kafka's default of message.max.bytes. It is set in case the brokers' is lower: a line has up to 900,000

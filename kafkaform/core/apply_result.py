@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 RETRY_HINT = "run the same apply again: it skips what is already done"
 """The hint after an incomplete apply."""
+RECORD_TOPIC = "__kafkaform_audit"
+"""The topic in which a cluster keeps the record of its applies."""
 
 
 class Result(StrEnum):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # The holder proves that it holds the lock by an offset commit of the group, which needs a topic.
 NAME = "__kafkaform_lock"
 """The topic and the group that are the lock of a cluster."""
-AUDIT = "__kafkaform_audit"
-"""The topic that is the record of applies: without rights on it, as without the lock, nothing is applied."""
 # The least session of the consumer protocol by default (group.consumer.min.session.timeout.ms), which earlier
 # versions of kafkaform use for the lock. The classic protocol allows 6 s to 30 minutes.
 SESSION_S = 45

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acl_fields import covers, covers_resources, parse_path, write_path
 from kafkaform.core.acls import ALL, EVERYONE, WILDCARD, Acl, ResourceType
+from kafkaform.core.apply_result import RECORD_TOPIC
+from kafkaform.core.authorizer import includes
+from kafkaform.core.lock import NAME as LOCK
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import ACCESS, PLACED, READER, placed_ref
@@ -135,15 +138,20 @@ def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """An ACL names a topic that no manifest declares and that does not exist.
 
     The name may be misspelt, or the topic may be gone, and a later topic of that name would be open to the
-    principal. Correct the name, remove the right, or declare the topic.
+    principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create,
+    and those of kafkaform, may be missing until they are needed.
     """
-    topics = set(_list_names(context, PLACED.name))
+    topics = {*_list_names(context, PLACED.name), LOCK, RECORD_TOPIC}
     for desired, acls in _list_acls(context):
         for acl in acls:
             if acl.resource_type is not ResourceType.TOPIC or acl.is_prefix or acl.name == WILDCARD:
                 continue
             # In a part of the manifests, the topic may be declared by another one.
             if acl.name in topics or placed_ref(acl.name) in context.invisible or context.subset:
+                continue
+            if any(
+                includes(each, "Create") and covers_resources(each, acl) for each in acls if each.is_allowed
+            ):
                 continue
             near = nearest(acl.name, topics)
             yield Finding(

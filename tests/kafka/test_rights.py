@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import ROOT, Call, Project, login_project
+from tests.support.cli.project import ROOT, Call, Project, login_project, manifest
 from tests.support.clusters.fixtures import Account
 
 PAGE = (ROOT / "docs" / "permissions.md").read_text("utf-8")
@@ -66,6 +66,14 @@ class Owned:
     def with_rights(self, *grants: str) -> Project:
         """A project over the same manifests of an account that has these rights."""
         return login_project(self.folder, self.account(*grants), self.prefix, manifests=["topics"])
+
+    def with_access(self, **spec: object) -> Project:
+        """The same of an account that has what an Access manifest declares."""
+        account = self.account()
+        spec["principals"] = [f"User:{account.properties['sasl.username']}"]
+        self.owner.write("access.yaml", manifest("own", spec, kind="Access"))
+        self.owner.run("apply", "access.yaml", "--auto-approve", "--allow", "destructive").needs(0)
+        return login_project(self.folder, account, self.prefix, manifests=["topics"])
 
 
 KEPT = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
@@ -185,9 +193,9 @@ def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str
     assert "authorization failed" not in text
 
 
-def test_these_lines_are_enough_to_look(owned: Owned) -> None:
+def test_an_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
+    looking = owned.with_access(kafkaform="plan")
     owned.owner.topic("live", partitions=2, retention="8d", keyed=False)
-    looking = owned.with_rights(*documented("kafkaform-plan", owned.prefix))
     for arguments in (["plan"], ["drift"], ["status"], ["doctor"], ["history"]):
         call = looking.run(*arguments, env=KEPT)
         assert "Error: " not in call.err, arguments
@@ -202,10 +210,14 @@ def test_these_lines_are_enough_to_look(owned: Owned) -> None:
         f"AlterConfigs on topic {owned.prefix}live",
     }
     assert looking.run("get", "topic", f"{owned.prefix}live").needs(0)
+    before = owned.owner.live()
+    for safeguards in (KEPT, None):
+        assert "it lacks" in looking.run("apply", "--auto-approve", env=safeguards).needs(1).words
+    assert owned.owner.live() == before
 
 
-def test_these_lines_are_enough_to_apply(owned: Owned) -> None:
-    applying = owned.with_rights(*documented("kafkaform-apply", owned.prefix))
+def test_an_account_that_applies_can_apply(owned: Owned) -> None:
+    applying = owned.with_access(kafkaform="apply", manages=[{"prefix": owned.prefix}])
     for command in (create, add_partitions, change_group, commit, delete):
         call = command(applying)
         assert "it lacks" not in call.both

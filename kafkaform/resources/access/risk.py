@@ -27,8 +27,9 @@ from kafkaform.core.acls import (
     ResourceType,
     describe_resource,
 )
+from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings, includes
-from kafkaform.core.lock import AUDIT, NAME
+from kafkaform.core.lock import NAME
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.wording import listed
 from kafkaform.resources.access.operations import list_values
@@ -63,7 +64,7 @@ _NEEDED = (
     _Need(ResourceType.CLUSTER, CLUSTER_NAME, ("Alter", "Describe")),
     _Need(ResourceType.TOPIC, NAME, ("Read",)),
     _Need(ResourceType.GROUP, NAME, ("Read",)),
-    _Need(ResourceType.TOPIC, AUDIT, ("Read", "Write")),
+    _Need(ResourceType.TOPIC, RECORD_TOPIC, ("Read", "Write")),
 )
 """What an apply of access needs besides its connection: ACLs, the lock, the record (docs/permissions.md)."""
 

@@ -16,30 +16,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.acl_fields import write_path, write_value
-from kafkaform.core.acls import (
-    ALL,
-    CLUSTER_NAME,
-    OPERATIONS,
-    WILDCARD,
-    Acl,
-    ResourceType,
-    parse_operation,
-    parse_principal,
-)
+from kafkaform.core.acls import ALL, OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
-from kafkaform.core.wording import quoted
+from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.base import ListItem, ManifestEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import FieldValue, Location, State
+    from kafkaform.resources.access.shorthand import Keys
     from kafkaform.resources.base import Layer, ReportProblem
-
-_Keys = tuple[str | int, ...]
 
 _LITERAL, _PREFIX = "literal", "prefix"
 POLICY_FIELDS: Mapping[str, ConfigKey] = {
@@ -54,8 +44,6 @@ POLICY_FIELDS: Mapping[str, ConfigKey] = {
     }.items()
 }
 """The fields of each ACL that policies can use."""
-
-_GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -108,7 +96,7 @@ class AclPlaces:
     """
 
     manifests: Sequence[Desired]
-    acls: Mapping[str, Sequence[tuple[Desired, _Keys]]]
+    acls: Mapping[str, Sequence[tuple[Desired, Keys]]]
 
     @property
     def first(self) -> Desired:
@@ -213,7 +201,7 @@ def combine(
     resources = []
     for principal, declaring in by_principal.items():
         state: dict[str, FieldValue] = {}
-        places: dict[str, tuple[tuple[Desired, _Keys], ...]] = {}
+        places: dict[str, tuple[tuple[Desired, Keys], ...]] = {}
         # One tombstone must not remove what other manifests still declare.
         absent = all(manifest.state is None for manifest in declaring)
         # Groups that a tombstone names may be gone: it declares nothing that needs them.
@@ -232,7 +220,7 @@ def _combine_intents(
     principal: str,
     manifests: Sequence[Desired],
     state: State | None,
-    places: Mapping[str, Sequence[tuple[Desired, _Keys]]],
+    places: Mapping[str, Sequence[tuple[Desired, Keys]]],
 ) -> Desired:
     first = manifests[0]
     # Reversed, so that of equal names the first manifest has the last word.
@@ -250,76 +238,16 @@ def _combine_intents(
 
 def _expand(
     manifest: Desired, principal: str, topics_of: Mapping[str, Sequence[str]], problems: list[Problem]
-) -> Iterator[tuple[Acl, _Keys]]:
+) -> Iterator[tuple[Acl, Keys]]:
     """Yield the ACLs that a manifest gives a principal, each with the keys of the right in the spec."""
     spec = cast("dict[str, Any]", manifest.intent.spec)
-    for right, keys in _list_rights(manifest, spec, topics_of, problems):
-        for host in right.hosts or spec.get("hosts", [WILDCARD]):
-            for operation in right.operations:
-                acl = Acl(
-                    right.resource_type,
-                    right.name,
-                    right.is_prefix,
-                    principal,
-                    host,
-                    operation,
-                    right.is_allowed,
-                )
-                yield acl, keys
 
+    def report(keys: Keys, message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
+        problems.append(Problem(message, manifest.nearest(("spec", *keys)), hint))
 
-@dataclass(frozen=True, slots=True)
-class _Right:
-    """Operations on the resources of one pattern; without hosts, from those of the manifest."""
-
-    resource_type: ResourceType
-    name: str
-    is_prefix: bool
-    operations: tuple[str, ...]
-    is_allowed: bool = True
-    hosts: tuple[str, ...] = ()
-
-
-def _make_right(resource_type: ResourceType, given: object, *operations: str) -> _Right:
-    """Return a right on a name, or on `{prefix: ...}`."""
-    is_prefix = isinstance(given, dict)
-    name = cast("dict[str, str]", given)["prefix"] if is_prefix else cast("str", given)
-    return _Right(resource_type, name, is_prefix, operations)
-
-
-def _list_rights(
-    manifest: Desired, spec: dict[str, Any], topics_of: Mapping[str, Sequence[str]], problems: list[Problem]
-) -> Iterator[tuple[_Right, _Keys]]:
-    # Read and Write include Describe. Idempotent producers need no right of their own since 2.8 (KIP-679).
-    for number, topic in enumerate(spec.get("produces", [])):
-        yield _make_right(_TOPIC, topic, "Write"), ("produces", number)
-    for number, entry in enumerate(spec.get("consumes", [])):
-        keys: _Keys = ("consumes", number)
-        group, topics = entry["group"], entry.get("topics")
-        yield _make_right(_GROUP, group, "Read"), keys
-        if topics is None and isinstance(group, str):
-            topics = topics_of.get(group)
-        if topics is None:
-            name = quoted(group) if isinstance(group, str) else "a prefix of groups"
-            place = manifest.nearest(("spec", *keys))
-            hint = "write topics: beside it, or a ConsumerGroup manifest with its topics"
-            problems.append(Problem(f"the topics of {name} are not declared", place, hint))
-        for topic in topics or ():
-            yield _make_right(_TOPIC, topic, "Read"), keys
-    for number, transactional_id in enumerate(spec.get("transactional", [])):
-        yield _make_right(ResourceType.TRANSACTIONAL_ID, transactional_id, "Write"), ("transactional", number)
-    for number, entry in enumerate(spec.get("acls", [])):
-        resource_type = ResourceType(entry["resource"])
-        is_cluster = resource_type is ResourceType.CLUSTER
-        right = _Right(
-            resource_type,
-            CLUSTER_NAME if is_cluster else entry.get("prefix", entry.get("name", "")),
-            not is_cluster and "prefix" in entry,
-            tuple(entry["operations"]),
-            entry.get("permission", "allow") == "allow",
-            tuple(entry.get("hosts", ())),
-        )
-        yield right, ("acls", number)
+    for right, keys in list_rights(spec, topics_of, report):
+        for acl in right.list_acls(principal, spec.get("hosts", (WILDCARD,))):
+            yield acl, keys
 
 
 def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from kafkaform.config.manifests.editing import edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import Settings
-from kafkaform.core.acl_fields import covers, parse_path, write_path, write_value
+from kafkaform.core.acl_fields import covers, is_covered, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
+from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.lock import AUDIT
 from kafkaform.core.model import (
     Create,
     Desired,
@@ -133,6 +133,70 @@ def test_rights_become_exact_acls(tmp_path: Path) -> None:
     }
 
 
+OWN_ACCOUNT = {
+    f"allow {operation} on {resource}"
+    for resource in ("cluster", "topic *", "group *")
+    for operation in ("Describe", "DescribeConfigs")
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (
+            {"streams": {"applicationId": "enricher", "reads": ["orders"], "writes": [{"prefix": "out."}]}},
+            {
+                "allow Read on group enricher",
+                "allow Read on topic orders",
+                "allow Write on topic prefix out.",
+                *(
+                    f"allow {each} on topic prefix enricher-"
+                    for each in ("Create", "Delete", "Read", "Write")
+                ),
+                "allow Write on transactional-id prefix enricher-",
+            },
+        ),
+        (
+            {"connect": {"groupId": "sinks", "storage": {"offset": "own"}, "reads": ["a"], "writes": ["b"]}},
+            {
+                "allow Read on group sinks",
+                *(
+                    f"allow {operation} on topic {topic}"
+                    for topic in ("connect-configs", "own", "connect-status")
+                    for operation in ("Create", "DescribeConfigs", "Read", "Write")
+                ),
+                "allow Read on group prefix connect-",
+                "allow Write on transactional-id connect-cluster-sinks",
+                "allow Write on transactional-id prefix sinks-",
+                "allow Read on topic a",
+                "allow Write on topic b",
+            },
+        ),
+        (
+            {"shareGroups": [{"group": "audit", "topics": ["orders"]}]},
+            {"allow Read on group audit", "allow Read on topic orders"},
+        ),
+        ({"kafkaform": "plan"}, {*OWN_ACCOUNT, "allow Read on topic __kafkaform_audit"}),
+    ],
+)
+def test_an_application_is_declared_in_one_line(
+    tmp_path: Path, spec: dict[str, Any], expected: set[str]
+) -> None:
+    assert paths(tmp_path, **spec) == expected
+
+
+def test_an_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
+    some = paths(tmp_path, kafkaform="apply", manages=[{"prefix": "orders."}])
+    every = paths(tmp_path, kafkaform="apply")
+    for declared in (some, every):
+        acls = [acl(path) for path in declared]
+        assert not [each for each in acls if is_covered(each, acls)]
+    assert "allow Delete on topic prefix orders." in some
+    assert "allow DescribeConfigs on topic *" in some, "it reads what it does not change"
+    assert "allow Create on topic *" in every
+    assert "allow Read on topic __kafkaform_lock" in some - every, "`*` includes it"
+
+
 def test_a_group_lends_its_topics_and_hosts_multiply(tmp_path: Path) -> None:
     group = manifest("billing", "ConsumerGroup", topics=["orders", "refunds"])
     declared = load_manifests(
@@ -165,6 +229,8 @@ def test_manifests_of_one_principal_are_one_resource(tmp_path: Path) -> None:
     [
         ({"principals": ["checkout"]}, "is not a principal"),
         ({"consumes": [{"group": "nobody"}]}, "are not declared"),
+        ({"streams": {"applicationId": "nobody"}}, "are not declared"),
+        ({"kafkaform": "plan", "manages": ["*"]}, "without kafkaform: apply"),
         ({"acls": [{"resource": "topic", "operations": ["Read"]}]}, "needs a name or a prefix"),
         (
             {"acls": [{"resource": "topic", "name": "x", "operations": ["ClusterAction"]}]},
@@ -477,7 +543,7 @@ def test_others_that_remain_do_not_hide_that_the_account_loses_a_right(tmp_path:
 _NEAR = st.builds(
     Acl,
     st.just(TOPIC),
-    st.sampled_from([AUDIT, "*", "__", "orders"]),
+    st.sampled_from([RECORD_TOPIC, "*", "__", "orders"]),
     st.booleans(),
     st.sampled_from([OWN, "User:*", USER, "User:b"]),
     st.sampled_from(["*", "*", "10.0.0.1"]),
@@ -490,8 +556,8 @@ _NEAR = st.builds(
     st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
 )
 @example(
-    frozenset({acl(f"allow All on topic {AUDIT}", OWN)}),
-    frozenset(acl(f"allow All on topic {AUDIT}", principal) for principal in ("User:*", USER)),
+    frozenset({acl(f"allow All on topic {RECORD_TOPIC}", OWN)}),
+    frozenset(acl(f"allow All on topic {RECORD_TOPIC}", principal) for principal in ("User:*", USER)),
     True,
 )
 def test_whatever_part_of_a_plan_is_applied_the_account_keeps_what_it_needs(
@@ -506,7 +572,7 @@ def test_whatever_part_of_a_plan_is_applied_the_account_keeps_what_it_needs(
     ]
     planned = plan(declared, live, settings).changes
     harmless = [each for each in planned if risk_of(each.change) is not Risk.IMPOSSIBLE]
-    needed = [AccessRequest(OWN, operation, TOPIC, AUDIT) for operation in ("Read", "Write")]
+    needed = [AccessRequest(OWN, operation, TOPIC, RECORD_TOPIC) for operation in ("Read", "Write")]
     for size in range(len(harmless) + 1):
         for part in combinations(harmless, size):
             operations = [each for change in part for each in KINDS["Access"].operations(change.change)]
@@ -572,7 +638,7 @@ def test_numbers_are_those_of_the_authorizer(
 ) -> None:
     settings = AuthorizerSettings(frozenset({"User:b"}), allow_everyone, OWN)
     deleted = frozenset(sorted(live, key=str)[:2])
-    names = sorted([AUDIT, "__x", "orders", "other"])
+    names = sorted([RECORD_TOPIC, "__x", "orders", "other"])
     facts = AccessFacts(AccessReading(tuple(live), settings), created, deleted)
     shown = {
         (each.principal, operation): (each.before, each.after)

@@ -66,6 +66,7 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(produces=[{"prefix": "orders"}])], ("orders", "orders.v1"), set()),
         ([access(produces=[{"prefix": "orders."}])], ("orders.v1", "orders-internal"), set()),
         ([access(produces=["misspelt"])], ("orders",), {"KF604"}),
+        ([access(connect={"groupId": "sinks"}, kafkaform="apply", manages=[])], ("orders",), set()),
         ([access(produces=["*", {"prefix": "x."}])], ("orders",), {"KF605"}),
         ([access(produces=["orders"], acls=[{**READ, "name": "orders"}])], ("orders",), set()),
         (

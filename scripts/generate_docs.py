@@ -107,7 +107,8 @@ have a higher or lower severity than the rule, as its text says.
   `forecast` by `plan --skew`. A note (no entry) reports what was found while the cluster was read.
 - **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
 - **waivable**: a manifest can waive the rule, [with a reason](configuration.md#rules-and-waivers). A rule
-  that reports what Kafka itself would refuse cannot be waived.
+  that reports what Kafka itself would refuse, or what the owner of another resource decides, cannot be
+  waived.
 
 A suggestion such as `write config: {min.insync.replicas: 2}` is a line of the manifest's `spec`; where the
 manifest has a `config` already, add the entry to it."""

@@ -94,7 +94,7 @@ def rule_to_text(listing: CatalogueEntry, *, width: int | None = None) -> str:
     example = Severity.INFO if listing.in_force != Severity.INFO.value else Severity.WARNING
     lines.append(f"severity   rules: {{{entry.code}: {example.value}}} in kafkaform.yaml, or {_OFF}")
     waiver = f'metadata.annotations: {{{WAIVER_PREFIX}{entry.code}: "why it is acceptable here"}}'
-    lines.append(f"waiver     {waiver if listing.waivable else 'none: Kafka would still refuse it'}")
+    lines.append(f"waiver     {waiver if listing.waivable else 'none: fix what it reports'}")
     return "\n".join(map(printable, lines))
 
 

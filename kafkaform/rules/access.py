@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.acl_fields import covers, covers_resources, parse_path, write_path
 from kafkaform.core.acls import ALL, EVERYONE, WILDCARD, Acl, ResourceType
@@ -323,3 +323,40 @@ def _list_included(names: Sequence[str], prefix: str) -> list[str]:
     """Return those of many sorted names that start with a prefix."""
     first = bisect_left(names, prefix)
     return [*takewhile(lambda name: name.startswith(prefix), islice(names, first, None))]
+
+
+@rule("KF611", Severity.ERROR, waivable=False)
+def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
+    """A principal gets Read or Write on a topic whose manifest limits that to others.
+
+    `access: {read: [team:analytics, User:audit]}` in the `spec` of a Topic lists the principals that may be
+    given Read, and the teams, by the label `team` of Access manifests; `write` those that may be given
+    Write. `User:*` is everyone. A right by a prefix or `*` counts, unless the principal is denied the same.
+    Name the topics that the principal needs, or let the owner of the topic extend the list.
+    """
+    access = [*_list_acls(context)]
+    for topic in context.of_kind(PLACED.name):
+        limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))
+        for field, permitted in limits.items():
+            place = topic.place(f"access.{field}")
+            for desired, acls in access:
+                if not {desired.ref.name, f"team:{desired.intent.team}", EVERYONE}.isdisjoint(permitted):
+                    continue
+                for acl in _find_granting(acls, topic.ref.name, field.capitalize()):
+                    message = (
+                        f"{acl.describe_right()} is beyond spec.access.{field} of {topic.ref}, which allows "
+                        f"{listed(permitted) or 'nobody'}"
+                    )
+                    hint = (
+                        f"remove the right, or let the owner of the topic add {desired.ref.name} at {place}"
+                    )
+                    yield Finding(desired, message, hint, path=write_path(acl))
+
+
+def _find_granting(acls: Sequence[Acl], topic: str, operation: str) -> Iterator[Acl]:
+    """Yield the ACLs of a principal that allow an operation on a topic and that no other one denies."""
+    for acl in acls:
+        needed = Acl(ResourceType.TOPIC, topic, False, acl.principal, acl.host, operation, True)
+        denied = replace(needed, is_allowed=False)
+        if covers(acl, needed) and not any(covers(each, denied) for each in acls):
+            yield acl

@@ -252,7 +252,8 @@ class Rule:
         severity: Its severity unless a finding or the project sets another one.
         check: The function that finds problems.
         stage: The input that it needs.
-        waivable: Whether a manifest can waive it: not if Kafka would refuse the resource anyway.
+        waivable: Whether a manifest can waive it: not if Kafka would refuse the resource
+            anyway, nor if the owner of another resource decides.
     """
 
     code: str

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
+from kafkaform.core.acls import parse_principal
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
@@ -31,7 +32,9 @@ SHORTHANDS = {
 COUNTS = ("partitions", "replicationFactor")
 _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor": ("replicationFactor", 1)}
 """Broker configs that are defaults of fields other than topic configs."""
-_PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew")
+ACCESS = "access"
+"""The limits of what Access manifests may give: principals and teams by `read` and `write`."""
+_PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew", ACCESS)
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -43,6 +46,12 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     normal.update({name: int(cast("float", layer[name])) for name in COUNTS if name in layer})
     if PLACEMENT in layer:
         normal[PLACEMENT] = normal_placement(cast("Mapping[str, object]", layer[PLACEMENT]), report)
+    for right, names in cast("Mapping[str, list[str]]", layer.get(ACCESS, {})).items():
+        for index, name in enumerate(names):
+            try:
+                parse_principal(name)
+            except ValueError as error:
+                report((ACCESS, right, index), str(error), f"or team:{name}, a label of Access manifests")
     given = cast("Mapping[str, object]", layer.get("config", {}))
     config = {
         name: text

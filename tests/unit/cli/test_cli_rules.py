@@ -63,7 +63,7 @@ def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) ->
 
 
 def test_what_cannot_be_waived_or_set_says_so(project: Project) -> None:
-    assert "waiver     none: Kafka would still refuse it\n" in listed(project, "KF101").out
+    assert "waiver     none: fix what it reports\n" in listed(project, "KF101").out
     note = listed(project, "KF410").out
     assert note.endswith("severity   fixed: this is a note, not a rule\n")
     assert "waiver" not in note

@@ -68,6 +68,14 @@ def test_settings_have_one_spelling(layer: Layer, config: dict[str, str | None])
     assert normal(layer) == {"config": config}
 
 
+def test_who_may_be_given_access_is_said_by_principal_or_team() -> None:
+    reports = Reports()
+    assert "access" in normalise({"access": {"read": ["team:a", "User:b"], "write": ["c"]}}, reports)
+    ((path, message, hint, _),) = reports
+    assert path == ("access", "write", 0)
+    assert (message, hint) == (wording, wording)
+
+
 def test_settings_said_twice_and_bad_ones_are_reported() -> None:
     for value in (None, "7d", "nonsense"):
         reports = Reports()

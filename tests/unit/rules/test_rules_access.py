@@ -12,26 +12,27 @@ import yaml
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.acls import Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.model import Facts, ResourceRef
+from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.rules import RuleContext, Stage, check
+from tests.support.golden import wording
 
-TOPICS = [("orders", "Topic", {"partitions": 1, "replicationFactor": 1})]
+TEAM = {"team": "shop"}
 
 
-def find(
+def diagnose(
     folder: Path,
     *manifests: tuple[str, str, dict[str, Any]],
     live: tuple[str, ...] = (),
     labels: Mapping[str, str] | None = None,
     facts: Facts | None = None,
-) -> set[tuple[str, str]]:
-    """The rules of access that find something, each with the resource; labels are teams by name."""
+) -> list[Diagnostic]:
+    """The findings of the rules of access; labels are teams by name, without which all are of team shop."""
     documents = [
         {
             "apiVersion": "kafkaform/v1",
             "kind": kind,
-            "metadata": {"name": name, "labels": {"team": (labels or {}).get(name, "")}},
+            "metadata": {"name": name, "labels": TEAM if labels is None else {"team": labels.get(name, "")}},
             "spec": spec,
         }
         for name, kind, spec in manifests
@@ -40,13 +41,19 @@ def find(
     inventory = frozenset(ResourceRef("Topic", name) for name in live)
     context = RuleContext(tuple(load([folder], Context())), facts or Facts("x"), inventory)
     findings = check(context, {}, (Stage.MANIFESTS, Stage.LIVE))
-    return {(each.code, str(each.ref)) for each in findings if each.code.startswith("KF6")}
+    return [each for each in findings if each.code.startswith("KF6")]
+
+
+def find(folder: Path, *manifests: tuple[str, str, dict[str, Any]], **scene: Any) -> set[tuple[str, str]]:
+    """The rules of access that find something, each with the resource."""
+    return {(each.code, str(each.ref)) for each in diagnose(folder, *manifests, **scene)}
 
 
 def access(principal: str = "User:a", name: str = "access", **spec: Any) -> tuple[str, str, dict[str, Any]]:
     return (name, "Access", {"principals": [principal], **spec})
 
 
+WRITE = {"resource": "topic", "operations": ["Write"]}
 READ = {"resource": "topic", "operations": ["Read"]}
 DENIED = {"resource": "topic", "prefix": "g", "operations": ["All"], "permission": "deny"}
 BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
@@ -66,7 +73,8 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(produces=[{"prefix": "orders"}])], ("orders", "orders.v1"), set()),
         ([access(produces=[{"prefix": "orders."}])], ("orders.v1", "orders-internal"), set()),
         ([access(produces=["misspelt"])], ("orders",), {"KF604"}),
-        ([access(connect={"groupId": "sinks"}, kafkaform="apply", manages=[])], ("orders",), set()),
+        ([access(connect={"groupId": "sinks"})], ("orders",), set()),
+        ([access(kafkaform="apply", manages=[])], ("orders",), set()),
         ([access(produces=["*", {"prefix": "x."}])], ("orders",), {"KF605"}),
         ([access(produces=["orders"], acls=[{**READ, "name": "orders"}])], ("orders",), set()),
         (
@@ -122,7 +130,9 @@ def test_who_owns_a_topic_decides_who_changes_it(
 ) -> None:
     labels = {"orders": "sales", "second": team, "access": "first-team"}
     both = (access(produces=["other"]), access(name="second", **right))
-    topics: list[Any] = [(name, "Topic", TOPICS[0][2]) for name in ("orders", "other")]
+    topics: list[Any] = [
+        (name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")
+    ]
     codes = {code for code, _ in find(tmp_path, *both, *topics, labels=labels)}
     assert ("KF607" in codes) is found
 
@@ -133,3 +143,48 @@ def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> No
     absent = ("gone", "Topic", {"state": "absent"})
     assert find(tmp_path, absent, facts=facts) == {("KF608", "Topic/gone")}
     assert find(tmp_path, absent, access(), access("User:b", "b"), facts=facts) == set()
+
+
+@pytest.mark.parametrize(
+    ("limits", "declared", "is_beyond"),
+    [
+        (None, access(produces=["orders"]), False),
+        ({"read": ["User:b"]}, access(produces=["orders"]), False),
+        ({"read": ["User:b"]}, access("User:b", consumes=[{"group": "g", "topics": ["orders"]}]), False),
+        ({"read": ["User:b"]}, access(consumes=[{"group": "g", "topics": ["orders"]}]), True),
+        ({"read": ["team:shop"]}, access(consumes=[{"group": "g", "topics": [{"prefix": "ord"}]}]), False),
+        ({"read": ["team:other"]}, access(consumes=[{"group": "g", "topics": [{"prefix": "ord"}]}]), True),
+        ({"write": []}, access(produces=["*"]), True),
+        ({"write": ["User:*"]}, access(produces=["*"]), False),
+        ({"write": ["User:a"]}, access("User:*", produces=["orders"]), True),
+        ({"write": []}, access(acls=[{"resource": "topic", "name": "orders", "operations": ["All"]}]), True),
+        (
+            {"write": []},
+            access(acls=[{"resource": "topic", "name": "orders", "operations": ["Alter"]}]),
+            False,
+        ),
+        (
+            {"write": []},
+            access(produces=["*"], acls=[{**WRITE, "name": "orders", "permission": "deny"}]),
+            False,
+        ),
+        ({"write": []}, access(produces=["*"], acls=[{**WRITE, "name": "x", "permission": "deny"}]), True),
+    ],
+)
+def test_the_owner_of_a_topic_limits_who_is_given_access(
+    tmp_path: Path, limits: Any, declared: Any, is_beyond: bool
+) -> None:
+    spec = {"partitions": 1, "replicationFactor": 1, **({} if limits is None else {"access": limits})}
+    found = find(tmp_path, ("orders", "Topic", spec), declared, live=("x",))
+    assert ("KF611" in {code for code, _ in found}) is is_beyond
+
+
+def test_the_place_of_a_right_beyond_a_limit_is_named(tmp_path: Path) -> None:
+    topic = (
+        "orders",
+        "Topic",
+        {"partitions": 1, "replicationFactor": 1, "access": {"write": ["team:other"]}},
+    )
+    (finding,) = diagnose(tmp_path, topic, access(produces=["x", "orders"]), live=("x",))
+    assert finding.severity is Severity.ERROR
+    assert (str(finding.location), finding.message, finding.suggestion) == (wording, wording, wording)

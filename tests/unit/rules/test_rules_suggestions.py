@@ -179,6 +179,10 @@ def access(principal: str, *paths: str) -> Desired:
     return Desired(ResourceRef("Access", principal), dict.fromkeys(paths, "granted"))
 
 
+def limited(topic: Desired) -> Desired:
+    return replace(topic, intent=replace(topic.intent, spec={"access": {"write": []}}))
+
+
 def offline(*desired: Desired, **more: Any) -> RuleContext:
     return RuleContext(desired, **more)
 
@@ -511,6 +515,7 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF608": [offline(access("User:a", "allow Write on topic orders"), absent("orders"))],
     "KF609": [offline(access("User:a", "allow Write on topic orders", "deny All on topic *"), ORDERS)],
     "KF610": [offline(access("User:a", "allow Write on topic prefix orders."), declared("orders_v1"))],
+    "KF611": [offline(access("User:a", "allow Write on topic orders"), limited(ORDERS))],
 }
 """Cluster states and manifests that trip each rule, in each of its ways."""
 
@@ -519,6 +524,7 @@ WORDS = {
     "KF602": "which delimiter names have is for their owners to say",
     "KF603": "list the topic, or leave the list out: a choice",
     "KF604": "correct the name, remove the right, or declare the topic: a choice",
+    "KF611": "remove the right, or extend the limit: a choice",
     "KF605": "which of two rights goes is for their owners to say",
     "KF606": "remove the right, or add the topic to the group: a choice",
     "KF607": "whose manifest declares it is for the teams to say",

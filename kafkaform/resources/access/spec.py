@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkaform.core.acl_fields import write_path, write_value
+from kafkaform.core.acl_fields import is_covered, write_path, write_value
 from kafkaform.core.acls import ALL, OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
@@ -44,6 +44,9 @@ POLICY_FIELDS: Mapping[str, ConfigKey] = {
     }.items()
 }
 """The fields of each ACL that policies can use."""
+
+
+_EVERYWHERE = (WILDCARD,)
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -179,9 +182,9 @@ def _list_principals(manifest: Desired) -> list[str]:
 
 def _write_item(acl: Acl, spec: Mapping[str, Any]) -> dict[str, object]:
     """Return the item of `spec.acls` that declares an ACL, beside the hosts of a spec."""
-    item = _write_entry(acl.resource_type, acl.name, acl.is_prefix, acl.host, acl.is_allowed, [acl.operation])
     # An item without hosts has those of the spec.
-    return item if spec.get("hosts", [WILDCARD]) == [WILDCARD] else {**item, "hosts": [acl.host]}
+    has_hosts_of_spec = spec.get("hosts", [WILDCARD]) == [acl.host] == [WILDCARD]
+    return _write_entry(acl, [acl.operation], () if has_hosts_of_spec else (acl.host,))
 
 
 def combine(
@@ -246,31 +249,70 @@ def _expand(
         problems.append(Problem(message, manifest.nearest(("spec", *keys)), hint))
 
     for right, keys in list_rights(spec, topics_of, report):
-        for acl in right.list_acls(principal, spec.get("hosts", (WILDCARD,))):
+        for acl in right.list_acls(principal, spec.get("hosts", _EVERYWHERE)):
             yield acl, keys
 
 
 def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:
-    """Return the spec that declares ACLs of a principal exactly: one entry for each resource and host."""
-    operations: dict[tuple[ResourceType, str, bool, str, bool], list[str]] = {}
+    """Return the spec that declares ACLs of a principal: shorthand where it means the same, else `acls`.
+
+    An operation that another one on the same resources includes is left out, such as Describe beside Read.
+    """
+    hosts_of = _find_hosts(acls)
+    first = next(iter(hosts_of.values()), _EVERYWHERE)
+    common = first if all(hosts == first for hosts in hosts_of.values()) else _EVERYWHERE
+
+    def select(resource_type: ResourceType, operation: str) -> dict[Acl, object]:
+        right = (resource_type, operation, True)
+        return {
+            acl: {"prefix": acl.name} if acl.is_prefix else acl.name
+            for acl, hosts in hosts_of.items()
+            if (acl.resource_type, acl.operation, acl.is_allowed) == right and hosts == common
+        }
+
+    produces = select(ResourceType.TOPIC, "Write")
+    transactional = select(ResourceType.TRANSACTIONAL_ID, "Write")
+    groups, topics = select(ResourceType.GROUP, "Read"), select(ResourceType.TOPIC, "Read")
+    if (
+        len(groups) != 1 or not topics
+    ):  # with several groups, ACLs do not show which of them reads which topics
+        groups, topics = {}, {}
+    operations: dict[tuple[Acl, tuple[str, ...]], list[str]] = {}
+    for acl, hosts in hosts_of.items():
+        if not any(acl in written for written in (produces, transactional, groups, topics)):
+            operations.setdefault((replace(acl, operation=""), hosts), []).append(acl.operation)
+    spec = {
+        "principals": [principal],
+        "hosts": [] if common == _EVERYWHERE else [*common],
+        "produces": [*produces.values()],
+        "consumes": [{"group": group, "topics": [*topics.values()]} for group in groups.values()],
+        "transactional": [*transactional.values()],
+        "acls": [
+            _write_entry(acl, names, () if hosts == common else hosts)
+            for (acl, hosts), names in operations.items()
+        ],
+    }
+    return {name: value for name, value in spec.items() if value}
+
+
+def _find_hosts(acls: Iterable[Acl]) -> dict[Acl, tuple[str, ...]]:
+    """Return the hosts of the ACLs that differ in nothing else, without what another one includes."""
+    by_resource: dict[tuple[object, ...], list[Acl]] = {}
     for acl in sorted(acls, key=write_path):
-        key = (acl.resource_type, acl.name, acl.is_prefix, acl.host, acl.is_allowed)
-        operations.setdefault(key, []).append(acl.operation)
-    entries = [_write_entry(*key, names) for key, names in operations.items()]
-    return {"principals": [principal], "acls": entries}
+        by_resource.setdefault((acl.resource_type, acl.name, acl.is_prefix), []).append(acl)
+    hosts_of: dict[Acl, tuple[str, ...]] = {}
+    for members in by_resource.values():
+        for acl in members:
+            if not is_covered(acl, members):
+                right = replace(acl, host="")
+                hosts_of[right] = (*hosts_of.get(right, ()), acl.host)
+    return hosts_of
 
 
-def _write_entry(
-    resource_type: ResourceType,
-    name: str,
-    is_prefix: bool,
-    host: str,
-    is_allowed: bool,
-    operations: Sequence[str],
-) -> dict[str, object]:
-    entry: dict[str, object] = {"resource": resource_type.value}
-    if resource_type is not ResourceType.CLUSTER:
-        entry["prefix" if is_prefix else "name"] = name
+def _write_entry(acl: Acl, operations: Sequence[str], hosts: Sequence[str]) -> dict[str, object]:
+    entry: dict[str, object] = {"resource": acl.resource_type.value}
+    if acl.resource_type is not ResourceType.CLUSTER:
+        entry["prefix" if acl.is_prefix else "name"] = acl.name
     entry["operations"] = [*operations]
-    entry |= {} if host == WILDCARD else {"hosts": [host]}
-    return entry | ({} if is_allowed else {"permission": "deny"})
+    entry |= {"hosts": [*hosts]} if hosts else {}
+    return entry | ({} if acl.is_allowed else {"permission": "deny"})

@@ -42,6 +42,8 @@ from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
+from kafkaform.resources.access.shorthand import list_rights
+from kafkaform.resources.access.spec import normalise, write_spec
 from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.vcs.branch import attribute_changes
@@ -259,18 +261,24 @@ def test_specs_that_mean_nothing_are_problems_with_a_place(
 # --- paths -----------------------------------------------------------------------------------------
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
-ACLS = st.sampled_from(ResourceType).flatmap(
-    lambda resource_type: st.builds(
-        Acl,
-        st.just(resource_type),
-        st.just(CLUSTER_NAME) if resource_type is ResourceType.CLUSTER else NAMES,
-        st.just(False) if resource_type is ResourceType.CLUSTER else st.booleans(),
-        st.just(USER),
-        st.sampled_from(["*", "10.0.0.1", "::1"]),
-        st.sampled_from([ALL, *OPERATIONS[resource_type]]),
-        st.booleans(),
+
+
+def draw_acls(names: st.SearchStrategy[str], allowed: st.SearchStrategy[bool]) -> st.SearchStrategy[Acl]:
+    return st.sampled_from(ResourceType).flatmap(
+        lambda resource_type: st.builds(
+            Acl,
+            st.just(resource_type),
+            st.just(CLUSTER_NAME) if resource_type is ResourceType.CLUSTER else names,
+            st.just(False) if resource_type is ResourceType.CLUSTER else st.booleans(),
+            st.just(USER),
+            st.sampled_from(["*", "10.0.0.1", "::1"]),
+            st.sampled_from([ALL, *OPERATIONS[resource_type]]),
+            allowed,
+        )
     )
-)
+
+
+ACLS = draw_acls(NAMES, st.booleans())
 
 
 @given(ACLS)
@@ -301,6 +309,67 @@ def test_what_another_acl_covers_changes_no_decision(others: list[Acl], extra: A
             for acls in ([*others, extra], [other for other in others if other != extra])
         ]
         assert decisions[0] == decisions[1]
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("live", "spec"),
+    [
+        (
+            ["Write on topic a", "Describe on topic a", "Create on topic a", "Write on topic prefix b."],
+            {
+                "produces": ["a", {"prefix": "b."}],
+                "acls": [{"resource": "topic", "name": "a", "operations": ["Create"]}],
+            },
+        ),
+        (
+            ["Read on topic a", "Read on topic prefix b.", "Read on group g", "Write on transactional-id t"],
+            {"consumes": [{"group": "g", "topics": ["a", {"prefix": "b."}]}], "transactional": ["t"]},
+        ),
+        (
+            ["Read on topic a", "Read on group g", "Read on group h"],
+            {
+                "acls": [
+                    {"resource": "group", "name": "g", "operations": ["Read"]},
+                    {"resource": "group", "name": "h", "operations": ["Read"]},
+                    {"resource": "topic", "name": "a", "operations": ["Read"]},
+                ]
+            },
+        ),
+        (
+            ["Write on topic a from ::1", "Alter on cluster from ::1"],
+            {"hosts": ["::1"], "produces": ["a"], "acls": [{"resource": "cluster", "operations": ["Alter"]}]},
+        ),
+        (
+            ["Write on topic a from ::1", "Write on topic a from ::2", "Write on topic b"],
+            {
+                "produces": ["b"],
+                "acls": [
+                    {"resource": "topic", "name": "a", "operations": ["Write"], "hosts": ["::1", "::2"]}
+                ],
+            },
+        ),
+    ],
+)
+def test_acls_are_written_as_shorthand_where_it_is_exact(live: list[str], spec: dict[str, Any]) -> None:
+    assert write_spec(USER, [acl(f"allow {right}") for right in live]) == {"principals": [USER], **spec}
+
+
+def fail(*problem: object, **_: object) -> None:
+    raise AssertionError(problem)
+
+
+@given(
+    st.sets(draw_acls(st.sampled_from(["a", "ab", "*"]), st.sampled_from([True] * 5 + [False])), max_size=12)
+)
+def test_what_is_written_means_the_same(given_acls: set[Acl]) -> None:
+    spec = normalise(write_spec(USER, given_acls), fail)
+    hosts: Any = spec.get("hosts", ["*"])
+    written = {each for right, _ in list_rights(spec, {}, fail) for each in right.list_acls(USER, hosts)}
+    assert written <= given_acls
+    assert all(is_covered(each, written) for each in given_acls - written)
 
 
 # --- plans -----------------------------------------------------------------------------------------

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -20,10 +23,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kafkaform.core.files import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, command, environment
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
+from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.releases import KAFKA_VERSION
+from tests.support.cli.project import ROOT, Project, command, environment
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually, guarded
 
+APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
+MAVEN = os.environ.get("KAFKAFORM_MAVEN_URL", "https://maven.example.com/central")
+STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
+REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 ACCESS = """\
 apiVersion: kafkaform/v1
@@ -343,3 +354,170 @@ def list_writable(kafka: DevCluster, properties: dict[str, str]) -> list[str]:
     )
     operations = {name: future.result(TIMEOUT_S).authorized_operations for name, future in described.items()}
     return [name for name, allowed in operations.items() if AclOperation.WRITE in (allowed or ())]
+
+
+# --- real applications -----------------------------------------------------------------------------
+
+
+def fetch_streams_jar() -> Path:
+    """The jar of Kafka Streams, which brokers do without; downloaded once."""
+    name = f"kafka-streams-{KAFKA_VERSION}.jar"
+    path = get_cache_directory() / name
+    if not path.exists():
+        with urlopen(f"{MAVEN}/org/apache/kafka/kafka-streams/{KAFKA_VERSION}/{name}", timeout=60) as answer:
+            content = answer.read()
+        assert hashlib.sha256(content).hexdigest() == STREAMS_SHA256, "it is not the jar that is known"
+        replace(path, content)
+    return path
+
+
+@contextmanager
+def application(
+    account: Account, folder: Path, *topics: str, **properties: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A Streams application, or with one topic a member of a share group: see Application.java."""
+    login = account.write_java_properties(folder)
+    given = {"bootstrap.servers": account.servers, **properties}
+    lines = "".join(f"{name.replace('_', '.')}={value}\n" for name, value in given.items())
+    login.write_text(login.read_text() + lines)
+    classpath = os.pathsep.join(map(str, [*fetch_kafka_classpath(), fetch_streams_jar()]))
+    command_line: list[str | Path] = [
+        str(find_java().path),
+        "-Xmx256m",
+        "-cp",
+        classpath,
+        APPLICATION,
+        login,
+        *topics,
+    ]
+    with subprocess.Popen(
+        command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def list_refusals(account: Account, folder: Path, *topics: str, **properties: str) -> set[str]:
+    """The refusals with which an application ends by itself."""
+    with application(account, folder, *topics, **properties) as process:
+        assert process.stdout is not None
+        return {line.strip() for line in process.stdout} & {*REFUSALS}
+
+
+def produce(kafka: DevCluster, topic: str, values: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None:
+    """Wait until the committed records of a topic say this."""
+    properties = {"group.id": f"{topic}.check", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, **properties})
+    counts: dict[str, str] = {}
+
+    def poll() -> dict[str, str]:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            counts[(message.key() or b"").decode()] = (message.value() or b"").decode()
+        return counts
+
+    consumer.subscribe([topic])
+    eventually(poll, lambda read: read == expected)
+    consumer.close()
+
+
+@pytest.mark.nightly("a Java program is compiled and run twice")
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_a_streams_application_does_its_work_and_nothing_else(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
+) -> None:
+    enricher = account()
+    for name in ("orders", "enriched", "secret"):
+        project.topic(name)
+    streams = {
+        "applicationId": f"{prefix}enricher",
+        "reads": [f"{prefix}orders"],
+        "writes": [f"{prefix}enriched"],
+    }
+    declare(project, "enricher", principals=[principal_of(enricher)], streams=streams)
+    project.run("apply", "--auto-approve").needs(0)
+    produce(kafka_acl, f"{prefix}orders", "abacab")
+    properties = {
+        "application_id": f"{prefix}enricher",
+        "group_protocol": protocol,
+        "processing_guarantee": "exactly_once_v2",
+        "auto_offset_reset": "earliest",
+        "state_dir": f"{project.folder}/state",
+    }
+    with application(
+        enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **properties
+    ) as process:
+        read_counts(kafka_acl, f"{prefix}enriched", {"a": "3", "b": "2", "c": "1"})
+        assert process.poll() is None
+    other = {**properties, "application_id": f"{prefix}other"}
+    refusals = list_refusals(enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **other)
+    assert refusals, "it was not refused another group"
+    assert can_produce(kafka_acl, enricher, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
+    assert project.run("plan", "--detailed-exitcode").needs(0)
+
+
+@pytest.mark.nightly("a Java program is compiled and run twice")
+def test_a_member_of_a_share_group_does_its_work_and_nothing_else(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    auditor = account()
+    project.topic("orders")
+    earliest = {"share.auto.offset.reset": "earliest"}
+    group = project.group("audit", protocol="share", topics=[f"{prefix}orders"], config=earliest)
+    declare(project, "audit", principals=[principal_of(auditor)], shareGroups=[{"group": group}])
+    project.run("apply", "--auto-approve").needs(0)
+    produce(kafka_acl, f"{prefix}orders", "abc")
+    with application(auditor, project.folder, f"{prefix}orders", group_id=group) as process:
+        assert process.stdout is not None
+        assert {process.stdout.readline().strip() for _ in range(3)} == {*"abc"}
+    refusals = list_refusals(auditor, project.folder, f"{prefix}orders", group_id=f"{prefix}other")
+    assert refusals == {"GroupAuthorizationException"}
+    assert can_produce(kafka_acl, auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_transactional_application_does_its_work_and_nothing_else(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
+) -> None:
+    copier = account()
+    for name in ("orders", "copies"):
+        project.topic(name)
+    consumes = [{"group": f"{prefix}copier", "topics": [f"{prefix}orders"]}]
+    declare(
+        project,
+        "copier",
+        principals=[principal_of(copier)],
+        produces=[f"{prefix}copies"],
+        consumes=consumes,
+        transactional=[{"prefix": f"{prefix}copier-"}],
+    )
+    project.run("apply", "--auto-approve").needs(0)
+    produce(kafka_acl, f"{prefix}orders", "a")
+    group = {"group.id": f"{prefix}copier", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**copier.client, **group, "enable.auto.commit": False})
+    consumer.subscribe([f"{prefix}orders"])
+    message = eventually(lambda: consumer.poll(1.0), lambda polled: polled is not None)
+    assert message is not None
+    producer = Producer({**copier.client, "transactional.id": f"{prefix}copier-1"})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(f"{prefix}copies", message.value(), key="a")
+    producer.send_offsets_to_transaction(
+        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), TIMEOUT_S
+    )
+    producer.commit_transaction(TIMEOUT_S)
+    consumer.close()
+    read_counts(kafka_acl, f"{prefix}copies", {"a": "a"})
+    stranger = Producer({**copier.client, "transactional.id": f"{prefix}other"})
+    with pytest.raises(KafkaException) as refused:
+        stranger.init_transactions(TIMEOUT_S)
+    assert refused.value.args[0].name() == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"

@@ -30,12 +30,12 @@ def test_the_page_takes_an_open_cluster_to_least_privilege(tmp_path: Path) -> No
     text = PAGE.read_text("utf-8")
     commands = re.findall(r"^ *(kafkaform .+)$", text, re.MULTILINE)
     assert commands == list(CODES)
-    access, settings, _ = (block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    access, applications, settings, _, _ = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:admin;User:ANONYMOUS"}
     with guarded(1, heap_mb=256, sasl_users={"a": "b"}, properties=properties) as cluster:
         project = Project(tmp_path, cluster.bootstrap_servers, "")
         project.topic("orders.v1")
-        project.write("topics/access.yaml", access)
+        project.write("topics/access.yaml", f"{access}---\n{applications}")
         authorizer = yaml.safe_load(settings)["clusters"]["prod"]["authorizer"]
         client = {"bootstrap.servers": cluster.bootstrap_servers}
         project.config(clusters={"prod": {"client": client, "authorizer": authorizer}})

@@ -6,15 +6,10 @@
 """
 
 from kafkaform.config.client_properties.catalogue import SENSITIVE
-from kafkaform.config.client_properties.properties import HIDDEN, ClientProperties, is_loopback, parse
-from kafkaform.config.client_properties.resolution import (
-    Resolved,
-    read_secret_file,
-    redact,
-    resolve,
-    to_librdkafka,
-)
+from kafkaform.config.client_properties.properties import ClientProperties, is_loopback, parse
+from kafkaform.config.client_properties.resolution import Resolved, redact, resolve, to_librdkafka
 from kafkaform.config.client_properties.transport import to_transport
+from kafkaform.core.secrets import HIDDEN, read_secret_file
 
 __all__ = [
     "HIDDEN",

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.client_properties.catalogue import ALIASES, ALLOW_HTTP, PROPERTIES
 from kafkaform.config.client_properties.other_names import explain_refusal
 from kafkaform.core.errors import Problem
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.secrets import HIDDEN, MalformedReference, Reference, parse_reference
 from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
 
 
 _TOKEN = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
-_ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
-_FILE = re.compile(r"file:(\S.*)", re.DOTALL)
-
-
-class MalformedReference(ValueError):  # noqa: N818 - names what is in the text
-    """A `${…}` has neither of the two forms; the message does not quote the text around it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A reference to text outside the configuration that is read at use."""
-
-    source: Literal["env", "file"]
-    name: str
-
-    def __str__(self) -> str:
-        return f"${{{self.source}:{self.name}}}"
-
 
 Part: TypeAlias = str | Reference
 
@@ -96,12 +79,7 @@ def _parse_reference(token: re.Match[str]) -> Reference:
     body, closed = token.group(1), token.group(2)
     if not closed:
         raise MalformedReference("a ${ without its closing }")
-    if match := _ENV.fullmatch(body):
-        return Reference("env", match.group(1))
-    if match := _FILE.fullmatch(body):
-        return Reference("file", match.group(1))
-    # The body may be a part of a password, so the message does not quote it.
-    raise MalformedReference("a ${…} that is neither ${env:NAME} nor ${file:PATH}")
+    return parse_reference(body)
 
 
 _EXCLUSIVE = (
@@ -253,8 +231,6 @@ _PATHS = re.compile(r"\.(location|keytab|file)$")
 """The properties whose value is the path of a file or folder."""
 _JAVA_STORE = "probe"
 """The value of `ssl.ca.location` that is not a path."""
-HIDDEN = "<hidden>"
-"""The replacement of a secret in output."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

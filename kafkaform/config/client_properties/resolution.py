@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.catalogue import OWN, PROPERTIES
-from kafkaform.config.client_properties.properties import HIDDEN, PropertyValues, find_conflicts
+from kafkaform.config.client_properties.properties import PropertyValues, find_conflicts
 from kafkaform.config.client_properties.treatment import Refused, Text
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.secrets import HIDDEN, UnreadableSecret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafkaform.config.client_properties.properties import ClientProperties, Reference
+    from kafkaform.config.client_properties.properties import ClientProperties
+    from kafkaform.core.secrets import Reference
 
 
-_LARGEST_FILE = 1 << 20
-"""In bytes; keys and passwords are smaller, and a device file would never end."""
 _SHORT = 8
 _LINE_WORTH_HIDING = 16
 """In characters; a shorter line of a PEM text is not secret, and could occur in other output."""
@@ -34,10 +34,6 @@ class Resolved(PropertyValues):
     """
 
     secrets: frozenset[str] = frozenset()
-
-
-class _MissingError(Exception):
-    """The target of a reference cannot be read; the message contains no value."""
 
 
 def resolve(
@@ -63,14 +59,14 @@ def resolve(
 
         # `texts` is a default argument, as the loop replaces the variable.
         def read(reference: Reference, texts: list[str] = texts) -> str:
-            text = _read_reference(reference, environ, read_file)
+            text = reference.read(environ, read_file)
             texts.append(text)
             return text
 
         at = properties.locations.get(name)
         try:
             value = template.fill(read)
-        except _MissingError as error:
+        except UnreadableSecret as error:
             problems.append(Problem(f"{name}: {error}", at, "set it where kafkaform runs"))
             continue
         if (flaw := property_.kind.find_flaw(value)) is not None:
@@ -92,20 +88,6 @@ def resolve(
     return Resolved(values, frozenset(secrets - {""}))
 
 
-def read_secret_file(path: str) -> str:
-    """Read a UTF-8 file of at most 1 MiB.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is larger, or not UTF-8.
-    """
-    with Path(path).expanduser().open("rb") as stream:
-        data = stream.read(_LARGEST_FILE + 1)
-    if len(data) > _LARGEST_FILE:
-        raise ValueError(f"{path} is larger than {_LARGEST_FILE} bytes")
-    return data.decode("utf-8")
-
-
 def redact(text: str, resolved: Resolved) -> str:
     """Replace the secrets of these properties in a text, such as an error of a client."""
     shapes: set[str] = set()
@@ -123,23 +105,6 @@ def redact(text: str, resolved: Resolved) -> str:
         alone = (r"(?<![\w.-])", r"(?![\w.-])") if len(shape) < _SHORT else ("", "")
         text = re.sub(re.escape(shape).join(alone), lambda _: HIDDEN, text)
     return text
-
-
-def _read_reference(reference: Reference, environ: Mapping[str, str], read_file: Callable[[str], str]) -> str:
-    if reference.source == "env":
-        if reference.name not in environ:
-            raise _MissingError(f"the environment variable {reference.name} is not set")
-        return environ[reference.name]
-    try:
-        text = read_file(reference.name)
-    except OSError as error:
-        why = error.strerror or "it cannot be opened"
-        raise _MissingError(f"cannot read {reference.name}: {why}") from None
-    except ValueError:
-        # A decoding error quotes bytes that may be the secret.
-        raise _MissingError(f"cannot read {reference.name}: it is too large, or not UTF-8 text") from None
-    # Editors end files with a line break, which is not a part of the secret.
-    return text.removesuffix("\n").removesuffix("\r")
 
 
 def to_librdkafka(resolved: Mapping[str, str]) -> dict[str, str | int | float | bool]:

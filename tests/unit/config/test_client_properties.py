@@ -21,7 +21,7 @@ from kafkaform.config.client_properties.catalogue import ALIASES, OWN, PROPERTIE
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
 from kafkaform.config.client_properties.java_file import translate_java_properties
 from kafkaform.config.client_properties.other_names import IGNORED, JAAS_AND_STORES, RENAMED, UNAVAILABLE
-from kafkaform.config.client_properties.properties import MalformedReference, escape, parse_template
+from kafkaform.config.client_properties.properties import escape, parse_template
 from kafkaform.config.client_properties.transport import (
     MskIamSettings,
     OidcSettings,
@@ -33,6 +33,7 @@ from kafkaform.config.client_properties.transport import (
 from kafkaform.config.client_properties.treatment import Choice, Flag, Number, Property, Refused, Unused
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UnusableCertificate
 from kafkaform.core.model import Location
+from kafkaform.core.secrets import MalformedReference
 from scripts.generate_docs import render_client_matrix, render_clients_page
 from tests.support.clusters.certificates import Authority
 from tests.support.golden import wording

@@ -275,7 +275,9 @@ def create_topics(work: str, size: int, cluster: Cluster) -> list[str]:
             assert not any(cluster.execute(batch))
             shown = 0
             while shown < len(batch):  # brokers that lag behind by several requests become even slower
-                shown = len(cluster.observe_fields({topic.ref: ("partitions",) for topic in batch}).resources)
+                shown = len(
+                    cluster.observe_fields({topic.ref: {"partitions": None} for topic in batch}).resources
+                )
     if isinstance(cluster, MemoryCluster):
         for name in names:
             cluster.fill(placed_ref(name), PARTITIONS * PARTITION_BYTES)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import AuditReader, Cluster
-    from kafkaform.core.model import Change, Observation, ResourceRef
+    from kafkaform.core.model import Change, FieldValue, Observation, ResourceRef
     from kafkaform.core.plans import Plan
 
 _NOWHERE = AuditSettings(topic=False)
@@ -59,9 +59,9 @@ class EarlierApplies:
         # Without a record to write to, the result could not be kept, so the cluster is not read.
         if not changes or not self.kept.enabled:
             return ()
-        fields: dict[ResourceRef, set[str]] = {}
+        fields: dict[ResourceRef, dict[str, FieldValue]] = {}
         for _, change in changes.values():
-            fields.setdefault(change.ref, set()).update(list_fields(change))
+            fields.setdefault(change.ref, {}).update(list_fields(change))
         # One reading for all of them, as every apply does this.
         observation = cluster.observe_fields(fields)
         settled = [

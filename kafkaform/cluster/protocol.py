@@ -7,6 +7,7 @@ Every method raises a `ClusterError` when the cluster cannot be reached or read.
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.health import Health, LogDir
     from kafkaform.core.lock import Guard, Holder
-    from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
     from kafkaform.core.progress import Progress
@@ -36,6 +37,10 @@ SETTLE_TIMEOUT_S = 30.0
 Brokers apply a large plan step by step: 12,000 new partitions were visible after 15 s on a busy machine, in
 three steps. A limit for the whole plan would fail large plans that are going well.
 """
+
+
+NOTHING_DECLARED: Mapping[ResourceRef, State] = MappingProxyType({})
+"""No declared values."""
 
 
 def none_besides(_: ResourceRef) -> bool:
@@ -85,6 +90,7 @@ class ResourceReader(Protocol):
         also: Callable[[ResourceRef], bool] = none_besides,
         *,
         kinds: Collection[str] = (),
+        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
         """Read resources; never makes a broker create a topic.
 
@@ -92,13 +98,16 @@ class ResourceReader(Protocol):
             refs: The resources to read in detail, whether they exist or not.
             also: Selects other visible resources to read in detail.
             kinds: Kinds whose inventory is read even if no resource of theirs is named.
+            declared: The values that resources should have: some, such as passwords, brokers do not return,
+                and can only be compared.
         """
 
-    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+    def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         """Read only some fields of resources, which is fast enough to poll.
 
         Args:
-            fields: The resources, whether they exist or not, and the paths of the fields of each.
+            fields: The resources, whether they exist or not, and the fields of each, with the values that
+                they should have.
 
         Returns:
             An observation as of `observe`. States may lack the fields that are not named; the inventory may

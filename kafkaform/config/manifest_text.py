@@ -57,15 +57,19 @@ class LiveManifest:
             # No line is folded, so that a diff shows whole values.
             width=float("inf"),
         )
-        # Manifests reject ${…} as a mistake; a text that has it is quoted, where this escape is valid.
-        return str(text).replace("${", r"\x24{")
+        return self._escape(str(text), r"\x24{")
 
     def to_json(self) -> str:
         """Render JSON, which is also YAML if it has no escaped character beyond U+FFFF."""
-        text = json.dumps(self.data, indent=2, ensure_ascii=False).replace("${", r"\u0024{")
+        text = self._escape(json.dumps(self.data, indent=2, ensure_ascii=False), r"\u0024{")
         return _NOT_ASCII.sub(
             lambda match: match[0] if is_plain(match[0]) else json.dumps(match[0])[1:-1], text
         )
+
+    def _escape(self, text: str, escaped: str) -> str:
+        """Escape ${…}, which manifests reject as a mistake; a text that has it is quoted."""
+        has_references = bool(KINDS[self.data["kind"]].format.secrets)
+        return text if has_references else text.replace("${", escaped)
 
 
 def build_live_manifest(

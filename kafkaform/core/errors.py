@@ -141,6 +141,10 @@ class AuthenticationFailed(ClusterError):  # noqa: N818
     """The broker did not accept the credentials, or the TLS handshake failed."""
 
 
+class LoginRefused(AuthenticationFailed):
+    """The broker refused a login, as its password is wrong or its user does not exist."""
+
+
 class PermissionDenied(ClusterError):  # noqa: N818
     """The account has no right to do this.
 

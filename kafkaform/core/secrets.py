@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -99,6 +100,21 @@ def parse_reference(body: str) -> Reference:
         return Reference("file", match.group(1))
     # The body may be a part of a password, so the message does not quote it.
     raise MalformedReference("a ${…} that is neither ${env:NAME} nor ${file:PATH}")
+
+
+def read_secret(reference: Reference) -> Secret:
+    """Read a secret from the environment or the files of this process.
+
+    Raises:
+        UnreadableSecret: It cannot be read, is empty, or not UTF-8 text.
+    """
+    text = reference.read(os.environ, read_secret_file)
+    if not text:
+        raise UnreadableSecret(f"{reference} is empty")
+    # Python keeps the bytes of a variable that is not UTF-8 as surrogates.
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UnreadableSecret(f"{reference} is not UTF-8 text")
+    return Secret(text)
 
 
 def read_secret_file(path: str) -> str:

@@ -35,7 +35,7 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
 from kafkaform.plan.policy import Policy, is_own, protection
-from kafkaform.plan.preconditions import RemainingChange, find_remaining
+from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS, kind_order, placed_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order
 
@@ -125,6 +125,11 @@ class SavedPlan:
 
     plan: Plan
     intents: Mapping[ResourceRef, Intent]
+
+    @property
+    def targets(self) -> Mapping[ResourceRef, State]:
+        """The values that its changes set."""
+        return {planned.ref: list_fields(planned.change) for planned in self.plan.changes}
 
     @property
     def refs(self) -> frozenset[ResourceRef]:

@@ -32,10 +32,11 @@ from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.waivers import find_idle_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
+    from kafkaform.core.model import State
     from kafkaform.core.plans import Plan
     from kafkaform.resources.consent import Grant
     from spark_validation.results import SkewReport
@@ -218,14 +219,24 @@ def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettin
 
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:
     """Read the declared and prunable resources, or those of a saved plan."""
-    refs = wanted(request.desired) | request.dropped if request.saved is None else request.saved.refs
+    if request.saved is None:
+        refs = wanted(request.desired) | request.dropped
+        declared: Mapping[ResourceRef, State] = {
+            each.ref: each.state for each in request.desired if each.state is not None
+        }
+    else:
+        refs, declared = request.saved.refs, request.saved.targets
     # A plan with nothing to apply needs no request.
     if request.saved is not None and not refs:
         return Observation({})
     owned = settings.owns if request.prune else NO_GLOBS
     pruned = [name for name, kind in KINDS.items() if kind.prunable and owned.of_kind(name)]
-    kinds = dict.fromkeys((*request.inventory, *pruned))
-    return cluster.observe(refs, lambda ref: ref.kind in pruned and owned.match(ref), kinds=tuple(kinds))
+    return cluster.observe(
+        refs,
+        lambda ref: ref.kind in pruned and owned.match(ref),
+        kinds=tuple(dict.fromkeys((*request.inventory, *pruned))),
+        declared=declared,
+    )
 
 
 def check_identity(facts: Facts, target: ClusterSettings | None) -> None:

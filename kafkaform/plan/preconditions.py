@@ -11,9 +11,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed
+    from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed, State
 
 _NEW_PLAN = "make a new plan, and review it"
 _LONGEST = 200
@@ -46,15 +44,15 @@ REPLACED = Superseded(
 )
 
 
-def list_fields(change: Change) -> Collection[str]:
-    """List the paths of the fields that `find_remaining` compares."""
+def list_fields(change: Change) -> State:
+    """List the fields that `find_remaining` compares, with the values that they are to have."""
     match change:
         case Create(state=state):
-            return state.keys()
+            return state
         case Update(fields=fields):
-            return [field.path for field in fields]
+            return {field.path: field.after for field in fields}
         case Delete():
-            return ()
+            return {}
 
 
 def find_remaining(change: Change, observation: Observation) -> RemainingChange | Superseded:

@@ -11,6 +11,7 @@ from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.topic import TopicKind
+from kafkaform.resources.user import UserKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Kind
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (TopicKind(), ConsumerGroupKind(), ClientQuotaKind(), AccessKind())
+    kind.name: kind
+    for kind in (TopicKind(), ConsumerGroupKind(), ClientQuotaKind(), UserKind(), AccessKind())
 }
 
 # Named by what they are, not by their kind: no room above compares the name of a kind.

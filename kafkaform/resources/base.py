@@ -274,6 +274,7 @@ class ManifestFormat(Protocol):
         nowhere: A spec with values that no manifest can have.
         shorthands: The shorthands of configs, by field.
         verbatim: The keys below which scalars keep their source text, besides `config`: the kind parses them.
+        secrets: The keys whose value is a reference to a secret, `${env:NAME}` or `${file:PATH}`.
         counts: The fields that are whole numbers, and that every resource of the kind has.
     """
 
@@ -281,6 +282,7 @@ class ManifestFormat(Protocol):
     nowhere: Layer
     shorthands: Mapping[str, Shorthand] = MappingProxyType({})
     verbatim: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
     counts: frozenset[str] = frozenset()
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:

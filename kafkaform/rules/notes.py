@@ -186,10 +186,10 @@ NOTES: dict[str, Note] = {
         Note(
             "KF430",
             Severity.INFO,
-            "Client quotas or ACLs could not be listed.\n\n"
-            "Brokers show quotas to accounts with DescribeConfigs on the cluster, and ACLs to those with\n"
-            "Describe on it. Without these rights, `import` and `compare` do not cover them. Grant them, or\n"
-            "leave them out: `--kind topic --kind group`.",
+            "Client quotas, users or ACLs could not be listed.\n\n"
+            "Brokers show quotas to accounts with DescribeConfigs on the cluster, users and ACLs to those\n"
+            "with Describe on it. Without these rights, `import` and `compare` do not cover them. Grant\n"
+            "them, or leave them out: `--kind topic --kind group`.",
         ),
         Note(
             "KF431",
@@ -199,6 +199,14 @@ NOTES: dict[str, Note] = {
             "denials, prefixes, `*`, super users and allow.everyone.if.no.acl.found, for an address that no\n"
             "ACL names, as if all changes that are not refused were applied. Principals whose ACLs change\n"
             "are compared, and a user that no ACL names. Compare with what the change was meant to do.",
+        ),
+        Note(
+            "KF432",
+            Severity.WARNING,
+            "The declared password of a user cannot be compared with the live one.\n\n"
+            "Brokers return no passwords, so kafkaform logs in with the declared one. It needs the variable\n"
+            "or file of the manifest, and a SASL listener with the mechanism. Without these, a password\n"
+            "that was changed by hand is not found; a plan without other differences has no change.",
         ),
         Note(
             "KF438",

@@ -119,9 +119,9 @@ def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> No
         ),
     )
     wanted = {
-        a: ("config.retention.ms", "config.cleanup.policy"),
-        b: ("partitions",),
-        missing: ("partitions",),
+        a: {"config.retention.ms": None, "config.cleanup.policy": None},
+        b: {"partitions": None},
+        missing: {"partitions": None},
     }
     seen = cluster.observe_fields(wanted)
     assert seen.resources.keys() == {a, b}
@@ -135,7 +135,7 @@ def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> No
         assert narrow.effective.items() <= one.effective.items()
     carried_out(cluster, AddPartitions(b, 3, 5), alter(a.name, "retention.ms"), DeleteTopic(c, made[2].uid))
     eventually(
-        lambda: cluster.observe_fields({a: ["config.retention.ms"], b: ["partitions"], c: []}),
+        lambda: cluster.observe_fields({a: {"config.retention.ms": None}, b: {"partitions": None}, c: {}}),
         lambda o: (
             o.resources.keys() == {a, b}
             and "config.retention.ms" not in o.resources[a].state

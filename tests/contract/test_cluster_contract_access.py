@@ -42,7 +42,7 @@ def alter(
 
 def shows(cluster: Cluster, ref: ResourceRef, state: State | None) -> None:
     """Wait until a reading, and a reading of fields, has these ACLs and no others; None: no principal."""
-    for read in (lambda: cluster.observe([ref]), lambda: cluster.observe_fields({ref: list(state or ["x"])})):
+    for read in (lambda: cluster.observe([ref]), lambda: cluster.observe_fields({ref: state or {"x": None}})):
         resources = eventually(
             lambda read=read: read().resources,  # type: ignore[misc]
             lambda found: (found[ref].state if ref in found else None) == state,

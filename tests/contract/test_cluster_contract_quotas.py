@@ -93,7 +93,7 @@ def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, pref
             quota(name)
             in cluster.observe((), lambda ref: ref == quota(name), kinds=["ClientQuota"]).resources
         )
-        narrow = cluster.observe_fields({quota(name): ["config.producer_byte_rate"]})
+        narrow = cluster.observe_fields({quota(name): {"config.producer_byte_rate": MIB}})
         assert (
             narrow.resources[quota(name)].state["config.producer_byte_rate"] == limits["producer_byte_rate"]
         )

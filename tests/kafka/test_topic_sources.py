@@ -94,11 +94,11 @@ def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Accou
     ).cluster
     whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
     assert whole.invisible.keys() == set(refs[1:])
-    told = few.observe_fields(dict.fromkeys(refs, ("config.retention.ms",)))
+    told = few.observe_fields({key: {"config.retention.ms": None} for key in refs})
     assert (told.resources.keys(), told.invisible.keys()) == (whole.resources.keys(), whole.invisible.keys())
     assert told.resources[refs[0]].state == whole.resources[refs[0]].state
     # Who asks for no config needs no right to read any.
-    told = few.observe_fields(dict.fromkeys(refs, ("partitions",)))
+    told = few.observe_fields({key: {"partitions": None} for key in refs})
     assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.cluster.kafka.answers import report_unlisted
 from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer
@@ -22,7 +23,7 @@ from kafkaform.core.errors import (
     RequestRejected,
 )
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Diagnostic, Observation, Severity
+from kafkaform.core.model import Observation
 from kafkaform.resources.access import observe_access
 from kafkaform.resources.access.risk import AccessFacts
 
@@ -99,9 +100,7 @@ class AccessReader:
         except NotOffered:
             return Observation({})  # an apply of declared access fails with the same error
         except PermissionDenied as error:
-            text = f"could not list ACLs ({error.message})"
-            note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
-            return Observation({}, frozenset(), dict.fromkeys(refs, error.message), () if refs else (note,))
+            return report_unlisted("ACLs", refs, error)
         principals = observe_access(reading)
         return Observation(
             {ref: principal for ref, principal in principals.items() if ref in refs or also(ref)},

@@ -10,15 +10,24 @@ from kafkaform.cluster.transport.translation import MOVING
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Diagnostic, Observation, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.core.errors import ClusterError
+    from kafkaform.core.model import ResourceRef
     from kafkaform.core.partitions import Replicas
 
 
 T = TypeVar("T")
+
+
+def report_unlisted(collection: str, refs: Collection[ResourceRef], error: PermissionDenied) -> Observation:
+    """Return the observation of resources that this account may not list, with a note if none is named."""
+    text = f"could not list {collection} ({error.message})"
+    note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
+    return Observation({}, frozenset(), dict.fromkeys(refs, error.message), () if refs else (note,))
 
 
 @dataclass(frozen=True, slots=True)

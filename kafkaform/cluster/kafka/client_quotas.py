@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.cluster.kafka.answers import report_unlisted
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer
 from kafkaform.cluster.wire.messages import ALTER_QUOTAS, DESCRIBE_QUOTAS
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, PermissionDenied, RequestRejected
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Diagnostic, Observation, Severity
+from kafkaform.core.model import Observation
 from kafkaform.resources.client_quota import observe_quota, quota_ref
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity, parse_entity
 from kafkaform.resources.client_quota.spec import value_text
@@ -44,9 +45,7 @@ class QuotaReader:
         except NotOffered:
             return Observation({})  # an apply of declared quotas fails with the same error
         except PermissionDenied as error:
-            text = f"could not list client quotas ({error.message})"
-            note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
-            return Observation({}, frozenset(), dict.fromkeys(refs, error.message), () if refs else (note,))
+            return report_unlisted("client quotas", refs, error)
         by_ref = {quota_ref(entity): entity for entity in quotas}
         return Observation(
             {

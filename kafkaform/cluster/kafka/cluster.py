@@ -11,7 +11,7 @@ from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.prefetch import Prefetch
 from kafkaform.cluster.kafka.readers import read
 from kafkaform.cluster.kafka.topics import TopicReader
-from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.lock import unguarded
 from kafkaform.resources import PLACED
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.health import Health, LogDir
     from kafkaform.core.lock import Guard, Holder
-    from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef
+    from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
     from kafkaform.core.progress import Progress
@@ -80,12 +80,13 @@ class KafkaCluster:
         also: Callable[[ResourceRef], bool] = none_besides,
         *,
         kinds: Collection[str] = (),
+        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
         prefetch, self._prefetch = self._prefetch, None  # a second call reads everything again
         readers = {PLACED.name: TopicReader(prefetch.source())} if prefetch is not None else {}
-        return read(self._connection, refs, also, kinds, readers)
+        return read(self._connection, {ref: declared.get(ref, {}) for ref in refs}, also, kinds, readers)
 
-    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+    def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         from kafkaform.cluster.kafka.readers import read_fields
 
         return read_fields(self._connection, fields)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkaform.cluster.kafka.acls import AccessReader
 from kafkaform.cluster.kafka.client_quotas import QuotaReader
 from kafkaform.cluster.kafka.topics import TopicReader
+from kafkaform.cluster.kafka.users import UserReader
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.core.model import Observation, ResourceRef
 from kafkaform.resources import kind_order
@@ -14,24 +15,24 @@ from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.topic import TopicKind
+from kafkaform.resources.user import UserKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.model import State
 
 
 class KindReader(Protocol):
     """Reads the resources of one kind."""
 
     def observe(
-        self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
+        self, connection: Connection, refs: Mapping[ResourceRef, State], also: Callable[[ResourceRef], bool]
     ) -> Observation:
-        """Read resources as `Cluster.observe` does; all references are of this kind."""
+        """Read resources as `Cluster.observe` does; all references are of this kind, with declared values."""
 
-    def observe_fields(
-        self, connection: Connection, fields: Mapping[ResourceRef, Collection[str]]
-    ) -> Observation:
+    def observe_fields(self, connection: Connection, fields: Mapping[ResourceRef, State]) -> Observation:
         """Read fields as `Cluster.observe_fields` does; all references are of this kind."""
 
 
@@ -55,6 +56,7 @@ READERS: dict[str, KindReader] = {
     TopicKind.name: TopicReader(),
     ConsumerGroupKind.name: _GroupReader(),
     ClientQuotaKind.name: QuotaReader(),
+    UserKind.name: UserReader(),
     AccessKind.name: AccessReader(),
 }
 """The readers of each kind."""
@@ -62,7 +64,7 @@ READERS: dict[str, KindReader] = {
 
 def read(
     connection: Connection,
-    refs: Collection[ResourceRef],
+    refs: Mapping[ResourceRef, State],
     also: Callable[[ResourceRef], bool],
     kinds: Collection[str],
     prefetched: Mapping[str, KindReader],
@@ -71,27 +73,27 @@ def read(
 
     Args:
         connection: The cluster's.
-        refs: The resources to read, whether they exist or not.
+        refs: The resources to read, whether they exist or not, with their declared values.
         also: Selects other visible resources to read.
         kinds: Kinds whose inventory is read in any case.
         prefetched: Readers by kind to use instead of the usual ones.
     """
     # Kinds without resources are not asked for: groups and quotas need rights that an account for topics may
     # lack.
-    asked: dict[str, set[ResourceRef]] = {kind: set() for kind in kinds}
-    for ref in refs:
-        asked.setdefault(ref.kind, set()).add(ref)
+    asked: dict[str, dict[ResourceRef, State]] = {kind: {} for kind in kinds}
+    for ref, state in refs.items():
+        asked.setdefault(ref.kind, {})[ref] = state
     readers = {**READERS, **prefetched}
     return _merge(
         [readers[kind].observe(connection, asked[kind], also) for kind in sorted(asked, key=kind_order)]
     )
 
 
-def read_fields(connection: Connection, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+def read_fields(connection: Connection, fields: Mapping[ResourceRef, State]) -> Observation:
     """Read fields kind by kind, as `Cluster.observe_fields` does."""
-    asked: dict[str, dict[ResourceRef, Collection[str]]] = {}
-    for ref, paths in fields.items():
-        asked.setdefault(ref.kind, {})[ref] = paths
+    asked: dict[str, dict[ResourceRef, State]] = {}
+    for ref, state in fields.items():
+        asked.setdefault(ref.kind, {})[ref] = state
     return _merge(
         [READERS[kind].observe_fields(connection, asked[kind]) for kind in sorted(asked, key=kind_order)]
     )

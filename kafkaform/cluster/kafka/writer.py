@@ -15,6 +15,7 @@ from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_mi
 from kafkaform.cluster.kafka.client_quotas import QuotaWriter
 from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets, reset_offsets
 from kafkaform.cluster.kafka.topic_sources import describe_topics
+from kafkaform.cluster.kafka.users import CredentialWriter
 from kafkaform.cluster.protocol import refuse_moves, reject_duplicates
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import one_line, translate_answer
@@ -46,6 +47,7 @@ from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from kafkaform.resources.user.operations import RemoveCredentials, SetCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -413,6 +415,8 @@ WRITERS: dict[type[Operation], Writer] = {
     AlterQuota: QuotaWriter(_send),
     GrantAccess: AccessWriter(_send),
     RevokeAccess: AccessWriter(_send),
+    SetCredentials: CredentialWriter(_send),
+    RemoveCredentials: CredentialWriter(_send),
 }
 """The writer of each operation, in the order in which requests are sent.
 

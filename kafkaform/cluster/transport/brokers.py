@@ -372,5 +372,5 @@ def _is_not_controller(answer: Any) -> bool:
     # In the answer to CreateTopics, `partitions` is a number.
     counts_or_parts = (topic.get("partitions", ()) for topic in topics)
     partitions = (partition for some in counts_or_parts if not isinstance(some, int) for partition in some)
-    parts = (answer, *topics, *partitions)
+    parts = (answer, *topics, *partitions, *answer.get("results", ()))
     return any(part.get("error_code") == ErrorCode.NOT_CONTROLLER for part in parts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.config.client_properties.transport import SaslSettings
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered, Unreachable
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.wire.large_answers import Metadata
     from kafkaform.cluster.wire.message_schema import Offered, RequestType
     from kafkaform.config.client_properties.transport import TransportSettings
+    from kafkaform.core.secrets import Secret
 
 
 T = TypeVar("T")
@@ -149,6 +151,23 @@ class Connection:
             client_id: The client id of these connections.
         """
         return Brokers(replace(self._transport_settings, client_id=client_id), self.tokens)
+
+    def log_in_as(self, user: str, mechanism: str, password: Secret) -> None:
+        """Log in once to one broker with other credentials, on a connection that is closed at once.
+
+        Raises:
+            LoginRefused: The broker refused it.
+            ClusterError: No broker decided: the listener has no SASL, or not this mechanism, or none answers.
+        """
+        settings = self._transport_settings
+        if settings.sasl is None:
+            raise ClusterError(f"the listener of {self.bootstrap_servers} has no SASL")
+        sasl = SaslSettings(mechanism, user, password.reveal())
+        brokers = Brokers(replace(settings, sasl=sasl))
+        try:
+            brokers.read_api_versions()
+        finally:
+            brokers.close()
 
     @locked_property
     def _reachable_brokers(self) -> Brokers:

@@ -23,6 +23,7 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "AlterClientQuotas": {"cluster": "AlterConfigs"},
         "AlterPartitionReassignments": {"cluster": "Alter"},
+        "AlterUserScramCredentials": {"cluster": "Alter"},
         "ConsumerGroupDescribe": {"group": "Describe", "topic": "Describe"},
         "CreateAcls": {"cluster": "Alter"},
         "CreatePartitions": {"topic": "Alter"},
@@ -42,6 +43,7 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "DescribeProducers": {"topic": "Read"},
         "DescribeQuorum": {"cluster": "Describe"},
         "DescribeShareGroupOffsets": {"group": "Describe", "topic": "Describe"},
+        "DescribeUserScramCredentials": {"cluster": "Describe"},
         "ElectLeaders": {"cluster": "Alter"},
         "Fetch": {"cluster": "ClusterAction", "topic": "Read"},
         "FindCoordinator": {"group": "Describe", "transactional-id": "Describe"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.cluster.transport.translation import one_line
 from kafkaform.config.client_properties import HIDDEN
-from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError, LoginRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +47,8 @@ def log_in(settings: SaslSettings, address: tuple[str, int], tokens: TokenSource
         send: Sends one message and returns the answer.
 
     Raises:
-        AuthenticationFailed: The broker refused the login, SCRAM's broker did not prove itself, or there is
-            no token.
+        LoginRefused: The broker refused the login.
+        AuthenticationFailed: SCRAM's broker did not prove itself, or there is no token.
         KafkaformError: The mechanism is not supported or not installed.
     """
     mechanism = settings.mechanism
@@ -66,7 +66,7 @@ def log_in(settings: SaslSettings, address: tuple[str, int], tokens: TokenSource
         else:
             raise KafkaformError(f"client property sasl.mechanism: {mechanism} is not supported")
     except RejectedError as error:
-        raise AuthenticationFailed(
+        raise LoginRefused(
             f"{_describe_login(settings, address, token)} was refused: {_redact(error, settings, token)}",
             hint=_choose_hint(mechanism),
         ) from None

@@ -443,3 +443,35 @@ DESCRIBE_ACLS = message(
     ),
 )
 """A filter: null, and the code ANY of the types and of the operation, match everything."""
+
+DESCRIBE_SCRAM = message(
+    50,
+    "DescribeUserScramCredentials",
+    (0, 0),
+    0,
+    struct(users=array(struct(name=STRING), nullable=True)),
+    struct(
+        throttle_ms=INT32,
+        **ERROR,
+        results=array(
+            struct(user=STRING, **ERROR, credentials=array(struct(mechanism=INT8, iterations=INT32)))
+        ),
+    ),
+)
+"""Null describes all users (KIP-554, Kafka 2.7; with KRaft since 3.5, KIP-900)."""
+
+ALTER_SCRAM = message(
+    51,
+    "AlterUserScramCredentials",
+    (0, 0),
+    0,
+    struct(
+        deletions=array(struct(name=STRING, mechanism=INT8)),
+        upsertions=array(
+            struct(name=STRING, mechanism=INT8, iterations=INT32, salt=OCTETS, salted_password=OCTETS)
+        ),
+    ),
+    struct(throttle_ms=INT32, results=array(struct(user=STRING, **ERROR))),
+    changes=True,
+)
+"""Setting is idempotent; deleting a credential that does not exist is refused (RESOURCE_NOT_FOUND)."""

@@ -31,8 +31,10 @@ MAX_VALUES = 5_000_000
 API_VERSION = "kafkaform/v1"
 OWN_PREFIX = "kafkaform/"
 """The prefix of kafkaform's annotations."""
+SECRETS = frozenset().union(*(kind.format.secrets for kind in KINDS.values()))
+"""The keys whose value may be a reference to a secret."""
 VERBATIM = frozenset({"config", "labels", "annotations"}).union(
-    *(kind.format.verbatim for kind in KINDS.values())
+    SECRETS, *(kind.format.verbatim for kind in KINDS.values())
 )
 """Below these keys scalars keep their source text, which the kind of the resource interprets."""
 
@@ -249,10 +251,13 @@ def _read_manifests(path: Path, root: Path | None, problems: list[Problem]) -> l
 
 
 def _find_references(document: Document) -> Iterator[Problem]:
+    before = ""
     for place, text in document.walk_texts():
-        if "${" in text:
+        # A value follows its key. The kind checks references to secrets.
+        if "${" in text and before not in SECRETS:
             hint = "write the value; values that differ by environment go into spec.overrides"
             yield Problem("${…} is not expanded in manifests", place, hint)
+        before = text
 
 
 def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkaform.resources.client_quota.entity import QuotaEntity
     from tests.support.memory_cluster.controller import Move, Topic
     from tests.support.memory_cluster.coordinator import GroupRecord
+    from tests.support.memory_cluster.users import StoredCredential
 
 
 _CONTROLLERS = (3001, 3002, 3003)
@@ -100,6 +101,7 @@ class Contents:
         rates: The dynamic configs of brokers, by id.
         quotas: The limits of each entity; one without any is not here.
         acls: The ACLs.
+        users: The stored credentials of each user, by mechanism; one without any is not here.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Contents:
     rates: dict[int, dict[str, str]] = field(default_factory=dict)
     quotas: dict[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
     acls: set[Acl] = field(default_factory=set)
+    users: dict[str, Mapping[str, StoredCredential]] = field(default_factory=dict)
 
     def copy(self) -> Contents:
         """A copy that later changes do not reach."""
@@ -124,6 +127,7 @@ class Contents:
             led=dict(self.led),
             quotas=dict(self.quotas),
             acls=set(self.acls),
+            users=dict(self.users),
         )
 
     def put_topic(self, name: str, topic: Topic | None) -> None:
@@ -161,6 +165,13 @@ class Contents:
             self.quotas[entity] = limits
         else:
             self.quotas.pop(entity, None)
+
+    def put_user(self, name: str, credentials: Mapping[str, StoredCredential]) -> None:
+        """Keep the credentials of a user; without any, it is gone."""
+        if credentials:
+            self.users[name] = credentials
+        else:
+            self.users.pop(name, None)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic; none if there is no such topic."""

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation
-from kafkaform.cluster.protocol import none_besides, refuse_moves, reject_duplicates
+from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides, refuse_moves, reject_duplicates
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.lock import unguarded
-from kafkaform.core.model import CONFIG_PREFIX, DataSize, Facts, Observation, Observed, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, DataSize, Facts, Observation, Observed, ResourceRef, State
 from kafkaform.core.partitions import Broker
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.resources import KINDS, reader_ref
@@ -24,6 +24,8 @@ from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.topic import TopicKind
 from kafkaform.resources.topic.operations import CreateTopic
+from kafkaform.resources.user import UserKind
+from kafkaform.resources.user.risk import OwnLogin
 from tests.support.memory_cluster import controller, coordinator
 from tests.support.memory_cluster.contents import health_of
 from tests.support.memory_cluster.faults import denial
@@ -59,6 +61,7 @@ class MemoryCluster(MovingReplicas):
     Attributes:
         executed: Every operation that was carried out, in order.
         authorizer_settings: The settings of the authorizer, and the principal of this account.
+        own_login: The SCRAM login of this account.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class MemoryCluster(MovingReplicas):
         self.executed: list[Operation] = []
         self.offset_retention_ms = _OFFSET_RETENTION_MS
         self.authorizer_settings = AuthorizerSettings(frozenset({"User:root"}), False, "User:root")
+        self.own_login = OwnLogin()
         self._audit: list[str] = []
         self._cluster_id = cluster_id
         self._defaults = {name: dict(kind.configs.find_defaults({})) for name, kind in KINDS.items()}
@@ -99,9 +103,10 @@ class MemoryCluster(MovingReplicas):
         also: Callable[[ResourceRef], bool] = none_besides,
         *,
         kinds: Collection[str] = (),
+        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
         """See `Cluster.observe`."""
-        world = self._world(self._seen())
+        world = replace(self._world(self._seen()), declared=declared)
         asked = {*kinds, *(ref.kind for ref in refs)}
         there = {ResourceRef(kind, name) for kind in asked for name in READERS[kind].names(world.contents)}
         inventory = frozenset(there - self._hidden)
@@ -111,12 +116,13 @@ class MemoryCluster(MovingReplicas):
             if ref in refs or also(ref)
         }
         invisible = {ref: denial(ref).message for ref in self._hidden & set(refs)}
-        parts = (AccessFacts(self.access()),) if AccessKind.name in asked else ()
-        return Observation(resources, inventory, invisible, parts=parts)
+        parts = {AccessKind.name: AccessFacts(self.access()), UserKind.name: self.own_login}
+        known = tuple(part for kind, part in parts.items() if kind in asked)
+        return Observation(resources, inventory, invisible, parts=known)
 
-    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+    def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         """See `Cluster.observe_fields`."""
-        seen = self.observe(fields)
+        seen = self.observe(fields, declared=fields)
         resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
         return replace(seen, resources=resources)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
@@ -20,15 +20,18 @@ from kafkaform.resources.replicas.facts import LiveReplicas
 from kafkaform.resources.replicas.operations import AlterConfigsInSync
 from kafkaform.resources.topic import TopicKind
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
-from tests.support.memory_cluster import controller, coordinator, quotas
+from kafkaform.resources.user import UserKind, observe_user
+from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
+from tests.support.memory_cluster import controller, coordinator, quotas, users
 from tests.support.memory_cluster.coordinator import NO_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.model import ResourceRef
+    from kafkaform.core.model import ResourceRef, State
     from kafkaform.core.operations import Operation
+    from kafkaform.core.secrets import Reference
     from tests.support.memory_cluster.contents import Contents
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -45,6 +48,7 @@ class World:
         now_ms: Tells the time, in milliseconds since 1970.
         number: Counts the topics that were made.
         sees: Whether this account sees a topic.
+        declared: The values that resources should have.
     """
 
     contents: Contents
@@ -53,6 +57,7 @@ class World:
     now_ms: Callable[[], int]
     number: Callable[[], int]
     sees: Callable[[str], bool]
+    declared: Mapping[ResourceRef, State] = field(default_factory=dict)
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -137,10 +142,29 @@ class _AccessReader:
         return observe_access(reading)[ref]
 
 
+class _UserReader:
+    """Shows users, with their declared passwords compared."""
+
+    def names(self, contents: Contents) -> Collection[str]:
+        """Return the names of the users."""
+        return contents.users.keys()
+
+    def observed(self, ref: ResourceRef, world: World) -> Observed:
+        """Return a user with its credentials."""
+        stored = world.contents.users[ref.name]
+        live = {mechanism: credential.iterations for mechanism, credential in stored.items()}
+
+        def log_in(mechanism: str, password: Reference) -> bool | None:
+            return users.log_in(stored[mechanism], mechanism, password)
+
+        return observe_user(ref.name, live, world.declared.get(ref, {}), log_in)
+
+
 READERS: dict[str, MemoryReader] = {
     TopicKind.name: _TopicReader(),
     ConsumerGroupKind.name: _GroupReader(),
     ClientQuotaKind.name: _QuotaReader(),
+    UserKind.name: _UserReader(),
     AccessKind.name: _AccessReader(),
 }
 """Who shows the resources of each kind."""
@@ -222,6 +246,12 @@ def _alter_access(operation: AlterAccess, _: World) -> Accepted:
     return Accepted(alter, operation.weight)
 
 
+def _alter_credentials(operation: AlterCredentials, world: World) -> Accepted:
+    name = operation.ref.name
+    after, problem = users.result(world.contents.users.get(name, {}), operation)
+    return Accepted(lambda contents: contents.put_user(name, after), operation.weight, problem)
+
+
 _CONFIGURED: dict[str, Callable[[AlterConfigs, World], Accepted]] = {
     TopicKind.name: _change,
     ConsumerGroupKind.name: _of_group,
@@ -245,5 +275,7 @@ EFFECTS: dict[type[Operation], Effect] = {
     AlterQuota: Effect(_alter_quota, checked=True),
     GrantAccess: Effect(_alter_access, checked=True),
     RevokeAccess: Effect(_alter_access, checked=True),
+    SetCredentials: Effect(_alter_credentials, checked=True),
+    RemoveCredentials: Effect(_alter_credentials, checked=True),
 }
 """The effect of each operation that a request carries out, in the order in which they are sent."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafkaform.cluster.protocol import Cluster, none_besides
+from kafkaform.cluster.protocol import NOTHING_DECLARED, Cluster, none_besides
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.health import Health, LogDir
@@ -22,6 +22,7 @@ from kafkaform.core.model import (
     Observation,
     Observed,
     ResourceRef,
+    State,
     Undeclared,
 )
 from kafkaform.core.operations import Operation
@@ -185,13 +186,14 @@ class Watched:
         also: Callable[[ResourceRef], bool] = none_besides,
         *,
         kinds: Collection[str] = (),
+        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
         self.readings.append(refs)
         if self.reading is not None:
             self.reading()
-        return self.cluster.observe(refs, also, kinds=kinds)
+        return self.cluster.observe(refs, also, kinds=kinds, declared=declared)
 
-    def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+    def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         self.readings.append(fields)
         if self.reading is not None:
             self.reading()

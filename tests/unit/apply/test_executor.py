@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import VERIFY_TIMEOUT_S, ApplyOptions, apply
 from kafkaform.apply.moves.throttle_journal import Announcement
-from kafkaform.cluster.protocol import Cluster, none_besides
+from kafkaform.cluster.protocol import NOTHING_DECLARED, Cluster, none_besides
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
     AuditError,
@@ -25,7 +25,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.lock import Guard, lock_lost_error, unguarded
-from kafkaform.core.model import Desired, FieldValue, Intent, Observation, ResourceRef, Status, Update
+from kafkaform.core.model import Desired, FieldValue, Intent, Observation, ResourceRef, State, Status, Update
 from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation
 from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan, PlannedChange
@@ -532,8 +532,9 @@ def test_reading_goes_on_as_long_as_something_new_shows(memory: MemoryCluster, t
             also: Callable[[ResourceRef], bool] = none_besides,
             *,
             kinds: Collection[str] = (),
+            declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
         ) -> Observation:
-            seen = memory.observe(refs, also, kinds=kinds)
+            seen = memory.observe(refs, also, kinds=kinds, declared=declared)
             shown = set(names[: int((time.time - start) / (VERIFY_TIMEOUT_S - 5))])
             return replace(seen, resources={r: o for r, o in seen.resources.items() if r.name in shown})
 
@@ -681,7 +682,9 @@ def test_moves_that_are_cancelled_are_not_taken_for_done(
             if None not in targets.values():
                 stop.set()
                 return super().reassign(targets, guard)
-            self.running = super().observe_fields({topic("a"): ["placement", "replicationFactor"]})
+            self.running = super().observe_fields(
+                {topic("a"): {"placement": None, "replicationFactor": None}}
+            )
             self.cancelled = True
             if given_up:
                 raise KeyboardInterrupt
@@ -691,7 +694,7 @@ def test_moves_that_are_cancelled_are_not_taken_for_done(
             layout = super().layout(topics)
             return replace(layout, reassigning={}) if self.cancelled else layout
 
-        def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
             if not self.cancelled:
                 return super().observe_fields(fields)
             resources = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.errors import OutcomeUnknown
-from kafkaform.core.model import FieldValue, Observation, ResourceRef
+from kafkaform.core.model import FieldValue, Observation, ResourceRef, State
 from kafkaform.core.plans import Plan
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -180,12 +180,12 @@ def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
     read = []
 
     class Watched(MemoryCluster):
-        def observe_fields(self, fields: Mapping[ResourceRef, Collection[str]]) -> Observation:
+        def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
             read.append(fields)
             return memory.observe_fields(fields)
 
     settle(read_earlier(memory, KEPT, "memory"), Watched(), "later")
-    assert read == [{topic("a"): {RETENTION}}]
+    assert read == [{topic("a"): {RETENTION: DAY}}]
     assert capsys.readouterr().err == ""
 
 

@@ -29,6 +29,7 @@ FILES = {
     "schemas/consumergroup.schema.json",
     "schemas/access.schema.json",
     "schemas/clientquota.schema.json",
+    "schemas/user.schema.json",
     ".gitignore",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from kafkaform.core.model import (
     DataSize,
@@ -17,6 +17,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
     Severity,
+    State,
 )
 from kafkaform.inspect.resource_status import (
     Selection,
@@ -89,6 +90,7 @@ class Answers(MemoryCluster):
         also: Callable[[ResourceRef], bool] = none_besides,
         *,
         kinds: Collection[str] = (),
+        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,  # noqa: ARG002
     ) -> Observation:
         wanted = {ref for ref in self.observation.inventory if ref in refs or also(ref)}
         seen = {ref: one for ref, one in self.observation.resources.items() if ref in wanted}

@@ -1,0 +1,231 @@
+"""Reading and altering the SCRAM credentials of a real cluster (KIP-554).
+
+Brokers do not return passwords: declared ones are compared by logging in.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafkaform.cluster.kafka.answers import report_unlisted
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.transport.rights import name_right
+from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.wire.error_codes import ErrorCode
+from kafkaform.cluster.wire.messages import ALTER_SCRAM, DESCRIBE_SCRAM
+from kafkaform.core.errors import (
+    ClusterError,
+    LoginRefused,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+)
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.model import Diagnostic, Observation, ResourceRef, Severity
+from kafkaform.core.secrets import Reference, UnreadableSecret, read_secret
+from kafkaform.core.wording import listed
+from kafkaform.resources.user import UserKind, observe_user
+from kafkaform.resources.user.credential import parse_credential, salt_password
+from kafkaform.resources.user.risk import OwnLogin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import RequestType
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import State
+    from kafkaform.resources.user.operations import AlterCredentials
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 60.0
+"""How long a broker may take to describe all users."""
+_MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""The codes of ScramMechanism in org.apache.kafka.clients.admin."""
+_CODES = {mechanism: code for code, mechanism in _MECHANISMS.items()}
+
+
+class UserReader:
+    """Reads the credentials of users, all with one request; compares declared passwords by logging in."""
+
+    def observe(
+        self, connection: Connection, refs: Mapping[ResourceRef, State], also: Callable[[ResourceRef], bool]
+    ) -> Observation:
+        """Read users; none if the brokers do not offer it."""
+        try:
+            users = _read_users(connection)
+        except NotOffered:
+            return Observation({})  # an apply of declared users fails with the same error
+        except PermissionDenied as error:
+            return report_unlisted("users", refs, error)
+        inventory = {ResourceRef(UserKind.name, name): live for name, live in users.items()}
+        logins = _Logins(connection)
+        resources = {
+            ref: observe_user(ref.name, live, refs.get(ref, {}), logins.of(ref))
+            for ref, live in inventory.items()
+            if ref in refs or also(ref)
+        }
+        return Observation(
+            resources,
+            frozenset(inventory),
+            diagnostics=tuple(logins.describe_undecided()),
+            parts=(_find_own_login(connection),),
+        )
+
+    def observe_fields(self, connection: Connection, fields: Mapping[ResourceRef, State]) -> Observation:
+        """Read whole users: one answer has them all."""
+        return self.observe(connection, fields, none_besides)
+
+
+def _read_users(connection: Connection) -> dict[str, dict[str, int]]:
+    """Read the iterations of the credentials of all users, by user and mechanism."""
+    # With ZooKeeper, the controller alone answers.
+    answer = connection.ask_controller(DESCRIBE_SCRAM, {"users": None}, _TIMEOUT_S)
+    if answer["error_code"]:
+        raise name_right(translate_answer(answer), DESCRIBE_SCRAM.name)
+    return {
+        result["user"]: {
+            _MECHANISMS[each["mechanism"]]: each["iterations"]
+            for each in result["credentials"]
+            if each["mechanism"] in _MECHANISMS
+        }
+        for result in answer["results"]
+    }
+
+
+class _Logins:
+    """The logins of one reading: one for each declared credential that is live."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._undecided: dict[str, dict[ResourceRef, None]] = {}
+        self._unavailable: dict[str, str] = {}
+
+    def of(self, ref: ResourceRef) -> Callable[[str, Reference], bool | None]:
+        """Return the function that logs in as one user."""
+
+        def log_in(mechanism: str, password: Reference) -> bool | None:
+            try:
+                secret = read_secret(password)
+                if mechanism not in self._unavailable:
+                    self._connection.log_in_as(ref.name, mechanism, secret)
+                    return True
+                why = self._unavailable[mechanism]
+            except LoginRefused:
+                _log.debug("the %s login of %s was refused", mechanism, ref)
+                return False
+            except UnreadableSecret as error:
+                why = str(error)
+            except ClusterError as error:
+                # It is about the listener, not about this user: others are not tried.
+                why = self._unavailable[mechanism] = error.message
+            self._undecided.setdefault(why, {})[ref] = None
+            return None
+
+        return log_in
+
+    def describe_undecided(self) -> Iterator[Diagnostic]:
+        """Describe the passwords that could not be compared, with one note per reason."""
+        for why, refs in self._undecided.items():
+            text = f"cannot compare the password of {listed([*map(str, refs)])}: {why}"
+            hint = "kafkaform needs the password, and bootstrap.servers of a SASL listener with its mechanism"
+            yield Diagnostic("KF432", Severity.WARNING, text, suggestion=hint)
+
+
+def _find_own_login(connection: Connection) -> OwnLogin:
+    user, mechanism = (connection.properties.get(f"sasl.{name}") for name in ("username", "mechanism"))
+    return OwnLogin(str(user), str(mechanism)) if user and mechanism in _CODES else OwnLogin()
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialWriter:
+    """Sets and removes credentials with one request. Brokers cannot validate it.
+
+    Attributes:
+        send: Sends a request to the controller until it is answered; see `kafkaform.cluster.kafka.writer`.
+    """
+
+    send: Callable[[Connection, RequestType[Any], Mapping[str, Any], Guard], tuple[Any, bool]]
+
+    def write(
+        self,
+        connection: Connection,
+        operations: Sequence[AlterCredentials],
+        validate_only: bool,
+        guard: Guard,
+    ) -> dict[object, ClusterError | None]:
+        """Send alterations of different users; returns outcomes by subject.
+
+        A dry run sends nothing, and returns an error that says so.
+        """
+        outcomes: dict[object, ClusterError | None] = {}
+        request: dict[str, list[Mapping[str, Any]]] = {"deletions": [], "upsertions": []}
+        sent: dict[str, object] = {}
+        for operation in operations:
+            try:
+                deletions, upsertions = _make_entries(operation)
+            except UnreadableSecret as error:
+                hint = "nothing was sent: set it where the apply runs"
+                outcomes[operation.subject] = RequestRejected(str(error), code="NO_PASSWORD", hint=hint)
+                continue
+            sent[operation.ref.name] = operation.subject
+            request["deletions"] += deletions
+            request["upsertions"] += upsertions
+        if validate_only:
+            return _refuse_dry_run(connection, outcomes, sent)
+        if not sent:
+            return outcomes
+        guard()
+        try:
+            answer, sent_again = self.send(connection, ALTER_SCRAM, request, guard)
+        except ClusterError as error:
+            return outcomes | dict.fromkeys(sent.values(), error)
+        unknown = OutcomeUnknown("the controller's response does not include this user")
+        outcomes |= dict.fromkeys(sent.values(), unknown)
+        for result in answer["results"]:
+            code = result["error_code"]
+            # Removed by the request whose answer was lost.
+            is_done = not code or (sent_again and code == ErrorCode.RESOURCE_NOT_FOUND)
+            error_ = None if is_done else name_right(translate_answer(result), ALTER_SCRAM.name)
+            outcomes[sent[result["user"]]] = error_
+        return outcomes
+
+
+def _refuse_dry_run(
+    connection: Connection, unreadable: Mapping[object, ClusterError | None], sent: Mapping[str, object]
+) -> dict[object, ClusterError | None]:
+    """Return the errors of a dry run: what would be refused here may not be where the plan is applied."""
+    outcomes = {
+        subject: ClusterError(error.message, hint="set it where the apply runs")
+        for subject, error in unreadable.items()
+        if error is not None
+    }
+    error = (
+        ClusterError("Kafka has no dry run for SCRAM credentials")
+        if connection.offers(ALTER_SCRAM)
+        else NotOffered(ALTER_SCRAM.name)
+    )
+    return {**outcomes, **dict.fromkeys(sent.values(), error)}
+
+
+def _make_entries(operation: AlterCredentials) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the deletions and upsertions of a request; raises UnreadableSecret without a password."""
+    deletions: list[Mapping[str, Any]] = []
+    upsertions: list[Mapping[str, Any]] = []
+    for mechanism, value in operation.mechanisms().items():
+        entry = {"name": operation.ref.name, "mechanism": _CODES.get(mechanism, 0)}
+        if value is None:
+            deletions.append(entry)
+            continue
+        credential = parse_credential(value)
+        if credential is None or not isinstance(credential.password, Reference):
+            raise UnreadableSecret(f"the plan has no reference to the password for {mechanism}")
+        password = read_secret(credential.password)
+        salt, salted = salt_password(mechanism, credential.iterations, password)
+        upsertions.append(
+            {**entry, "iterations": credential.iterations, "salt": salt, "salted_password": salted}
+        )
+    return deletions, upsertions

@@ -1,0 +1,185 @@
+"""The kind User."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core.model import Observed, ResourceRef
+from kafkaform.core.plans import Binding
+from kafkaform.core.rights import CLUSTER, Right
+from kafkaform.core.secrets import Reference
+from kafkaform.resources.base import (
+    ConfigSet,
+    Field,
+    FieldOutcome,
+    Hazards,
+    Kind,
+    KindWords,
+    ManifestFormat,
+    NoWayBack,
+    Restoration,
+)
+from kafkaform.resources.user import operations as user_operations
+from kafkaform.resources.user import risk, spec
+from kafkaform.resources.user.credential import PREFIX, Credential, LivePassword, are_equal, parse_credential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kafkaform.core.errors import Problem
+    from kafkaform.core.model import (
+        Change,
+        Desired,
+        Facts,
+        FieldChange,
+        FieldValue,
+        Intent,
+        RiskAssessment,
+        State,
+    )
+    from kafkaform.core.operations import Operation
+    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+
+_LOST = (
+    "Kafka does not return passwords: the variable or file of the manifest must have the earlier one again"
+)
+
+
+class _CredentialField(Field):
+    """The credential of one mechanism."""
+
+    def equal(self, a: FieldValue, b: FieldValue) -> bool:
+        return are_equal(a, b)
+
+    def remaining(self, change: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
+        # A refused login was the reason for the change: without another one, it is not known to be done.
+        live, before = self.live(observed), change.before
+        if _get_password(live) is LivePassword.UNKNOWN and _get_password(before) is LivePassword.CHANGED:
+            return FieldOutcome.MOVED
+        return super().remaining(change, observed)
+
+    def on_the_way(self, change: FieldChange, value: FieldValue) -> bool:
+        # Planned without the password, and applied with it: only now a login shows whether it is the same.
+        return None not in (change.before, change.after, value)
+
+    def judge(self, context: UpdateContext) -> RiskAssessment:
+        before, after = context.before.get(self.path), context.after.get(self.path)
+        return risk.judge(context.ref.name, self.path, before, after, context.facts)
+
+    def default(self, _facts: Facts) -> FieldValue:
+        return None
+
+    def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
+        if before is None:
+            return None
+        if after is None:
+            return "removed", ()
+        live, declared = parse_credential(before), parse_credential(after)
+        if live is None or declared is None:
+            return None
+        is_same = live.iterations == declared.iterations
+        iterations = f"{'' if is_same else f'{live.iterations} → '}{declared.iterations} iterations"
+        password = "same" if live.password == declared.password else f"{live.password} → {declared.password}"
+        return f"{iterations}, password {password}", ()
+
+    def undeclarable(self, _value: FieldValue) -> str:
+        return "declare it by hand, in spec.scram: Kafka does not return passwords"
+
+    def no_way_back(self, _change: FieldChange, _declared: State | None) -> NoWayBack:
+        return NoWayBack(_LOST)
+
+
+class _Format(ManifestFormat):
+    schema = "user"
+    nowhere: Layer = {}  # noqa: RUF012 - read-only
+    secrets = frozenset({"password"})
+
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
+        return spec.normalise(layer, report)
+
+    def resolve(self, layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
+        return spec.resolve(layer)
+
+    def find_problems(self, desired: Desired) -> Iterable[Problem]:
+        return spec.find_problems(desired)
+
+    def write(
+        self,
+        observed: Observed,
+        _config: dict[str, object],
+        _under: Mapping[str, object],
+        _left_out: list[str],
+    ) -> dict[str, object]:
+        return spec.write_spec(observed.ref.name, observed.state)
+
+
+class UserKind(Kind):
+    """Users with SCRAM credentials (KIP-554)."""
+
+    name = "User"
+    words = KindWords("users with SCRAM credentials", "user", "users", "its credentials", "deleted", "box")
+    format: ManifestFormat = _Format()
+    configs = ConfigSet()
+    hazards = Hazards(risk.HAZARDS)
+    listed = False
+    prunable = False
+
+    def field(self, path: str) -> Field:
+        """Return the credential with this path."""
+        return _CredentialField(self, path)
+
+    def reading_rights(self, _name: str) -> tuple[Right, ...]:
+        """Return the right on the cluster, as ACLs do not cover the credentials of single users."""
+        return (Right("Describe", CLUSTER),)
+
+    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
+        """Assess the removal of all credentials of a user."""
+        return risk.judge_delete(observed, facts)
+
+    def binding(self, _change: Change, field: FieldChange | None) -> Binding | None:
+        """Bind a consent to the mechanism that it is for."""
+        if field is None:
+            return None
+        scope = f"of {field.path.removeprefix(PREFIX)}"
+        return Binding(scope, lambda given: given == scope)
+
+    def operations(self, change: Change) -> tuple[Operation, ...]:
+        """Set credentials, then remove others."""
+        return user_operations.operations(change)
+
+    def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
+        """Return the declared credentials, and the removal of live ones that are not declared."""
+        return {**dict.fromkeys(observed.state), **state}
+
+    def restore(self, ref: ResourceRef, state: State, _record: str) -> Restoration:
+        """Return a deleted user, whose passwords are those of its references."""
+        return Restoration(Observed(ref, None, state), _LOST)
+
+
+def _get_password(value: FieldValue) -> Reference | LivePassword | None:
+    credential = parse_credential(value)
+    return None if credential is None else credential.password
+
+
+def observe_user(
+    name: str, live: Mapping[str, int], declared: State, log_in: Callable[[str, Reference], bool | None]
+) -> Observed:
+    """Return a live user, with its declared passwords compared by logging in, once with each.
+
+    Args:
+        name: Its name.
+        live: The iterations of its credentials, by mechanism.
+        declared: Its declared credentials; empty if it is not declared.
+        log_in: Logs in by a mechanism, with a password; returns whether it was accepted, or None if it is
+            unknown.
+    """
+    state: dict[str, FieldValue] = {}
+    for mechanism, iterations in live.items():
+        path = PREFIX + mechanism
+        password = _get_password(declared.get(path))
+        if isinstance(password, Reference):
+            accepted = log_in(mechanism, password)
+            if not accepted:
+                password = LivePassword.UNKNOWN if accepted is None else LivePassword.CHANGED
+        state[path] = str(Credential(iterations, password or LivePassword.UNKNOWN))
+    return Observed(ResourceRef(UserKind.name, name), None, state)

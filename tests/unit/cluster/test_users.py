@@ -1,0 +1,167 @@
+"""Reading and altering users, where brokers answer as those of the tests do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from kafkaform.cluster.kafka.users import CredentialWriter, UserReader
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.core.errors import (
+    ClusterError,
+    LoginRefused,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+)
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.model import Observation, ResourceRef
+from kafkaform.core.secrets import Secret
+from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
+from tests.support.golden import wording
+
+ALICE, BOB = ResourceRef("User", "alice"), ResourceRef("User", "bob")
+PATH = "scram.SCRAM-SHA-512"
+DECLARED = "iterations=4096,password=${env:PW}"
+
+
+class Brokers:
+    """A connection to brokers that answer this, or fail so."""
+
+    def __init__(self, answer: Any = None, login: ClusterError | None = None) -> None:
+        self.answer, self.login = answer, login
+        self.logins: list[tuple[str, str]] = []
+        self.requests: list[Any] = []
+        self.is_offered = True
+        self.properties = {"sasl.username": "root", "sasl.mechanism": "SCRAM-SHA-256"}
+
+    def ask_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
+        self.requests.append(request)
+        if isinstance(self.answer, ClusterError):
+            raise self.answer
+        return self.answer
+
+    def offers(self, _: RequestType[Any]) -> bool:
+        return self.is_offered
+
+    def log_in_as(self, user: str, mechanism: str, password: Secret) -> None:
+        assert password.reveal() == "s3cr3t"
+        self.logins.append((user, mechanism))
+        if self.login is not None:
+            raise self.login
+
+    def send(
+        self, _: Connection, request_type: RequestType[Any], request: Any, __: Guard
+    ) -> tuple[Any, bool]:
+        return self.ask_controller(request_type, request, 0), True
+
+    @property
+    def connection(self) -> Connection:
+        return cast("Connection", self)
+
+    def observe(self, *refs: ResourceRef) -> Observation:
+        declared = {ref: {PATH: DECLARED} for ref in refs}
+        return UserReader().observe(self.connection, declared, lambda _: False)
+
+    def write(self, *operations: AlterCredentials, validate_only: bool = False) -> list[ClusterError | None]:
+        writer = CredentialWriter(self.send)
+        outcomes = writer.write(self.connection, operations, validate_only, unguarded)
+        return [outcomes[operation.subject] for operation in operations]
+
+
+def described(*users: str, error: int = 0, mechanism: int = 2) -> Mapping[str, Any]:
+    credentials = [{"mechanism": mechanism, "iterations": 4096}]
+    results = [{"user": user, "error_code": 0, "credentials": credentials} for user in users]
+    return {"error_code": error, "error_message": None, "results": results}
+
+
+@pytest.fixture(autouse=True)
+def _password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PW", "s3cr3t")
+
+
+@pytest.mark.parametrize(
+    ("login", "password"),
+    [(None, "${env:PW}"), (LoginRefused("no"), "changed"), (ClusterError("no SASL"), "unknown")],
+)
+def test_a_declared_password_is_tried_once(login: ClusterError | None, password: str) -> None:
+    brokers = Brokers(described("alice", "bob"), login)
+    read = brokers.observe(ALICE)
+    assert brokers.logins == [("alice", "SCRAM-SHA-512")]
+    assert read.resources[ALICE].state == {PATH: f"iterations=4096,password={password}"}
+    assert read.inventory == {ALICE, BOB}
+    assert BOB not in read.resources
+    assert [note.code for note in read.diagnostics] == (["KF432"] if password == "unknown" else [])
+
+
+def test_a_listener_without_the_mechanism_is_asked_once_for_all_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brokers = Brokers(described("alice", "bob"), ClusterError("the broker supports only PLAIN"))
+    (note,) = brokers.observe(ALICE, BOB).diagnostics
+    assert len(brokers.logins) == 1
+    assert (note.message, note.suggestion) == wording
+    monkeypatch.delenv("PW")
+    brokers = Brokers(described("alice"))
+    assert brokers.observe(ALICE).diagnostics[0].message == wording
+    assert brokers.logins == []
+
+
+def test_what_is_not_visible_or_not_offered_is_no_user() -> None:
+    denied = Brokers(described(error=31)).observe(ALICE)
+    assert denied.invisible.keys() == {ALICE}
+    assert Brokers(described(error=31)).observe().diagnostics[0].code == "KF430"
+    assert Brokers(NotOffered("DescribeUserScramCredentials")).observe(ALICE) == Observation({})
+    # A mechanism of a later Kafka is left out.
+    assert Brokers(described("alice", mechanism=3)).observe(ALICE).resources[ALICE].state == {}
+
+
+def test_only_salt_and_salted_password_are_sent() -> None:
+    brokers = Brokers({"results": [{"user": "alice", "error_code": 0}]})
+    assert brokers.write(SetCredentials(ALICE, {PATH: DECLARED})) == [None]
+    assert brokers.write(SetCredentials(ALICE, {PATH: DECLARED})) == [None]
+    first, second = (request["upsertions"][0] for request in brokers.requests)
+    assert first.keys() == {"name", "mechanism", "iterations", "salt", "salted_password"}
+    assert len(first["salted_password"]) == 64
+    assert first["salt"] != second["salt"]
+    assert "s3cr3t" not in repr(brokers.requests)
+
+
+def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def result(user: str, code: int) -> dict[str, Any]:
+        return {"user": user, "error_code": code, "error_message": None}
+
+    gone = Brokers({"results": [result("alice", 91)]}).write(RemoveCredentials(ALICE, {PATH: None}))
+    assert gone == [None], "the request was sent twice: the first one removed it"
+    operations = SetCredentials(ALICE, {PATH: DECLARED}), SetCredentials(BOB, {PATH: DECLARED})
+    denied, missing = Brokers({"results": [result("alice", 31)]}).write(*operations)
+    assert isinstance(denied, PermissionDenied)
+    assert str(denied.right) == wording
+    assert isinstance(missing, OutcomeUnknown)
+    assert [type(error) for error in Brokers(OutcomeUnknown("?")).write(*operations)] == [OutcomeUnknown] * 2
+    malformed = SetCredentials(BOB, {PATH: "iterations=4096,password=changed"})
+    (refused,) = Brokers().write(malformed)
+    assert isinstance(refused, RequestRejected)
+    monkeypatch.setenv("PW", "")
+    brokers = Brokers()
+    (empty,) = brokers.write(operations[0])
+    assert empty is not None
+    assert (empty.message, empty.hint) == wording
+    assert brokers.requests == []
+
+
+def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers()
+    operation = SetCredentials(ALICE, {PATH: DECLARED})
+    assert [str(error) for error in brokers.write(operation, validate_only=True)] == wording
+    brokers.is_offered = False
+    assert [str(error) for error in brokers.write(operation, validate_only=True)] == wording
+    monkeypatch.delenv("PW")
+    (unset,) = brokers.write(operation, validate_only=True)
+    assert not isinstance(unset, RequestRejected), "it may be set where the plan is applied"
+    assert str(unset) == wording
+    assert brokers.requests == []

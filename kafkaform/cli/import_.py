@@ -139,7 +139,7 @@ class ImportOptions:
     click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them."),
 )
 def import_(where: ClusterSelector, given: ImportOptions) -> int:
-    """Write manifests for the topics, groups, quotas and access of a live cluster.
+    """Write manifests for the topics, groups, quotas, users and access of a live cluster.
 
     The manifests contain each resource's own values, without those that equal the defaults of kafkaform.yaml.
     A plan made right after an import is empty. Resources that a manifest already declares are skipped.

@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "import": (
         "kafkaform.cli.import_",
-        "Write manifests for the topics, groups, quotas and access of a live cluster.",
+        "Write manifests for the topics, groups, quotas, users and access of a live cluster.",
     ),
     "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
     "revert": (

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -55,16 +60,15 @@ def set_by_hand(kafka: DevCluster, name: str, password: str, monkeypatch: pytest
 def can_log_in(kafka: DevCluster, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> bool:
     """Return whether librdkafka, a client that is not ours, can log in."""
     errors: list[object] = []
-    client = AdminClient(
-        {
-            "bootstrap.servers": kafka.sasl_bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": mechanism,
-            "sasl.username": name,
-            "sasl.password": password,
-            "error_cb": errors.append,
-        }
-    )
+    properties: dict[str, Any] = {
+        "bootstrap.servers": kafka.sasl_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": name,
+        "sasl.password": password,
+        "error_cb": errors.append,
+    }
+    client = AdminClient(properties)
     try:
         client.list_topics(timeout=3)
     except KafkaException:
@@ -116,3 +120,130 @@ def test_a_password_that_was_changed_by_hand_is_drift(
         call = run(project, *command).needs(0)
         assert "the environment variable CHECKOUT is not set" in call.words
     assert "spec.scram" in run(project, "drift", "--adopt", password=FIRST).both
+
+
+def test_two_mechanisms_are_set_and_an_undeclared_one_is_removed_with_consent(
+    kafka_acl: DevCluster, project: Project, name: str
+) -> None:
+    declare(project, name, "SCRAM-SHA-256", "SCRAM-SHA-512")
+    run(project, "apply", "--auto-approve", password=FIRST).needs(0)
+    assert can_log_in(kafka_acl, name, FIRST, "SCRAM-SHA-256")
+    declare(project, name)
+    run(project, "apply", "--auto-approve", password=FIRST).needs(1)
+    consent = f"User/{name}:credential-removal"
+    run(project, "apply", "--auto-approve", "--allow", consent, password=FIRST).needs(0)
+    assert not can_log_in(kafka_acl, name, FIRST, "SCRAM-SHA-256")
+    assert can_log_in(kafka_acl, name, FIRST)
+    declare(project, name, state="absent")
+    run(project, "apply", "--auto-approve", "--allow", consent).needs(0)
+    assert not can_log_in(kafka_acl, name, FIRST)
+    run(project, "get", "user", name).needs(1)
+
+
+def test_a_live_user_becomes_a_manifest_whose_plan_is_empty(
+    kafka_acl: DevCluster, project: Project, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_by_hand(kafka_acl, name, FIRST, monkeypatch)
+    project.run("import", "--match", f"{project.prefix}*", "--kind", "user", "--out", "live").needs(0)
+    plan = run(project, "plan", "live", "--detailed-exitcode").needs(0)
+    assert "cannot compare the password" in plan.words
+    assert "iterations=4096" in project.run("status", name, "--kind", "user").needs(0).out
+
+
+def test_the_account_that_applies_does_not_lock_itself_out(
+    kafka_acl: DevCluster,
+    tmp_path: Path,
+    prefix: str,
+    account: Callable[..., Account],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admin = account(*ADMIN)
+    user = admin.properties["sasl.username"]
+    set_by_hand(kafka_acl, user, FIRST, monkeypatch)
+    scram = {**admin.properties, "sasl.mechanism": "SCRAM-SHA-512", "sasl.password": FIRST}
+    project = login_project(tmp_path, replace(admin, properties=scram), prefix, manifests=["topics"])
+    declare(project, user)
+    run(project, "plan", "--detailed-exitcode", password=FIRST).needs(0)
+    command = ("apply", "--auto-approve", "--allow", "destructive")
+    assert f"{user} is the account that applies" in run(project, *command, password=SECOND).needs(1).words
+    declare(project, user, state="absent")
+    run(project, *command, password=SECOND).needs(1)
+    assert can_log_in(kafka_acl, user, FIRST)
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        assert cluster.execute([RemoveCredentials(ResourceRef("User", user), {PATH: None})]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("rights", "command", "missing"),
+    [
+        (("CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",), ("plan",), "Describe"),
+        (("CLUSTER:kafka-cluster:DESCRIBE",), ("apply", "--auto-approve", "--no-lock"), "Alter"),
+    ],
+)
+def test_the_missing_right_is_named(
+    tmp_path: Path,
+    account: Callable[..., Account],
+    name: str,
+    rights: tuple[str, ...],
+    command: tuple[str, ...],
+    missing: str,
+) -> None:
+    limited = login_project(tmp_path, account(*rights), name, manifests=["topics"])
+    declare(limited, name)
+    call = limited.run(*command, env={"CHECKOUT": FIRST}).needs(1)
+    assert f"lacks {missing} on the cluster" in call.words
+    assert f"--operation {missing} --cluster" in call.both
+
+
+def test_a_listener_without_sasl_cannot_compare_passwords(
+    kafka_acl: DevCluster, tmp_path: Path, prefix: str, name: str
+) -> None:
+    plain = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+    declare(plain, name)
+    applied = run(plain, "apply", "topics", "--auto-approve", "--no-lock", password=FIRST).needs(0)
+    assert "1 created. Verified" in applied.out
+    plan = run(plain, "plan", "topics", "--detailed-exitcode", password=SECOND).needs(0)
+    assert "has no SASL" in plan.words
+
+
+def test_no_output_contains_a_password_or_what_follows_from_it(
+    kafka_acl: DevCluster, project: Project, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in a report, plan file, record, log or error, of a run that succeeds or fails."""
+    declare(project, name)
+    outputs = []
+
+    def keep(*arguments: object, password: str = FIRST) -> None:
+        outputs.append(run(project, "--debug", *arguments, password=password).both)
+
+    def plan_digest(password: str) -> str:
+        keep("plan", "--out", "plan.json", password=password)
+        saved = (project.folder / "plan.json").read_text()
+        outputs.append(saved)
+        return str(json.loads(saved)["digest"])
+
+    plan_digest(FIRST)
+    keep("apply", "plan.json", "--auto-approve")
+    set_by_hand(kafka_acl, name, "what-an-operator-set", monkeypatch)
+    # The same plan for two passwords: nothing in it is derived from them.
+    assert plan_digest(FIRST) == plan_digest(SECOND)
+    keep("apply", "plan.json", "--auto-approve", password=SECOND)
+    keep("apply", "--auto-approve", "--allow", f"User/{name}:password-change", password=SECOND)
+    # With --debug, the last one has a traceback: there is no such format.
+    for format_ in ("text", "markdown", "json", "sarif", "github", "odd"):
+        keep("plan", "--format", format_)
+    assert "Traceback" in outputs[-1]
+    for format_ in ("text", "markdown", "json", "prometheus"):
+        keep("drift", "--format", format_)
+    keep("history", "--format", "json")
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        outputs += cluster.read_audit()
+    assert len(outputs) > 15
+    assert all("${env:CHECKOUT}" in text for text in outputs[:2])
+    assert any("the SCRAM-SHA-512 login of" in text for text in outputs)
+    for password in (FIRST, SECOND):
+        raw = password.encode()
+        derived = [password, raw.hex(), base64.b64encode(raw).decode().rstrip("=")]
+        derived += [getattr(hashlib, name_)(raw).hexdigest() for name_ in ("md5", "sha1", "sha256", "sha512")]
+        found = [(secret, text) for secret in derived for text in outputs if secret in text]
+        assert found == []

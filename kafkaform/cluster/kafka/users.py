@@ -6,7 +6,7 @@ Brokers do not return passwords: declared ones are compared by logging in.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.cluster.kafka.answers import report_unlisted
 from kafkaform.cluster.protocol import none_besides
@@ -16,6 +16,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_SCRAM, DESCRIBE_SCRAM
 from kafkaform.core.errors import (
     ClusterError,
+    LockLost,
     LoginRefused,
     NotOffered,
     OutcomeUnknown,
@@ -82,8 +83,9 @@ class UserReader:
 
 def _read_users(connection: Connection) -> dict[str, dict[str, int]]:
     """Read the iterations of the credentials of all users, by user and mechanism."""
-    # With ZooKeeper, the controller alone answers.
-    answer = connection.ask_controller(DESCRIBE_SCRAM, {"users": None}, _TIMEOUT_S)
+    # With ZooKeeper, the controller alone answers. Null would describe all users, too, but a broker never
+    # answers that to an account without the right (seen on 4.3.1).
+    answer = connection.ask_controller(DESCRIBE_SCRAM, {"users": ()}, _TIMEOUT_S)
     if answer["error_code"]:
         raise name_right(translate_answer(answer), DESCRIBE_SCRAM.name)
     return {
@@ -142,7 +144,7 @@ def _find_own_login(connection: Connection) -> OwnLogin:
 
 @dataclass(frozen=True, slots=True)
 class CredentialWriter:
-    """Sets and removes credentials with one request. Brokers cannot validate it.
+    """Sets and removes credentials, which brokers cannot validate.
 
     Attributes:
         send: Sends a request to the controller until it is answered; see `kafkaform.cluster.kafka.writer`.
@@ -162,70 +164,88 @@ class CredentialWriter:
         A dry run sends nothing, and returns an error that says so.
         """
         outcomes: dict[object, ClusterError | None] = {}
-        request: dict[str, list[Mapping[str, Any]]] = {"deletions": [], "upsertions": []}
-        sent: dict[str, object] = {}
+        entries: dict[ResourceRef, list[_Entry]] = {}
         for operation in operations:
             try:
-                deletions, upsertions = _make_entries(operation)
-            except UnreadableSecret as error:
-                hint = "nothing was sent: set it where the apply runs"
-                outcomes[operation.subject] = RequestRejected(str(error), code="NO_PASSWORD", hint=hint)
-                continue
-            sent[operation.ref.name] = operation.subject
-            request["deletions"] += deletions
-            request["upsertions"] += upsertions
+                entries[operation.ref] = _make_entries(operation)
+            except UnreadableSecret as unreadable:
+                text = str(unreadable)
+                outcomes[operation.ref] = (
+                    # It may be there where the plan is applied.
+                    ClusterError(text, hint="set it where the apply runs")
+                    if validate_only
+                    else RequestRejected(
+                        text, code="NO_PASSWORD", hint="nothing was sent: set it where the apply runs"
+                    )
+                )
         if validate_only:
-            return _refuse_dry_run(connection, outcomes, sent)
-        if not sent:
-            return outcomes
+            is_offered = connection.offers(ALTER_SCRAM)
+            text = "Kafka has no dry run for SCRAM credentials"
+            dry = ClusterError(text) if is_offered else NotOffered(ALTER_SCRAM.name)
+            return {**outcomes, **dict.fromkeys(entries, dry)}
+        # A controller with KRaft refuses two credentials of one user in a request (seen on 4.3.1), so each
+        # request has one of each user.
+        is_sent = False
+        while entries:
+            try:
+                errors = self._send_first(connection, entries, guard)
+            except LockLost as lost:
+                if not is_sent:
+                    raise
+                # LockLost would mean that nothing was sent.
+                errors = dict.fromkeys(entries, ClusterError(lost.message))
+            for error in filter(None, errors.values()):
+                error.in_part = is_sent
+            is_sent = True
+            outcomes.update(errors)
+            entries = {ref: rest for ref, (_, *rest) in entries.items() if rest and errors[ref] is None}
+        return outcomes
+
+    def _send_first(
+        self, connection: Connection, entries: Mapping[ResourceRef, Sequence[_Entry]], guard: Guard
+    ) -> dict[ResourceRef, ClusterError | None]:
+        """Send the first entry of each user; returns the outcomes."""
+        request = {
+            part: [each for (where, each), *_ in entries.values() if where == part]
+            for part in ("deletions", "upsertions")
+        }
         guard()
         try:
             answer, sent_again = self.send(connection, ALTER_SCRAM, request, guard)
         except ClusterError as error:
-            return outcomes | dict.fromkeys(sent.values(), error)
-        unknown = OutcomeUnknown("the controller's response does not include this user")
-        outcomes |= dict.fromkeys(sent.values(), unknown)
-        for result in answer["results"]:
-            code = result["error_code"]
-            # Removed by the request whose answer was lost.
-            is_done = not code or (sent_again and code == ErrorCode.RESOURCE_NOT_FOUND)
-            error_ = None if is_done else name_right(translate_answer(result), ALTER_SCRAM.name)
-            outcomes[sent[result["user"]]] = error_
-        return outcomes
+            return dict.fromkeys(entries, error)
+        results = {result["user"]: result for result in answer["results"]}
+        return {ref: _find_error(results.get(ref.name), sent_again=sent_again) for ref in entries}
 
 
-def _refuse_dry_run(
-    connection: Connection, unreadable: Mapping[object, ClusterError | None], sent: Mapping[str, object]
-) -> dict[object, ClusterError | None]:
-    """Return the errors of a dry run: what would be refused here may not be where the plan is applied."""
-    outcomes = {
-        subject: ClusterError(error.message, hint="set it where the apply runs")
-        for subject, error in unreadable.items()
-        if error is not None
-    }
-    error = (
-        ClusterError("Kafka has no dry run for SCRAM credentials")
-        if connection.offers(ALTER_SCRAM)
-        else NotOffered(ALTER_SCRAM.name)
-    )
-    return {**outcomes, **dict.fromkeys(sent.values(), error)}
+def _find_error(result: Mapping[str, Any] | None, *, sent_again: bool) -> ClusterError | None:
+    """Return the error of the result for one user; None if it was carried out."""
+    if result is None:
+        return OutcomeUnknown("the controller's response does not include this user")
+    code = result["error_code"]
+    # Removed by the request whose answer was lost.
+    if not code or (sent_again and code == ErrorCode.RESOURCE_NOT_FOUND):
+        return None
+    return name_right(translate_answer(result), ALTER_SCRAM.name)
 
 
-def _make_entries(operation: AlterCredentials) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return the deletions and upsertions of a request; raises UnreadableSecret without a password."""
-    deletions: list[Mapping[str, Any]] = []
-    upsertions: list[Mapping[str, Any]] = []
+_Entry: TypeAlias = "tuple[str, Mapping[str, Any]]"
+"""The part of a request that an entry belongs to, and the entry."""
+
+
+def _make_entries(operation: AlterCredentials) -> list[_Entry]:
+    """Return the entries of requests for one user; raises UnreadableSecret without a password."""
+    entries: list[_Entry] = []
     for mechanism, value in operation.mechanisms().items():
         entry = {"name": operation.ref.name, "mechanism": _CODES.get(mechanism, 0)}
         if value is None:
-            deletions.append(entry)
+            entries.append(("deletions", entry))
             continue
         credential = parse_credential(value)
         if credential is None or not isinstance(credential.password, Reference):
             raise UnreadableSecret(f"the plan has no reference to the password for {mechanism}")
         password = read_secret(credential.password)
         salt, salted = salt_password(mechanism, credential.iterations, password)
-        upsertions.append(
-            {**entry, "iterations": credential.iterations, "salt": salt, "salted_password": salted}
-        )
-    return deletions, upsertions
+        stored = {"iterations": credential.iterations, "salt": salt, "salted_password": salted}
+        entries.append(("upsertions", {**entry, **stored}))
+    return entries

@@ -449,7 +449,7 @@ DESCRIBE_SCRAM = message(
     "DescribeUserScramCredentials",
     (0, 0),
     0,
-    struct(users=array(struct(name=STRING), nullable=True)),
+    struct(users=array(struct(name=STRING))),
     struct(
         throttle_ms=INT32,
         **ERROR,
@@ -458,7 +458,7 @@ DESCRIBE_SCRAM = message(
         ),
     ),
 )
-"""Null describes all users (KIP-554, Kafka 2.7; with KRaft since 3.5, KIP-900)."""
+"""Without users, describes all of them (KIP-554, Kafka 2.7; with KRaft since 3.5, KIP-900)."""
 
 ALTER_SCRAM = message(
     51,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from unittest.mock import patch
@@ -10,6 +11,7 @@ from kafkaform.cli.main import run
 from kafkaform.cli.session import Session
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.user.operations import SetCredentials
 from tests.support.memory_cluster.memory import MemoryCluster
 
 
@@ -27,5 +29,8 @@ if __name__ == "__main__":
     cluster = Connected()
     quotas = {"producer_byte_rate": "1000", "consumer_byte_rate": "2000000"}
     cluster.execute([AlterQuota(ResourceRef("ClientQuota", "user=alice"), quotas)])
+    os.environ["LIVE"] = "s3cr3t-in-memory"
+    credential = {"scram.SCRAM-SHA-512": "iterations=4096,password=${env:LIVE}"}
+    cluster.execute([SetCredentials(ResourceRef("User", "checkout"), credential)])
     with patch.object(Session, "cluster", lambda _: cluster):
         sys.exit(run(sys.argv[1:]))

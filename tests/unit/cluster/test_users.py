@@ -12,6 +12,7 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.core.errors import (
     ClusterError,
+    LockLost,
     LoginRefused,
     NotOffered,
     OutcomeUnknown,
@@ -152,6 +153,27 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert empty is not None
     assert (empty.message, empty.hint) == wording
     assert brokers.requests == []
+
+
+def test_each_request_has_one_credential_of_a_user() -> None:
+    """A controller with KRaft refuses two, although they are of different mechanisms."""
+    both = {PATH: DECLARED, "scram.SCRAM-SHA-256": DECLARED}
+    brokers = Brokers({"results": [{"user": "alice", "error_code": 0}, {"user": "bob", "error_code": 0}]})
+    assert brokers.write(SetCredentials(ALICE, both), SetCredentials(BOB, {PATH: DECLARED})) == [None, None]
+    sent = [[(each["name"], each["mechanism"]) for each in r["upsertions"]] for r in brokers.requests]
+    assert sent == [[("alice", 2), ("bob", 2)], [("alice", 1)]]
+
+    def lose_lock() -> None:
+        if brokers.requests:
+            raise LockLost("another apply has the lock")
+
+    writer, operations = CredentialWriter(brokers.send), [SetCredentials(ALICE, both)]
+    with pytest.raises(LockLost):
+        writer.write(brokers.connection, operations, False, lose_lock)
+    brokers.requests.clear()
+    (error,) = writer.write(brokers.connection, operations, False, lose_lock).values()
+    assert type(error) is ClusterError, "LockLost would mean that nothing was sent"
+    assert error.in_part
 
 
 def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

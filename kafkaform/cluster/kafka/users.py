@@ -197,13 +197,13 @@ class CredentialWriter:
             for error in filter(None, errors.values()):
                 error.in_part = is_sent
             is_sent = True
-            outcomes.update(errors)
-            entries = {ref: rest for ref, (_, *rest) in entries.items() if rest and errors[ref] is None}
+            outcomes |= errors
+            entries = {ref: others for ref, (_, *others) in entries.items() if others and not errors[ref]}
         return outcomes
 
     def _send_first(
         self, connection: Connection, entries: Mapping[ResourceRef, Sequence[_Entry]], guard: Guard
-    ) -> dict[ResourceRef, ClusterError | None]:
+    ) -> dict[object, ClusterError | None]:
         """Send the first entry of each user; returns the outcomes."""
         request = {
             part: [each for (where, each), *_ in entries.values() if where == part]

@@ -429,6 +429,7 @@ def test_metrics(memory: MemoryCluster) -> None:
         ("kafkaform_drift_resources", "prod", "Topic"): 5,
         ("kafkaform_drift_resources", "prod", "ConsumerGroup"): 0,
         ("kafkaform_drift_resources", "prod", "Access"): 0,
+        ("kafkaform_drift_resources", "prod", "User"): 0,
         ("kafkaform_drift_resources", "prod", "ClientQuota"): 0,
         ("kafkaform_drift_fields", "prod", "differs", "Topic", "cut"): 1,
         ("kafkaform_drift_fields", "prod", "differs", "Topic", "extra"): 1,
@@ -438,6 +439,7 @@ def test_metrics(memory: MemoryCluster) -> None:
         ("kafkaform_unmanaged", "prod", "Topic"): 1,
         ("kafkaform_unmanaged", "prod", "ConsumerGroup"): 0,
         ("kafkaform_unmanaged", "prod", "Access"): 0,
+        ("kafkaform_unmanaged", "prod", "User"): 0,
         ("kafkaform_unmanaged", "prod", "ClientQuota"): 0,
     }
 
@@ -451,6 +453,7 @@ def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) 
         "topic": "cut",
         "group": "",
         "access": "",
+        "user": "",
         "quota": "",
         "drift": "differs",
     }

@@ -43,7 +43,9 @@ from tests.support.plans.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
 CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "records older than 1d are deleted", "keep 7d")
-DELETION = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost", "export them")
+DELETION = RiskAssessment(
+    Risk.DESTRUCTIVE, "delete", "all records are lost", "export them", also=("opens-access",)
+)
 
 
 PLAN = Plan(
@@ -131,6 +133,7 @@ def test_every_plan_fits_the_schema_and_is_safe_to_show(plan: Plan, header: Plan
 
 
 ADDED_LATER = {
+    "also",
     "data_unread",
     "about",
     "bootstrap_servers",

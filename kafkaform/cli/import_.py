@@ -32,7 +32,15 @@ from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import command, nearest
-from kafkaform.inspect.importing import FileGrouping, ImportedFile, ImportLayout, make_import, shared_values
+from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
+from kafkaform.inspect.importing import (
+    NOTHING_ADDED,
+    FileGrouping,
+    ImportedFile,
+    ImportLayout,
+    make_import,
+    shared_values,
+)
 from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import Observation
+    from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importing import Import
 
 _PARENT_OF_CLUSTERS = Path("clusters")
@@ -68,6 +77,8 @@ class ImportOptions:
     """The resources to import, and their files.
 
     Attributes:
+        files: The files of another tool, instead of a cluster.
+        tool: The tool; None if none was given.
         out: The folder to write to.
         all_clusters: Whether every cluster of the configuration is imported.
         globs: Only resources with these names.
@@ -79,6 +90,8 @@ class ImportOptions:
         dry_run: Whether nothing is written.
     """
 
+    files: tuple[Path, ...]
+    tool: str | None
     out: Path | None
     all_clusters: bool
     globs: tuple[str, ...]
@@ -95,6 +108,14 @@ class ImportOptions:
 @option_group(
     ImportOptions,
     "given",
+    click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]..."),
+    click.option(
+        "--from",
+        "tool",
+        type=click.Choice([AUTO, *IMPORTERS]),
+        help="Read the manifests of another tool from FILE, a folder or -, without a cluster; auto "
+        "finds out of which tool they are.  [default: auto, if there are files]",
+    ),
     click.option(
         "-o",
         "--out",
@@ -141,18 +162,24 @@ class ImportOptions:
 def import_(where: ClusterSelector, given: ImportOptions) -> int:
     """Write manifests for the topics, groups, quotas, users and access of a live cluster.
 
+    With FILEs, write what the files of another tool mean; what has no counterpart is listed.
+
     The manifests contain each resource's own values, without those that equal the defaults of kafkaform.yaml.
     A plan made right after an import is empty. Resources that a manifest already declares are skipped.
     """
     selected = Selection(given.globs, tuple(KINDS_BY_NOUN[kind] for kind in given.kinds or KINDS_BY_NOUN))
-    options = _Options(selected, FileGrouping(given.by), given.overwrite, given.dry_run, given.labels)
+    conversion = _read_files(given)
+    options = _Options(
+        selected, FileGrouping(given.by), given.overwrite, given.dry_run, given.labels, conversion
+    )
     if given.all_clusters and given.defaults:
         raise UsageError("--defaults is about one cluster", hint="name one: --cluster")
     if given.all_clusters:
         ask = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
         return ask_all(where, ask, Fleet("import", "text"))
     session = Session.start(where)
-    session.require_cluster()
+    if conversion is None:
+        session.require_cluster()
     session.tell()
     if given.defaults:
         return _print_defaults(session, options)
@@ -163,15 +190,27 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     return _exit_code(made)
 
 
+def _read_files(given: ImportOptions) -> Conversion | None:
+    """Read the files of another tool; None if a cluster is imported."""
+    if not given.files:
+        if given.tool is not None:
+            raise UsageError("--from needs files", hint=f"give their paths: --from {given.tool} FILE")
+        return None
+    if given.all_clusters:
+        raise UsageError("--all-clusters is about clusters, not files", hint="leave out one of them")
+    return read_foreign(given.files, given.tool or AUTO)
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The resources to import, and the options of their files."""
+    """The resources to import, and the options of their files; with a conversion, no cluster is read."""
 
     selection: Selection
     by: FileGrouping
     overwrite: bool
     dry_run: bool
     labels: Mapping[str, str]
+    conversion: Conversion | None
 
 
 def _print_defaults(session: Session, options: _Options) -> int:
@@ -207,7 +246,7 @@ def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
 
 
 def _exit_code(made: Import) -> int:
-    return 1 if made.unread or made.unlike else 0
+    return 1 if made.unread or made.unlike or made.unconverted else 0
 
 
 def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
@@ -223,7 +262,11 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     layout = ImportLayout(
         folder, options.by, _find_schemas(session.settings.file), options.overwrite, options.labels
     )
-    made = make_import(observation, selection, declared, context, layout)
+    conversion = options.conversion
+    additions = conversion.additions if conversion is not None else NOTHING_ADDED
+    made = make_import(observation, selection, declared, context, layout, additions)
+    if conversion is not None:
+        made = replace(made, partial=(), unlike={}, unconverted=conversion.list_unconverted(made))
     # All files are checked before the first is written, so that an error leaves no partial import.
     _check_files(made.files, context, overwrite=options.overwrite)
     if not options.dry_run:
@@ -233,8 +276,11 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
 
 def _observe(session: Session, options: _Options) -> tuple[Observation, Selection]:
     """Read the selected resources in detail; also returns the selection with the configured `ignore`."""
-    target = session.require_cluster()
     selection = replace(options.selection, ignore=session.settings.ignore)
+    if options.conversion is not None:
+        _require_matches(options.conversion.observation, selection)
+        return options.conversion.observation, selection
+    target = session.require_cluster()
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)

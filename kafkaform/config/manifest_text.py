@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import field
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +30,23 @@ _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
 """No defaults under a manifest."""
 
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """The parts of a manifest that no cluster stores.
+
+    Attributes:
+        labels: Its labels.
+        annotations: Its annotations.
+        spec: Fields of its spec.
+    """
+
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    spec: dict[str, object] = field(default_factory=dict)
+
+
+NO_ADDITIONS = Additions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +90,7 @@ class LiveManifest:
 
 
 def build_live_manifest(
-    observed: Observed, under: Mapping[str, object] = NO_DEFAULTS, labels: Mapping[str, str] = NO_LABELS
+    observed: Observed, under: Mapping[str, object] = NO_DEFAULTS, added: Additions = NO_ADDITIONS
 ) -> LiveManifest:
     """Build the manifest of a live resource, with explicitly set values only, in human units if exact.
 
@@ -84,7 +101,7 @@ def build_live_manifest(
         observed: The resource.
         under: The defaults under the manifest, as one layer in normal form. Values equal to them are omitted;
             defaults that the resource does not have are set to null.
-        labels: The labels of the manifest.
+        added: The parts that the cluster does not store.
     """
     left_out: list[str] = []
     config = _build_config(observed, under, left_out)
@@ -97,11 +114,13 @@ def build_live_manifest(
         spec["state"] = "present"
     if left_out and under.get("undeclared") == Undeclared.RESET:
         spec["undeclared"] = Undeclared.REPORT.value  # else a plan would reset the omitted values
+    sections = {"labels": dict(added.labels), "annotations": dict(added.annotations)}
     data = {
         "apiVersion": API_VERSION,
         "kind": observed.ref.kind,
-        "metadata": {"name": observed.ref.name} | ({"labels": dict(labels)} if labels else {}),
-        "spec": spec,
+        "metadata": {"name": observed.ref.name}
+        | {name: section for name, section in sections.items() if section},
+        "spec": spec | added.spec,
     }
     return LiveManifest(data, tuple(left_out))
 

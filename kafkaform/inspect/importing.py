@@ -1,7 +1,8 @@
 """Import: manifest files from a reading of a live cluster, checked by the planner. Pure functions.
 
 A plan that is made right after an import, with the same defaults, is empty. Resources for which it is not
-are listed.
+are listed. The files of another tool are converted into the reading of a cluster that it made: see
+`kafkaform.inspect.importers`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.config.manifest_text import build_live_manifest, choose_file_names, get_prefix
+from kafkaform.config.manifest_text import NO_ADDITIONS, build_live_manifest, choose_file_names, get_prefix
 from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
@@ -32,14 +34,17 @@ from kafkaform.rules.waivers import WAIVER_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from kafkaform.config.manifest_text import LiveManifest
+    from kafkaform.config.manifest_text import Additions, LiveManifest
     from kafkaform.config.manifests.loader import Context
+    from kafkaform.core.errors import Problem
     from kafkaform.core.model import Location, Observation, Observed, ResourceRef
     from kafkaform.inspect.resource_status import Selection
     from kafkaform.resources.base import Layer
 
 
 _COLLISION = "KF102"
+
+NOTHING_ADDED: Mapping[ResourceRef, Additions] = MappingProxyType({})
 
 
 class FileGrouping(StrEnum):
@@ -91,6 +96,7 @@ class Import:
         unlike: Resources for which a plan will still show changes, and the fields.
         unread: Resources that could not be read in full, and why.
         notes: Other notes on the reading, a line each.
+        unconverted: Parts of the files of another tool that have no counterpart.
     """
 
     files: tuple[ImportedFile, ...] = ()
@@ -102,6 +108,7 @@ class Import:
     unlike: Mapping[ResourceRef, str] = field(default_factory=dict)
     unread: Mapping[ResourceRef, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unconverted: tuple[Problem, ...] = ()
 
     @property
     def refs(self) -> tuple[ResourceRef, ...]:
@@ -115,6 +122,7 @@ def make_import(
     declared: Mapping[ResourceRef, Location | None],
     context: Context,
     layout: ImportLayout,
+    additions: Mapping[ResourceRef, Additions] = NOTHING_ADDED,
 ) -> Import:
     """Make manifest files of live resources.
 
@@ -124,6 +132,7 @@ def make_import(
         declared: The resources that manifests already declare, and where.
         context: The context of the manifests; values that equal its defaults are left out.
         layout: The layout of the files.
+        additions: The parts of manifests that no cluster stores.
 
     Raises:
         KafkaformError: A file would exceed the size limit of manifests.
@@ -145,7 +154,9 @@ def make_import(
     idle = [ref for ref in readable if KINDS[ref.kind].format.is_idle(observation.resources[ref])]
     manifests = {
         ref: build_live_manifest(
-            observation.resources[ref], _get_defaults_layer(ref.kind, context), layout.labels
+            observation.resources[ref],
+            _get_defaults_layer(ref.kind, context),
+            _add_labels(additions.get(ref, NO_ADDITIONS), layout.labels),
         )
         for ref in readable
         if ref not in idle
@@ -163,6 +174,10 @@ def make_import(
         unread,
         tuple(note.message for note in observation.diagnostics),
     )
+
+
+def _add_labels(added: Additions, labels: Mapping[str, str]) -> Additions:
+    return replace(added, labels={**added.labels, **labels})
 
 
 def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
@@ -240,8 +255,9 @@ def _waive_collisions(
     for finding in RULES[_COLLISION].check(context):
         if finding.ref is not None:
             manifest = manifests[finding.ref]
-            annotations = {f"{WAIVER_PREFIX}{_COLLISION}": "both topics existed when they were imported"}
-            metadata = {**manifest.data["metadata"], "annotations": annotations}
+            metadata = manifest.data["metadata"]
+            waiver = {f"{WAIVER_PREFIX}{_COLLISION}": "both topics existed when they were imported"}
+            metadata = {**metadata, "annotations": {**metadata.get("annotations", {}), **waiver}}
             yield finding.ref, replace(manifest, data={**manifest.data, "metadata": metadata})
 
 
@@ -324,4 +340,7 @@ def _read_back(ref: ResourceRef, manifest: LiveManifest, context: Context, probl
     layer = merge(
         [_get_defaults_layer(ref.kind, context), kind.format.normalise(manifest.data["spec"], report)]
     )
-    return Desired(ref, *kind.format.resolve(layer, report))
+    declared = Desired(ref, *kind.format.resolve(layer, report))
+    (combined,), found = kind.format.combine([declared], {})
+    problems += [problem.message for problem in found]
+    return combined

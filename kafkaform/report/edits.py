@@ -98,7 +98,8 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
 
 def list_problems(made: Import) -> list[str]:
     """Return a line for each fact that the manifests lack and each resource that was not imported."""
-    lines = [f"not in the manifest: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
+    lines = [f"not converted: {problem}" for problem in made.unconverted]
+    lines += [f"not in the manifest: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
     lines += [
         f"differs from the cluster: {ref}: {reason}{_join_partial(made, ref)}"
         for ref, reason in made.unlike.items()
@@ -135,7 +136,9 @@ def _list_left_out(made: Import) -> Iterator[str]:
 def _count_resources(refs: Collection[ResourceRef]) -> str:
     counts = Counter(ref.kind for ref in refs)
     return " and ".join(
-        counted(counts[name], kind.words.noun) for name, kind in KINDS.items() if counts[name]
+        f"{counts[name]:,} {kind.words.noun if counts[name] == 1 else kind.words.collection}"
+        for name, kind in KINDS.items()
+        if counts[name]
     )
 
 

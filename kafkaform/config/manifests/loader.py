@@ -42,17 +42,12 @@ _EMPTY: Mapping[str, Any] = {}
 """Shared by all manifests without labels, annotations or overrides, to save memory."""
 
 _OTHER_TOOLS = {
-    "kafka.strimzi.io/": (
-        "Strimzi",
-        "spec.replicas is spec.replicationFactor, spec.topicName metadata.name; the rest of spec stays",
-    ),
-    "kafka.jikkou.io/": (
-        "Jikkou",
-        "spec.replicas is spec.replicationFactor, spec.configs is spec.config; spec.partitions stays",
-    ),
+    "kafka.strimzi.io/": ("Strimzi", "kafkaform import --from strimzi FILE writes one of kafkaform"),
+    "kafka.jikkou.io/": ("jikkou", "kafkaform import --from jikkou FILE writes one of kafkaform"),
     "platform.confluent.io/": (
         "Confluent for Kubernetes",
-        "spec.partitionCount is partitions, spec.replicas replicationFactor, spec.configs config",
+        f"write apiVersion: {API_VERSION} and kind: Topic; spec.partitionCount is partitions, spec.replicas "
+        "replicationFactor, spec.configs config",
     ),
 }
 """Hints for the manifests of other tools, by the prefix of their apiVersion."""
@@ -297,10 +292,9 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
         return None
     name = document.data.get("kind")
     version = document.data.get("apiVersion")
-    for prefix, (tool, differences) in _OTHER_TOOLS.items():
+    for prefix, (tool, hint) in _OTHER_TOOLS.items():
         # People try kafkaform on the manifests that they have.
         if name == "KafkaTopic" and str(version).startswith(prefix):
-            hint = f"write apiVersion: {API_VERSION} and kind: Topic; {differences}"
             problems.append(Problem(f"a KafkaTopic is a manifest of {tool}", document.locate(["kind"]), hint))
             return None
     kind = KINDS.get(name) if isinstance(name, str) else None

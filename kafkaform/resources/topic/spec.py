@@ -150,14 +150,15 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
 
 def write_spec(observed: Observed, config: dict[str, object], left_out: list[str]) -> dict[str, object]:
     """Return the counts and the retention shorthand of a live topic, as `ManifestFormat.write` does."""
-    replicas = observed.state["replicationFactor"]
+    # Manifests of other tools may leave a count to the broker.
+    counts = {name: observed.state[name] for name in COUNTS if name in observed.state}
+    replicas = counts.get("replicationFactor")
     if isinstance(replicas, str):
         left_out.append(
             f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
         )
         # A manifest has one number. The most loses nothing; the fewest would drop replicas.
-        replicas = int(replicas.rpartition("-")[2])
-    counts = {"partitions": observed.state["partitions"], "replicationFactor": replicas}
+        counts["replicationFactor"] = int(replicas.rpartition("-")[2])
     return {**counts, **_move_retention(config)}
 
 

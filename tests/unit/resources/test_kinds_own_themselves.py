@@ -150,6 +150,8 @@ KNOWING = {
     "cluster/kafka/readers.py",
     "cluster/kafka/users.py",
     "cluster/kafka/writer.py",
+    # which makes quotas and replicas of other tools' files
+    "inspect/importers/conversion.py",
     # which plans offsets of a group that no manifest can declare
     "inspect/resets.py",
     # whose rules need the live ACLs of principals that no manifest declares

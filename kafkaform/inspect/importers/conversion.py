@@ -1,0 +1,215 @@
+"""The conversion of another tool's manifests into the resources that a cluster made by them would have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkaform.config.manifest_text import Additions
+from kafkaform.core.acl_fields import write_path, write_value
+from kafkaform.core.acls import (
+    ALL,
+    CLUSTER_NAME,
+    WILDCARD,
+    Acl,
+    ResourceType,
+    parse_operation,
+    parse_principal,
+)
+from kafkaform.core.errors import Problem
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
+from kafkaform.core.wording import quoted
+from kafkaform.inspect.importers.fields import Fields, Notes
+from kafkaform.resources import ACCESS, placed_ref
+from kafkaform.resources.client_quota import ClientQuotaKind
+from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
+from kafkaform.resources.client_quota.spec import value_text
+from kafkaform.resources.replicas.facts import REPLICATION_FACTOR, LiveReplicas
+from kafkaform.resources.replicas.layout import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kafkaform.core.model import Location
+    from kafkaform.inspect.importing import Import
+
+Right: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+"""Operations on resources of a type: the type, the name, `literal` or `prefixed`, and the operations."""
+
+_TYPES = {each.replace("-", ""): each for each in ResourceType}
+_PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
+
+
+def principal_ref(principal: str) -> ResourceRef:
+    """Return the reference to the ACLs of a principal."""
+    return ResourceRef(ACCESS.name, principal)
+
+
+class Conversion:
+    """The resources that the files of another tool declare.
+
+    Attributes:
+        notes: What is wrong in the files, and what is left out.
+        additions: The parts of manifests that no cluster stores, by resource.
+    """
+
+    def __init__(self) -> None:
+        self.notes = Notes()
+        self.additions: dict[ResourceRef, Additions] = {}
+        self._resources: dict[ResourceRef, Observed] = {}
+        self._places: dict[ResourceRef, Location] = {}
+
+    @property
+    def observation(self) -> Observation:
+        """The resources, as a cluster would have them."""
+        return Observation(self._resources, frozenset(self._resources))
+
+    def add_topic(
+        self,
+        fields: Fields,
+        name: str,
+        counts: tuple[int | None, int | None],
+        configs: Mapping[str, str],
+        *,
+        strategy: Strategy = Strategy.BALANCED,
+        replicas: Sequence[Sequence[int]] = (),
+    ) -> ResourceRef:
+        """Add a topic; returns its reference.
+
+        Args:
+            fields: Its declaration.
+            name: Its name.
+            counts: The number of its partitions and of replicas; None for the broker's default.
+            configs: Its configs.
+            strategy: The strategy of its placement.
+            replicas: The brokers of each partition, with the strategy STATIC.
+        """
+        ref = placed_ref(name)
+        state: dict[str, FieldValue] = {
+            path: count
+            for path, count in zip(("partitions", REPLICATION_FACTOR), counts, strict=True)
+            if count
+        }
+        state |= {CONFIG_PREFIX + key: value for key, value in configs.items()}
+        live = LiveReplicas(tuple(map(tuple, replicas))) if replicas else None
+        self._add(fields, Observed(ref, None, state, live=live))
+        if strategy is not Strategy.BALANCED:
+            lists = {"replicas": [[*row] for row in replicas]} if replicas else {}
+            self._add_to(ref).spec["placement"] = {"strategy": strategy.value, **lists}
+        return ref
+
+    def add_acl(
+        self,
+        fields: Fields,
+        principal: str,
+        resource: tuple[str, str],
+        operations: Iterable[str],
+        *,
+        pattern: str = "literal",
+        host: str = WILDCARD,
+        permission: str = "allow",
+    ) -> None:
+        """Add an ACL for each operation, all in any usual spelling: `TRANSACTIONAL_ID`, `DescribeConfigs`.
+
+        What Kafka or a manifest does not support is named as left out.
+
+        Args:
+            fields: The declaration.
+            principal: The principal.
+            resource: The type of the resources, and their name or prefix.
+            operations: The operations.
+            pattern: Whether it is a name or a prefix.
+            host: The host of the client.
+            permission: Whether it is allowed or denied.
+        """
+        type_name, name = resource
+        resource_type = _TYPES.get(_normalise(type_name))
+        is_prefix = _PATTERNS.get(_normalise(pattern))
+        is_allowed = {"allow": True, "deny": False}.get(_normalise(permission))
+        if resource_type is None or is_prefix is None or is_allowed is None or not name:
+            named = f"{permission} on {pattern} {type_name} {quoted(name)}"
+            fields.leave_out_all(f"ACL of {principal}: Kafka has no such ACL: {named}")
+            return
+        if resource_type is ResourceType.CLUSTER and (name, is_prefix) != (CLUSTER_NAME, False):
+            fields.leave_out_all(f"ACL of {principal}: the only cluster is {CLUSTER_NAME}")
+            return
+        for text in operations:
+            try:
+                is_all = _normalise(text) == _normalise(ALL)
+                operation = ALL if is_all else parse_operation(text, resource_type)
+                parse_principal(principal)
+            except ValueError as error:
+                fields.leave_out_all(f"ACL of {principal}: {error}")
+                continue
+            acl = Acl(resource_type, name, is_prefix, principal, host, operation, is_allowed)
+            ref = principal_ref(principal)
+            self._places.setdefault(ref, fields.place)
+            state = self._resources[ref].state if ref in self._resources else {}
+            # Kafka has each ACL once, however many services need it.
+            self._resources[ref] = Observed(ref, None, {**state, write_path(acl): write_value(acl)})
+
+    def add_right(self, fields: Fields, principal: str, right: Right) -> None:
+        """Add the ACLs that allow a principal some operations, from every host."""
+        resource_type, name, pattern, operations = right
+        self.add_acl(fields, principal, (resource_type, name), operations, pattern=pattern)
+
+    def add_quota(
+        self, fields: Fields, parts: Mapping[str, str | None], limits: Mapping[str, str]
+    ) -> ResourceRef | None:
+        """Add a quota; returns its reference, or None if it has no limit.
+
+        Args:
+            fields: Its declaration.
+            parts: The name of each type of its entity; None for the default of the type.
+            limits: The limits by Kafka's names; numbers in any notation.
+        """
+        state: dict[str, FieldValue] = {}
+        for name, text in limits.items():
+            try:
+                state[CONFIG_PREFIX + name] = value_text(name, float(text))
+            except (ValueError, OverflowError):
+                fields.reject(f"{name} must be a number, not {quoted(text)}")
+        if not state:
+            fields.leave_out_all("a quota without limits, which Kafka does not keep")
+            return None
+        entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
+        ref = ResourceRef(ClientQuotaKind.name, entity.name)
+        self._add(fields, Observed(ref, None, state))
+        return ref
+
+    def list_unconverted(self, made: Import) -> tuple[Problem, ...]:
+        """List what the manifests of an import lack, by place: also what no manifest can declare."""
+        problems = [
+            Problem(f"{ref}: {line}", self._places[ref])
+            for ref, line in (*made.partial, *made.unlike.items())
+        ]
+        # A role, or a list of consumers, may be read several times.
+        found = dict.fromkeys([*self.notes.left_out, *problems])
+        return tuple(sorted(found, key=lambda problem: problem.location or ()))
+
+    def leave_out_credential(self, fields: Fields, user: str) -> None:
+        """Name a SCRAM credential as left out."""
+        fields.leave_out_all(f"the SCRAM credential of {user}: passwords of users are not managed")
+
+    def describe(
+        self, ref: ResourceRef, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Add labels and annotations to a manifest; of several values of a name, all are kept."""
+        added = self._add_to(ref)
+        for target, given in ((added.labels, labels), (added.annotations, annotations or {})):
+            for name, value in given.items():
+                known = target.get(name, "").split(", ") if name in target else []
+                target[name] = ", ".join(dict.fromkeys([*known, value]))
+
+    def _add_to(self, ref: ResourceRef) -> Additions:
+        return self.additions.setdefault(ref, Additions())
+
+    def _add(self, fields: Fields, observed: Observed) -> None:
+        first = self._places.setdefault(observed.ref, fields.place)
+        if observed.ref in self._resources:
+            hint = f"first declared at {first}; import the files of one cluster at a time"
+            fields.reject(f"{observed.ref} is declared twice", hint)
+        self._resources[observed.ref] = observed
+
+
+def _normalise(text: str) -> str:
+    return text.replace("-", "").replace("_", "").lower()

@@ -1,0 +1,160 @@
+"""jikkou: topics, quotas, and the authorizations and roles of principals; also lists of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkaform.core.acls import WILDCARD
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.inspect.importers.conversion import principal_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkaform.config.manifests.yaml12 import Data
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.inspect.importers.conversion import Conversion
+    from kafkaform.inspect.importers.fields import Fields
+
+_RESERVED = "jikkou.io/"
+"""The part of the names of annotations that jikkou itself reads."""
+_LIMITS = {
+    "producerByteRate": "producer_byte_rate",
+    "consumerByteRate": "consumer_byte_rate",
+    "requestPercentage": "request_percentage",
+}
+_ENTITIES: Mapping[str, Mapping[str, str | None]] = {
+    "USERS_DEFAULT": {"user": None},
+    "USER": {"user": "user"},
+    "USER_CLIENT": {"user": "user", "client-id": "clientId"},
+    "USER_ALL_CLIENTS": {"user": "user", "client-id": None},
+    "CLIENTS_DEFAULT": {"client-id": None},
+    "CLIENT": {"client-id": "clientId"},
+}
+"""For each type of quota, the field with the name of each part of the entity; None for its default."""
+
+
+def matches(data: Mapping[str, Data]) -> bool:
+    """Return whether a document is a resource of jikkou."""
+    return "jikkou.io/" in str(data.get("apiVersion"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A resource of jikkou.
+
+    Attributes:
+        kind: Its kind.
+        name: Its name.
+        fields: Its declaration.
+        labels: Its labels.
+        annotations: Its annotations.
+    """
+
+    kind: str
+    name: str
+    fields: Fields
+    labels: Mapping[str, str]
+    annotations: Fields
+
+    @property
+    def is_skipped(self) -> bool:
+        """True if jikkou is to delete or ignore it."""
+        return any(self.annotations.text(f"jikkou.io/{name}") == "true" for name in ("delete", "ignore"))
+
+
+class _Shared:
+    """The parts that other resources refer to by name."""
+
+    def __init__(self, resources: Sequence[_Resource]) -> None:
+        self.configs = {
+            each.name: each.fields.mapping("data") for each in resources if each.kind == "ConfigMap"
+        }
+        self.roles = {
+            each.name: [*each.fields.below("spec").list_each("acls")]
+            for each in resources
+            if each.kind == "KafkaPrincipalRole"
+        }
+
+
+def convert(documents: Sequence[Fields], out: Conversion) -> None:
+    """Convert resources and lists of them."""
+    resources = [resource for document in documents for resource in _list_resources(document)]
+    shared = _Shared(resources)
+    for each in resources:
+        if each.kind in {"ConfigMap", "KafkaPrincipalRole"}:
+            continue
+        if each.kind == "KafkaUser":
+            out.leave_out_credential(each.fields, each.name)
+        elif each.kind not in _CONVERTERS:
+            each.fields.leave_out_all(f"{each.kind} {each.name}: not managed")
+        elif each.is_skipped:
+            each.fields.leave_out_all(f"{each.kind} {each.name}: jikkou is to delete or ignore it")
+        else:
+            ref = _CONVERTERS[each.kind](each.fields.below("spec"), each.name, shared, out)
+            own = [name for name in each.annotations.untaken if _RESERVED in name]
+            each.annotations.leave_out("only jikkou reads it", *own)
+            if ref is not None:
+                out.describe(ref, each.labels, each.annotations.mapping_of_rest())
+
+
+def _list_resources(document: Fields) -> Iterator[_Resource]:
+    document.ignore("apiVersion", "status")
+    kind, metadata = document.text("kind"), document.below("metadata")
+    if "items" not in document:
+        labels, annotations = metadata.mapping("labels"), metadata.below("annotations")
+        yield _Resource(kind, metadata.text("name"), document, labels, annotations)
+        return
+    for section in (metadata.below("labels"), metadata.below("annotations")):
+        section.leave_out("only those of each resource are kept", *section.names)
+    for item in document.list_each("items"):
+        for resource in _list_resources(item):
+            yield replace(resource, kind=kind.removesuffix("List"))
+
+
+def _add_topic(spec: Fields, name: str, shared: _Shared, out: Conversion) -> ResourceRef:
+    configs = spec.mapping("configs")
+    for reference in spec.texts("configMapRefs"):
+        if reference not in shared.configs:
+            spec.reject(f"there is no ConfigMap {reference}", "give its file beside the others")
+        configs |= shared.configs.get(reference, {})
+    return out.add_topic(spec, name, (spec.count("partitions"), spec.count("replicas")), configs)
+
+
+def _add_authorization(spec: Fields, name: str, shared: _Shared, out: Conversion) -> ResourceRef:
+    acls = [*spec.list_each("acls")]
+    for role in spec.texts("roles"):
+        if role not in shared.roles:
+            spec.reject(f"there is no KafkaPrincipalRole {role}", "give its file beside the others")
+        acls += shared.roles.get(role, [])
+    for acl in acls:
+        resource = acl.below("resource")
+        out.add_acl(
+            acl,
+            name,
+            (resource.text("type"), resource.text("pattern")),
+            acl.texts("operations"),
+            # MATCH is a regular expression, for which jikkou makes an ACL on each topic that there is.
+            pattern=resource.text("patternType", "LITERAL"),
+            host=acl.text("host", WILDCARD),
+            permission=acl.text("type", "ALLOW"),
+        )
+    return principal_ref(name)
+
+
+def _add_quota(spec: Fields, _name: str, _shared: _Shared, out: Conversion) -> ResourceRef | None:
+    type_, entity, configs = spec.text("type"), spec.below("entity"), spec.below("configs")
+    if type_ not in _ENTITIES:
+        spec.reject(f"{type_} is not a type of quota", f"types: {', '.join(_ENTITIES)}")
+        return None
+    parts = {part: None if name is None else entity.text(name) for part, name in _ENTITIES[type_].items()}
+    limits = {name: text for key, name in _LIMITS.items() if (text := configs.text(key))}
+    return out.add_quota(spec, parts, limits)
+
+
+_CONVERTERS = {
+    "KafkaTopic": _add_topic,
+    "KafkaPrincipalAuthorization": _add_authorization,
+    "KafkaClientQuota": _add_quota,
+}

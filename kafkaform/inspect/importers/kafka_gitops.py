@@ -1,0 +1,185 @@
+"""kafka-gitops: a state file, and the files that its settings name.
+
+The ACLs of each type of service, and of each role of a user, are those of its classes `ApplicationService`,
+`KafkaConnectService`, `KafkaConnectorDetails`, `KafkaStreamsService` and `RoleService`. Its forks by
+chenrui333 and joschi have the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
+from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.inspect.importers.conversion import principal_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kafkaform.config.manifests.yaml12 import Data
+    from kafkaform.inspect.importers.conversion import Conversion, Right
+    from kafkaform.inspect.importers.fields import Fields
+
+_KEYS = {"customServiceAcls", "customUserAcls", "schemas", "services", "settings", "topics", "users"}
+_TOPIC_LISTS = ("blacklist", "exclude", "include", "whitelist")
+_STREAMS_OPERATIONS = (
+    "Read", "Write", "Describe", "Delete", "Create", "Alter", "AlterConfigs", "DescribeConfigs",
+)  # fmt: skip
+_ROLES: Mapping[str, tuple[Right, ...]] = {
+    "reader": (("topic", WILDCARD, "literal", ("Read",)), ("group", WILDCARD, "literal", ("Read",))),
+    "writer": (("topic", WILDCARD, "literal", ("Write",)),),
+    "operator": (
+        ("cluster", CLUSTER_NAME, "literal", ("Describe",)),
+        ("topic", WILDCARD, "literal", ("Describe", "DescribeConfigs")),
+        ("group", WILDCARD, "literal", ("Read", "Describe")),
+    ),
+}
+
+
+def matches(data: Mapping[str, Data]) -> bool:
+    """Return whether a document is a state file, or a part of one."""
+    return bool(data) and data.keys() <= _KEYS
+
+
+def convert(documents: Sequence[Fields], out: Conversion) -> None:
+    """Convert a state, which several files may be parts of."""
+    settings = _Settings(documents)
+    customs = [
+        {name: acls for document in documents for name, acls in document.list_named(section)}
+        for section in ("customServiceAcls", "customUserAcls")
+    ]
+    for document in documents:
+        document.leave_out("schemas are not managed", "schemas")
+        for name, topic in document.list_named("topics"):
+            counts = (
+                topic.count("partitions", settings.partitions),
+                topic.count("replication", settings.replication),
+            )
+            out.add_topic(topic, name, counts, topic.mapping("configs"))
+        for name, service in document.list_named("services"):
+            owner = _Owner(out, service, name, "service", settings, customs[0].pop(name, None))
+            owner.add(_list_service_rights(service, name, settings))
+        for name, user in document.list_named("users"):
+            owner = _Owner(out, user, name, "user", settings, customs[1].pop(name, None))
+            owner.add(_list_role_rights(user, name))
+    for custom in customs:
+        for name, acls in custom.items():
+            acls.leave_out_all(f"{name} is not declared, so that kafka-gitops does not create its ACLs")
+
+
+class _Settings:
+    """The settings of a state, from all of its files."""
+
+    def __init__(self, documents: Sequence[Fields]) -> None:
+        self.in_cloud = self.describes = False
+        self.partitions: int | None = None
+        self.replication: int | None = None
+        given = {PurePath(document.place.file).name for document in documents}
+        for settings in (document.below("settings") for document in documents):
+            settings.leave_out("schemas are not managed", "schemaRegistry")
+            files, topics = settings.below("files"), settings.below("topics")
+            for name in files.names:
+                if PurePath(files.text(name)).name not in given:
+                    files.leave_out("not read: give this file beside the others", name)
+            topics.leave_out("nothing is deleted without --prune: see owns: of kafkaform.yaml", *_TOPIC_LISTS)
+            defaults = topics.below("defaults")
+            self.partitions = defaults.count("partitions", self.partitions)
+            self.replication = defaults.count("replication", self.replication)
+            self.in_cloud |= settings.below("ccloud").flag("enabled")
+            self.describes |= settings.below("services").below("acls").flag("describeTopicEnabled")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A service or a user, and its principal.
+
+    Attributes:
+        out: Gets its ACLs.
+        fields: Its declaration.
+        name: Its name.
+        noun: The word for it.
+        settings: The settings of the state.
+        custom: Its custom ACLs.
+    """
+
+    out: Conversion
+    fields: Fields
+    name: str
+    noun: str
+    settings: _Settings
+    custom: Fields | None
+
+    def add(self, rights: Iterable[Right]) -> None:
+        """Add the ACLs of its rights, and its custom ones."""
+        principal = self.fields.text("principal")
+        rights = [*rights]
+        if self.settings.in_cloud:
+            self._leave_out("its principal is the id of a service account, which only Confluent Cloud has")
+            return
+        if rights and not principal:
+            self._leave_out("it has no principal")
+            return
+        for right in rights:
+            self.out.add_right(self.fields, principal, right)
+        if principal:
+            self.out.describe(principal_ref(principal), {}, {self.noun: self.name})
+        for _, acl in self.custom.list_children() if self.custom is not None else ():
+            # A user's custom ACL has the user's principal by default; a service's must have its own.
+            self.out.add_acl(
+                acl,
+                acl.text("principal", principal if self.noun == "user" else ""),
+                (acl.text("type"), acl.text("name")),
+                [acl.text("operation")],
+                pattern=acl.text("pattern"),
+                host=acl.text("host", WILDCARD),
+                permission=acl.text("permission", "ALLOW"),
+            )
+
+    def _leave_out(self, reason: str) -> None:
+        for fields in (self.fields, self.custom):
+            if fields is not None:
+                fields.leave_out_all(f"the ACLs of the {self.noun} {self.name}: {reason}")
+
+
+def _list_role_rights(user: Fields, name: str) -> Iterator[Right]:
+    for role in user.texts("roles"):
+        if role.lower() not in _ROLES:
+            user.leave_out_all(f"the user {name}: kafka-gitops has no role {role}")
+        yield from _ROLES.get(role.lower(), ())
+
+
+def _list_service_rights(service: Fields, name: str, settings: _Settings) -> Iterator[Right]:
+    produces, consumes = service.texts("produces"), service.texts("consumes")
+    yield from _list_topic_rights(produces, consumes, settings)
+    match service.text("type"):
+        case "application":
+            if consumes:
+                yield "group", service.text("group-id", name), "literal", ("Read",)
+        case "kafka-connect":
+            storage = service.below("storage-topics")
+            for kind in ("config", "offset", "status"):
+                topic = storage.text(kind, f"connect-{kind if kind == 'status' else kind + 's'}-{name}")
+                yield "topic", topic, "literal", ("Read", "Write")
+            yield "group", service.text("group-id", name), "literal", ("Read",)
+            for connector, fields in service.list_named("connectors"):
+                sinks = fields.texts("consumes")
+                yield from _list_topic_rights(fields.texts("produces"), sinks, settings)
+                if sinks:
+                    yield "group", f"connect-{connector}", "literal", ("Read",)
+        case "kafka-streams":
+            application = service.text("application-id", name)
+            yield "topic", application, "prefixed", _STREAMS_OPERATIONS
+            yield "group", application, "literal", ("Read", "Describe", "Delete")
+            yield "cluster", CLUSTER_NAME, "literal", ("DescribeConfigs",)
+        case unknown:
+            service.leave_out_all(f"the service {name}: kafka-gitops has no type {unknown}")
+
+
+def _list_topic_rights(
+    produces: Sequence[str], consumes: Sequence[str], settings: _Settings
+) -> Iterator[Right]:
+    yield from (("topic", topic, "literal", ("Write",)) for topic in produces)
+    yield from (("topic", topic, "literal", ("Read",)) for topic in consumes)
+    if settings.describes:
+        yield from (("topic", topic, "literal", ("Describe",)) for topic in (*produces, *consumes))

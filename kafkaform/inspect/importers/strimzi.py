@@ -1,0 +1,109 @@
+"""Strimzi: KafkaTopic and KafkaUser, also in a list as `kubectl get -o yaml` prints it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
+from kafkaform.inspect.importers.conversion import principal_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkaform.config.manifests.yaml12 import Data
+    from kafkaform.inspect.importers.conversion import Conversion
+    from kafkaform.inspect.importers.fields import Fields
+
+_PREFIX = "kafka.strimzi.io/"
+_BOOKKEEPING = (
+    "creationTimestamp", "finalizers", "generation", "managedFields", "namespace", "ownerReferences",
+    "resourceVersion", "selfLink", "uid",
+)  # fmt: skip
+"""The fields of `metadata` that Kubernetes writes, or that say where the resource is."""
+_LIMITS = {
+    "producerByteRate": "producer_byte_rate",
+    "consumerByteRate": "consumer_byte_rate",
+    "requestPercentage": "request_percentage",
+    "controllerMutationRate": "controller_mutation_rate",
+}
+
+
+def matches(data: Mapping[str, Data]) -> bool:
+    """Return whether a document is a resource of Strimzi, or a list of them."""
+    items = data.get("items")
+    resources = items if isinstance(items, list) else [data]
+    return bool(resources) and all(
+        isinstance(each, dict) and str(each.get("apiVersion")).startswith(_PREFIX) for each in resources
+    )
+
+
+def convert(documents: Sequence[Fields], out: Conversion) -> None:
+    """Convert topics and users."""
+    for document in documents:
+        if "items" in document:
+            document.ignore("apiVersion", "kind", "metadata")
+        for resource in document.list_each("items") if "items" in document else (document,):
+            _add(resource, out)
+
+
+def _add(resource: Fields, out: Conversion) -> None:
+    resource.ignore("apiVersion", "status")
+    kind, metadata, spec = resource.text("kind"), resource.below("metadata"), resource.below("spec")
+    metadata.ignore(*_BOOKKEEPING)
+    name, labels, annotations = (
+        metadata.text("name"),
+        metadata.mapping("labels"),
+        metadata.below("annotations"),
+    )
+    annotations.ignore("kubectl.kubernetes.io/last-applied-configuration")
+    if kind not in {"KafkaTopic", "KafkaUser"}:
+        resource.leave_out_all(f"{kind} {name}: not managed")
+    elif annotations.text("strimzi.io/managed") == "false":
+        resource.leave_out_all(f"{kind} {name}: not managed by Strimzi either (strimzi.io/managed)")
+    else:
+        annotations.leave_out(
+            "only Strimzi reads it", *(key for key in annotations.untaken if "strimzi.io/" in key)
+        )
+        add = _add_topic if kind == "KafkaTopic" else _add_user
+        add(spec, name, (labels, annotations.mapping_of_rest()), out)
+
+
+def _add_topic(
+    spec: Fields, name: str, described: tuple[Mapping[str, str], Mapping[str, str]], out: Conversion
+) -> None:
+    counts = spec.count("partitions"), spec.count("replicas")
+    out.describe(
+        out.add_topic(spec, spec.text("topicName", name), counts, spec.mapping("config")), *described
+    )
+
+
+def _add_user(
+    spec: Fields, name: str, described: tuple[Mapping[str, str], Mapping[str, str]], out: Conversion
+) -> None:
+    authentication, authorization = spec.below("authentication"), spec.below("authorization")
+    # As `KafkaUserModel.getUserName`: the user of a certificate has its distinguished name.
+    user = f"CN={name}" if authentication.text("type").startswith("tls") else name
+    if authentication.text("type") == "scram-sha-512":
+        authentication.ignore("password")
+        out.leave_out_credential(authentication, name)
+    spec.leave_out("secrets are not managed", "template")
+    authorization.ignore("type")
+    for rule in authorization.list_each("acls"):
+        resource = rule.below("resource")
+        kind = resource.text("type")
+        out.add_acl(
+            rule,
+            f"User:{user}",
+            (kind, resource.text("name", CLUSTER_NAME if kind == "cluster" else "")),
+            # Before v1, a rule could have one operation.
+            [*rule.texts("operations"), *([rule.text("operation")] if "operation" in rule else [])],
+            pattern=resource.text("patternType", "literal"),
+            host=rule.text("host", WILDCARD),
+            permission=rule.text("type", "allow"),
+        )
+        out.describe(principal_ref(f"User:{user}"), *described)
+    if "quotas" in spec:
+        quotas = spec.below("quotas")
+        limits = {name: text for key, name in _LIMITS.items() if (text := quotas.text(key))}
+        if (ref := out.add_quota(quotas, {"user": user}, limits)) is not None:
+            out.describe(ref, *described)

@@ -1,0 +1,85 @@
+"""topicctl: topics and ACLs, one document each, and the configurations of clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core.acls import WILDCARD
+from kafkaform.inspect.importers.conversion import principal_ref
+from kafkaform.resources.replicas.layout import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkaform.config.manifests.yaml12 import Data
+    from kafkaform.core.model import ResourceRef
+    from kafkaform.inspect.importers.conversion import Conversion
+    from kafkaform.inspect.importers.fields import Fields
+
+_STRATEGIES = {
+    "any": Strategy.BALANCED,
+    "balanced-leaders": Strategy.BALANCED,
+    "cross-rack": Strategy.RACK_AWARE,
+    "static": Strategy.STATIC,
+}
+"""Those with a counterpart: `in-rack` and `static-in-rack` keep all replicas of a partition in one rack."""
+_MINUTE_MS = 60_000
+
+
+def matches(data: Mapping[str, Data]) -> bool:
+    """Return whether a document is one of topicctl."""
+    return data.keys() == {"meta", "spec"}
+
+
+def convert(documents: Sequence[Fields], out: Conversion) -> None:
+    """Convert topics and ACLs."""
+    for document in documents:
+        document.reject_texts("$", "topicctl puts a variable of the environment here", "write its value")
+        meta, spec = document.below("meta"), document.below("spec")
+        name = meta.text("name")
+        if "bootstrapAddrs" in spec:
+            document.leave_out_all(f"the cluster {name}: write it under clusters: of kafkaform.yaml")
+            continue
+        labels = {key: text for key in ("cluster", "region", "environment") if (text := meta.text(key))}
+        labels |= meta.mapping("labels")
+        annotations = {"description": text} if (text := meta.text("description").strip()) else {}
+        if consumers := meta.texts("consumers"):
+            annotations["consumers"] = ", ".join(consumers)
+        if "acls" in spec:
+            for acl in spec.list_each("acls"):
+                _add_acl(acl, labels, annotations, out)
+        else:
+            out.describe(_add_topic(spec, name, out), labels, annotations)
+
+
+def _add_topic(spec: Fields, name: str, out: Conversion) -> ResourceRef:
+    configs = spec.mapping("settings")
+    # 0 means not set.
+    if spec.text("retentionMinutes", "0") != "0" and (minutes := spec.count("retentionMinutes")):
+        configs["retention.ms"] = str(minutes * _MINUTE_MS)
+    spec.leave_out("apply has --throttle and --batch-partitions instead", "migration")
+    placement = spec.below("placement")
+    placement.leave_out("brokers are chosen by their load", "picker")
+    strategy = _STRATEGIES.get(placement.text("strategy", "any"))
+    replicas = placement.number_lists("staticAssignments")
+    if strategy is None:
+        placement.leave_out("no strategy keeps the replicas in one rack", "strategy", "staticRackAssignments")
+    counts = spec.count("partitions"), spec.count("replicationFactor")
+    return out.add_topic(
+        spec, name, counts, configs, strategy=strategy or Strategy.BALANCED, replicas=replicas
+    )
+
+
+def _add_acl(acl: Fields, labels: Mapping[str, str], annotations: Mapping[str, str], out: Conversion) -> None:
+    resource = acl.below("resource")
+    principal = resource.text("principal")
+    out.add_acl(
+        resource,
+        principal,
+        (resource.text("type"), resource.text("name")),
+        acl.texts("operations"),
+        pattern=resource.text("patternType"),
+        host=resource.text("host", WILDCARD),
+        permission=resource.text("permission", "allow"),
+    )
+    out.describe(principal_ref(principal), labels, annotations)

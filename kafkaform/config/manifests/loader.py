@@ -46,8 +46,7 @@ _OTHER_TOOLS = {
     "kafka.jikkou.io/": ("jikkou", "kafkaform import --from jikkou FILE writes one of kafkaform"),
     "platform.confluent.io/": (
         "Confluent for Kubernetes",
-        f"write apiVersion: {API_VERSION} and kind: Topic; spec.partitionCount is partitions, spec.replicas "
-        "replicationFactor, spec.configs config",
+        "in a Topic, partitionCount is partitions, replicas replicationFactor, and configs config",
     ),
 }
 """Hints for the manifests of other tools, by the prefix of their apiVersion."""

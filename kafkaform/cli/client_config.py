@@ -15,10 +15,9 @@ from kafkaform.cli.options import (
     environment_option,
     paths_argument,
 )
-from kafkaform.cli.session import choose_environment
+from kafkaform.cli.session import Session
 from kafkaform.config.client_config import FORMATS, render_settings
-from kafkaform.config.manifests.loader import load, suggest_names
-from kafkaform.config.settings import find_settings
+from kafkaform.config.manifests.loader import suggest_names
 from kafkaform.core.errors import UsageError
 from kafkaform.resources import KINDS
 
@@ -64,17 +63,12 @@ def client_config(
     secrets. With --format env, max.poll.records becomes KAFKA_CONSUMER_MAX_POLL_RECORDS. Settings that the
     client would refuse are refused. Connects to no cluster.
     """
-    settings = find_settings(config_file)
     source = click.get_current_context().get_parameter_source
     variables = frozenset(
         name for name in ("cluster_name", "environment") if source(name) is ParameterSource.ENVIRONMENT
     )
     where = ClusterSelector(config_file, environment, cluster_name, variables=variables)
-    # As for a plan, a single configured cluster is the default; unlike there, several are no error.
-    unclear = cluster_name is None and (environment is not None or len(settings.clusters) > 1)
-    target = None if unclear else settings.select_cluster(cluster_name)
-    chosen = choose_environment(settings, target, where)
-    desired = _find_group(group, load(paths or settings.manifests, settings.build_context(chosen)))
+    desired = _find_group(group, Session.start_offline(where).manifests(paths))
     _check_without(desired, without)
     click.echo(render_settings(desired, output_format, without), nl=False)
 

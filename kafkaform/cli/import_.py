@@ -177,7 +177,7 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     if given.all_clusters:
         ask = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
         return ask_all(where, ask, Fleet("import", "text"))
-    session = Session.start(where)
+    session = Session.start(where) if conversion is None else Session.start_offline(where)
     if conversion is None:
         session.require_cluster()
     session.tell()
@@ -278,7 +278,7 @@ def _observe(session: Session, options: _Options) -> tuple[Observation, Selectio
     """Read the selected resources in detail; also returns the selection with the configured `ignore`."""
     selection = replace(options.selection, ignore=session.settings.ignore)
     if options.conversion is not None:
-        _require_matches(options.conversion.observation, selection)
+        _require_matches(options.conversion.observation, selection, "in the files")
         return options.conversion.observation, selection
     target = session.require_cluster()
     with session.cluster() as cluster:
@@ -293,7 +293,7 @@ def _observe(session: Session, options: _Options) -> tuple[Observation, Selectio
             for note in observation.diagnostics:
                 click.echo(printable(f"note: {note.message}"), err=True)
             check_visible(cluster, selection)
-    _require_matches(observation, selection)
+    _require_matches(observation, selection, "on the cluster")
     return observation, selection
 
 
@@ -309,13 +309,13 @@ def _has_manifests(path: Path) -> bool:
     return bool(files) or has_bad_entries or not os.access(path, os.R_OK | os.X_OK)
 
 
-def _require_matches(observation: Observation, selection: Selection) -> None:
+def _require_matches(observation: Observation, selection: Selection, source: str) -> None:
     names = [ref.name for ref in observation.inventory if ref.kind in selection.kinds]
     for glob in selection.globs:
         if not any(Selection((glob,), selection.kinds).takes(ref) for ref in observation.inventory):
             near = nearest(glob, names)
-            hint = f"did you mean {near}?" if near else "kafkaform get topics and get groups list the names"
-            raise KafkaformError(f"nothing on the cluster matches {glob!r}; nothing was written", hint=hint)
+            hint = f"did you mean {near}?" if near else "--dry-run without --match lists the names"
+            raise KafkaformError(f"nothing {source} matches {glob!r}; nothing was written", hint=hint)
 
 
 def _find_schemas(config_file: str | None) -> Path | None:

@@ -94,6 +94,20 @@ class Session:
         chosen = choose_environment(settings, target, where)
         return cls(settings, target, chosen, where)
 
+    @classmethod
+    def start_offline(cls, where: ClusterSelector) -> Session:
+        """Read the configuration and choose the environment, for a command that connects to no cluster.
+
+        Raises:
+            UsageError: There is no such cluster or environment, or they contradict each other.
+            InvalidInput: The configuration is not valid.
+        """
+        settings = find_settings(where.config_file)
+        # As for a plan, a single configured cluster is the default; unlike there, several are no error.
+        is_open = where.cluster_name is None and (where.environment is not None or len(settings.clusters) > 1)
+        target = None if is_open else settings.select_cluster(where.cluster_name)
+        return cls(settings, target, choose_environment(settings, target, where), where)
+
     def manifests(
         self,
         paths: Sequence[Path],

@@ -31,7 +31,7 @@ from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, ev
 from tests.support.clusters.group_clients import produce
 from tests.support.skew.producers import send
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
 _ACCESS = "tests/kafka/test_access_page.py runs them, on a broker that lets everyone in"
 _JARS = "needs jars of another project; the same code writes Parquet in test_skew_metrics.py"
@@ -71,7 +71,7 @@ _FROM_NOTHING = {"quickstart", "tutorial", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"gitops"}
 """Stories whose configuration names the broker, and no variable."""
-_OFFLINE = {"rules", "client-config"}
+_OFFLINE = {"rules", "client-config", "kafka-gitops", "julieops", "topicctl", "others"}
 """Stories that ask no cluster."""
 _DAILY = {"quickstart", "tutorial", *_OFFLINE}
 """What a newcomer types first, and what costs next to nothing."""

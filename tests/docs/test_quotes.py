@@ -17,7 +17,7 @@ from tests.support.skew import samples as skew_samples
 GENERATED = {"cli.md", "rules.md"}
 PAGES = [
     ROOT / "README.md",
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in GENERATED),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in GENERATED),
 ]
 NOT_PRINTED: dict[str, str] = {}
 """Quoted texts that look like messages and are none, and why."""
@@ -33,7 +33,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _COMMAND = re.compile(
-    r"(kafkaform|github|get|make|pip|python3?|openssl|keytool|kinit|jikkou|terraform|spark-submit|gcloud|plan|apply|"
+    r"(kafkaform|github|get|make|pip|python3?|topicctl|openssl|keytool|kinit|jikkou|terraform|spark-submit|gcloud|plan|apply|"
     r"drift|doctor|dev|status|export|apiVersion)\b"
 )
 _CODE = re.compile(r"[\w.]+: [\w-]+$|.*[<>=|{\[]|-")

@@ -41,6 +41,8 @@ WRONG: dict[str, str] = {
     "get topics -o yaml": "hint: --format yaml",
     "history --limit 0": "'--limit': 0",
     "history --since soon": "--since: 'soon'",
+    "import --from julieops": "--from needs files",
+    "import --from kafka-ops x.yaml": "'kafka-ops' is not one of",
     "import --label =x": "--label =x",
     "import --label team": "--label team",
     "import --label team=": "--label team=",

@@ -56,12 +56,15 @@ class Conversion:
         self.notes = Notes()
         self.additions: dict[ResourceRef, Additions] = {}
         self._resources: dict[ResourceRef, Observed] = {}
+        self._acls: dict[ResourceRef, dict[str, FieldValue]] = {}
         self._places: dict[ResourceRef, Location] = {}
 
     @property
     def observation(self) -> Observation:
         """The resources, as a cluster would have them."""
-        return Observation(self._resources, frozenset(self._resources))
+        access = {ref: Observed(ref, None, state) for ref, state in self._acls.items()}
+        resources = {**self._resources, **access}
+        return Observation(resources, frozenset(resources))
 
     def add_topic(
         self,
@@ -127,10 +130,10 @@ class Conversion:
         is_allowed = {"allow": True, "deny": False}.get(_normalise(permission))
         if resource_type is None or is_prefix is None or is_allowed is None or not name:
             named = f"{permission} on {pattern} {type_name} {quoted(name)}"
-            fields.leave_out_all(f"ACL of {principal}: Kafka has no such ACL: {named}")
+            fields.leave_out_part(f"ACL of {principal}: Kafka has no such ACL: {named}")
             return
         if resource_type is ResourceType.CLUSTER and (name, is_prefix) != (CLUSTER_NAME, False):
-            fields.leave_out_all(f"ACL of {principal}: the only cluster is {CLUSTER_NAME}")
+            fields.leave_out_part(f"ACL of {principal}: the only cluster is {CLUSTER_NAME}")
             return
         for text in operations:
             try:
@@ -138,14 +141,13 @@ class Conversion:
                 operation = ALL if is_all else parse_operation(text, resource_type)
                 parse_principal(principal)
             except ValueError as error:
-                fields.leave_out_all(f"ACL of {principal}: {error}")
+                fields.leave_out_part(f"ACL of {principal}: {error}")
                 continue
             acl = Acl(resource_type, name, is_prefix, principal, host, operation, is_allowed)
             ref = principal_ref(principal)
             self._places.setdefault(ref, fields.place)
-            state = self._resources[ref].state if ref in self._resources else {}
             # Kafka has each ACL once, however many services need it.
-            self._resources[ref] = Observed(ref, None, {**state, write_path(acl): write_value(acl)})
+            self._acls.setdefault(ref, {})[write_path(acl)] = write_value(acl)
 
     def add_right(self, fields: Fields, principal: str, right: Right) -> None:
         """Add the ACLs that allow a principal some operations, from every host."""
@@ -169,7 +171,7 @@ class Conversion:
             except (ValueError, OverflowError):
                 fields.reject(f"{name} must be a number, not {quoted(text)}")
         if not state:
-            fields.leave_out_all("a quota without limits, which Kafka does not keep")
+            fields.leave_out_part("a quota without limits, which Kafka does not keep")
             return None
         entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
         ref = ResourceRef(ClientQuotaKind.name, entity.name)

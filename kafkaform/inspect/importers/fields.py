@@ -43,10 +43,9 @@ class Notes:
         """Remember a mapping, whose fields must all be taken."""
         self._visited.append(fields)
 
-    def leave_out(self, document: Document, path: _Path, reason: str) -> None:
-        """Name a whole mapping as left out."""
+    def leave_out_whole(self, document: Document, path: _Path) -> None:
+        """Remember a mapping whose fields need not be taken."""
         self._whole.add((id(document), path))
-        self.left_out.append(Problem(reason, document.locate(path, key=True)))
 
     def close(self) -> None:
         """Name the fields that were not taken, except below a mapping that is left out as a whole."""
@@ -112,8 +111,10 @@ class Fields:
     def count(self, name: str, default: int | None = None) -> int | None:
         """Return a positive number; None for -1, by which Kafka means the broker's default."""
         text = self.text(name)
-        if not text:
-            return default
+        return self.parse_count(name, text) if text else default
+
+    def parse_count(self, name: str, text: str) -> int | None:
+        """Parse the text of a field as `count` does."""
         if text == "-1":
             return None
         if not text.isascii() or not text.isdecimal() or not int(text):
@@ -194,7 +195,12 @@ class Fields:
 
     def leave_out_all(self, reason: str) -> None:
         """Name the whole mapping as left out."""
-        self._notes.leave_out(self.document, self._path, reason)
+        self._notes.leave_out_whole(self.document, self._path)
+        self.leave_out_part(reason)
+
+    def leave_out_part(self, reason: str) -> None:
+        """Name a part of the meaning of the mapping as left out."""
+        self._notes.left_out.append(Problem(reason, self.place))
 
     def reject(self, message: str, hint: str | None = None) -> None:
         """Report a problem because of which nothing is written."""

@@ -115,10 +115,12 @@ def _add_topic(topic: Fields, name: str, plans: Mapping[str, Mapping[str, str]],
     plan = topic.text("plan")
     if plan and plan not in plans:
         topic.reject(f"there is no plan {plan}", "give the file with the plans beside the topologies")
-    config = topic.below("config")
-    counts = config.count("num.partitions"), config.count("replication.factor")
-    configs = {**plans.get(plan, {}), **config.mapping_of_rest()}
-    ref = out.add_topic(topic, name, counts, configs)
+    configs = {**plans.get(plan, {}), **topic.mapping("config")}
+    partitions, replicas = (
+        topic.parse_count("config", configs.pop(key, "-1"))
+        for key in ("num.partitions", "replication.factor")
+    )
+    ref = out.add_topic(topic, name, (partitions, replicas), configs)
     out.describe(ref, topic.mapping("metadata"))
 
 

@@ -145,7 +145,7 @@ class _Owner:
 def _list_role_rights(user: Fields, name: str) -> Iterator[Right]:
     for role in user.texts("roles"):
         if role.lower() not in _ROLES:
-            user.leave_out_all(f"the user {name}: kafka-gitops has no role {role}")
+            user.leave_out_part(f"the user {name}: kafka-gitops has no role {role}")
         yield from _ROLES.get(role.lower(), ())
 
 

@@ -46,7 +46,7 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
             else:
                 others[type_] += 1
         for type_, count in others.items():
-            values.leave_out_all(f"{counted(count, 'resource')} of the type {type_}: not managed")
+            values.leave_out_part(f"{counted(count, 'resource')} of the type {type_}: not managed")
 
 
 def _list_resources(module: Fields) -> Iterator[Fields]:

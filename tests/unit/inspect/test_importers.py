@@ -183,7 +183,9 @@ spec: {{type: CLIENT, entity: {{clientId: a}}, configs: {{producerByteRate: fast
 def test_terraform_shows_the_values_after_a_plan(tmp_path: Path) -> None:
     values = '{"entity_name": null, "entity_type": "ip", "config": {"connection_creation_rate": 10}}'
     resource = f'{{"mode": "managed", "type": "kafka_quota", "values": {values}}}'
-    planned = f'{{"root_module": {{"resources": [{resource}]}}}}'
-    made = convert(write(tmp_path, f'{{"format_version": "1.2", "planned_values": {planned}}}'))
-    assert [str(ref) for ref in made.refs] == ["ClientQuota/ip=<default>"]
-    assert made.unconverted == ()
+    other = '{"mode": "managed", "type": "aws_s3_bucket", "values": {"bucket": "logs"}}'
+    unknown = resource.replace("}}", '}, "per_broker": true}').replace("null", '"10.0.0.1"')
+    planned = f'{{"root_module": {{"resources": [{resource}, {other}, {other}, {unknown}]}}}}'
+    text = f'{{"format_version": "1.2", "planned_values": {planned}}}'
+    assert [ref.name for ref in convert(write(tmp_path, text)).refs] == ["ip=10.0.0.1", "ip=<default>"]
+    assert problems(tmp_path, text) == wording

@@ -179,6 +179,18 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     assert other == wording
 
 
+def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
+    read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
+    assert make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).unlike == {}
+    monkeypatch.setattr(
+        "kafkaform.resources.access.spec.write_spec",
+        lambda principal, _: {"principals": [principal], "produces": ["a"]},
+    )
+    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
+    assert [*made.unlike] == [ResourceRef("Access", "User:a")]
+
+
 def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
     half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
     nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))

@@ -39,6 +39,20 @@ _TYPES = {each.replace("-", ""): each for each in ResourceType}
 _PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
 
 
+def fill_rights(fields: Fields, defaults: Mapping[str, str], rights: Iterable[Right]) -> list[Right]:
+    """Return rights with names that are templates, such as `{group-id}`.
+
+    Args:
+        fields: The fields that the templates refer to.
+        defaults: For each such field, the value if it is missing.
+        rights: The rights.
+    """
+    values = {name: fields.text(name, default) for name, default in defaults.items()}
+    return [
+        (kind, name.format_map(values), pattern, operations) for kind, name, pattern, operations in rights
+    ]
+
+
 def principal_ref(principal: str) -> ResourceRef:
     """Return the reference to the ACLs of a principal."""
     return ResourceRef(ACCESS.name, principal)

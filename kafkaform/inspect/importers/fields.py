@@ -69,6 +69,7 @@ class Fields:
         self._notes = notes
         self._data: Mapping[str, Data] = data if isinstance(data, dict) else {}
         self._taken: set[str] = set()
+        self._below: dict[str, Fields] = {}
         if data is not None and not isinstance(data, dict):
             self._report((), "must be a mapping")
         notes.visit(self)
@@ -147,7 +148,11 @@ class Fields:
 
     def below(self, name: str) -> Fields:
         """Return the mapping below a field."""
-        return Fields(self.document, (*self._path, name), self._take(name), self._notes)
+        # One object for each mapping, as it remembers what was taken.
+        if name not in self._below:
+            data = self._take(name)
+            self._below[name] = Fields(self.document, (*self._path, name), data, self._notes)
+        return self._below[name]
 
     def list_named(self, name: str) -> Iterator[tuple[str, Fields]]:
         """Yield each name of a mapping of mappings, with the mapping."""

@@ -6,23 +6,89 @@ Names of topics and ACLs are those of its default settings, by its classes `Proj
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.inspect.importers.conversion import principal_ref
+from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
-    from kafkaform.inspect.importers.conversion import Conversion, Right
+    from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
 _NAMELESS = ("context", "platform", "projects", "special_topics")
 """The fields of a topology that are no part of the names of its topics, except that `context` comes first."""
 _LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
 _RBAC = "roles of Confluent's RBAC are not ACLs"
+
+_STREAMS: tuple[Right, ...] = (
+    ("topic", "{applicationId}", "prefixed", ("All",)),
+    ("group", "{applicationId}", "prefixed", ("Read",)),
+)
+_EXACTLY_ONCE: tuple[Right, ...] = (
+    ("transactional-id", "{applicationId}", "prefixed", ("Write", "Describe")),
+)
+_KSQL: tuple[Right, ...] = (
+    ("topic", "{applicationId}", "prefixed", ("All",)),
+    ("group", "{applicationId}", "prefixed", ("All",)),
+)
+_Rights: TypeAlias = "tuple[Mapping[str, str], tuple[Right, ...]]"
+"""Fields with their defaults, and the rights with names of these."""
+_CONNECT: _Rights = (
+    {
+        "status_topic": "connect-status",
+        "offset_topic": "connect-offsets",
+        "configs_topic": "connect-configs",
+        "group": "connect-cluster",
+    },
+    (
+        ("topic", "{status_topic}", "literal", ("Read", "Write")),
+        ("topic", "{offset_topic}", "literal", ("Read", "Write")),
+        ("topic", "{configs_topic}", "literal", ("Read", "Write")),
+        ("group", "{group}", "literal", ("Read",)),
+        ("cluster", CLUSTER_NAME, "literal", ("Create",)),
+    ),
+)
+_CENTER_OPERATIONS = ("Write", "Read", "Create", "Describe")
+_PLATFORM: Mapping[str, _Rights] = {
+    "kafka": ({}, ()),
+    "kafka_connect": ({}, ()),
+    "schema_registry": (
+        {"topic": "_schemas", "consumer_offsets_topic": "__consumer_offsets", "group": "schema-registry"},
+        (
+            ("topic", "{topic}", "literal", ("Create", "DescribeConfigs", "Describe", "Write", "Read")),
+            ("topic", "{consumer_offsets_topic}", "literal", ("Describe",)),
+            ("group", "{group}", "literal", ("Read",)),
+        ),
+    ),
+    "control_center": (
+        {"appId": ""},
+        (
+            ("group", "{appId}", "prefixed", ("Read",)),
+            ("group", "{appId}-command", "prefixed", ("Read",)),
+            ("group", WILDCARD, "literal", ("Describe",)),
+            ("topic", "_confluent-monitoring", "literal", _CENTER_OPERATIONS),
+            ("topic", "_confluent-command", "literal", _CENTER_OPERATIONS),
+            ("topic", "_confluent-metrics", "literal", _CENTER_OPERATIONS),
+            ("topic", "_confluent-controlcenter", "prefixed", _CENTER_OPERATIONS),
+            ("topic", WILDCARD, "literal", ("Create",)),
+            ("cluster", CLUSTER_NAME, "literal", ("Describe", "DescribeConfigs")),
+        ),
+    ),
+    "ksql": (
+        {"ksqlDbId": ""},
+        (
+            ("cluster", CLUSTER_NAME, "literal", ("DescribeConfigs",)),
+            ("topic", "_confluent-ksql-{ksqlDbId}", "prefixed", ("All",)),
+            ("topic", "{ksqlDbId}ksql_processing_log", "literal", ("All",)),
+            ("group", "_confluent-ksql-{ksqlDbId}", "prefixed", ("All",)),
+        ),
+    ),
+}
+"""The components of a platform, and the rights of their instances."""
 
 
 def matches(data: Mapping[str, Data]) -> bool:
@@ -81,22 +147,15 @@ class _Project:
             for user in (*_list_consumers(topic), *consumers, *chosen.values()):
                 user.add(name, self.out)
         for app in self.fields.list_each("streams"):
-            prefix = app.text("applicationId", self.prefix)
-            rights: list[Right] = [
-                ("topic", prefix, "prefixed", ("All",)),
-                ("group", prefix, "prefixed", ("Read",)),
-            ]
+            _add_application(app, {"applicationId": self.prefix}, _STREAMS, self.out)
             if app.flag("exactlyOnce"):
-                rights.append(("transactional-id", prefix, "prefixed", ("Write", "Describe")))
-            _add_rights(app, [*_list_topic_rights(app), *rights], self.out)
+                _add_rights(app, fill_rights(app, {"applicationId": self.prefix}, _EXACTLY_ONCE), self.out)
         for app in self._list_applications("ksql"):
             app.ignore("ksqlDbId")
-            prefix = app.text("applicationId", self.prefix)
-            rights = [(kind, prefix, "prefixed", ("All",)) for kind in ("topic", "group")]
-            _add_rights(app, [*_list_topic_rights(app), *rights], self.out)
+            _add_application(app, {"applicationId": self.prefix}, _KSQL, self.out)
         for connector in self._list_applications("connectors"):
             connector.leave_out(_RBAC, "connectors", "cluster_id")
-            _add_rights(connector, _list_connector_rights(connector), self.out)
+            _add_application(connector, *_CONNECT, self.out)
         self.fields.leave_out("schemas are not managed", "schemas")
         self.fields.leave_out(_RBAC, "rbac")
         self.fields.leave_out("write the ACLs of a custom role by hand", *self.fields.untaken)
@@ -177,70 +236,26 @@ def _parse_pattern(kind: str, text: str) -> tuple[str, str, str]:
     return (kind, text[:-1], "prefixed") if is_prefix else (kind, text, "literal")
 
 
-def _list_topic_rights(app: Fields) -> Iterator[Right]:
-    topics = app.below("topics")
-    yield from (("topic", topic, "literal", ("Read",)) for topic in topics.texts("read"))
-    yield from (("topic", topic, "literal", ("Write",)) for topic in topics.texts("write"))
-
-
-def _list_connector_rights(connector: Fields) -> Iterator[Right]:
-    for kind in ("status", "offset", "configs"):
-        topic = connector.text(f"{kind}_topic", "connect-offsets" if kind == "offset" else f"connect-{kind}")
-        yield "topic", topic, "literal", ("Read", "Write")
-    yield "cluster", CLUSTER_NAME, "literal", ("Create",)
-    yield "group", connector.text("group", "connect-cluster"), "literal", ("Read",)
-    yield from _list_topic_rights(connector)
-
-
 def _convert_platform(platform: Fields, out: Conversion) -> None:
-    kafka = platform.below("kafka")
-    for quota in kafka.list_each("quotas"):
+    for quota in platform.below("kafka").list_each("quotas"):
         limits = {name: text for name in _LIMITS if (text := quota.text(name))}
         # The principal is the name of the user as it is: `User:App0`, which no user of Kafka has.
         out.add_quota(quota, {"user": quota.text("principal") or None}, limits)
-    kafka.ignore("instances")
-    for component in ("kafka", "kafka_connect", "schema_registry", "control_center", "ksql"):
-        section = kafka if component == "kafka" else platform.below(component)
+    for component, (defaults, rights) in _PLATFORM.items():
+        section = platform.below(component)
         section.leave_out(_RBAC, "rbac")
-        for instance in section.list_each("instances") if component in _PLATFORM_RIGHTS else ():
-            _add_rights(instance, _PLATFORM_RIGHTS[component](instance), out)
+        for instance in section.list_each("instances"):
+            instance.ignore("owner")
+            _add_rights(instance, fill_rights(instance, defaults, rights), out)
 
 
-def _list_registry_rights(instance: Fields) -> Iterator[Right]:
-    operations = ("Create", "DescribeConfigs", "Describe", "Write", "Read")
-    yield "topic", instance.text("topic", "_schemas"), "literal", operations
-    offsets = instance.text("consumer_offsets_topic", "__consumer_offsets")
-    yield "topic", offsets, "literal", ("Describe",)
-    yield "group", instance.text("group", "schema-registry"), "literal", ("Read",)
-
-
-def _list_control_center_rights(instance: Fields) -> Iterator[Right]:
-    app = instance.text("appId")
-    operations = ("Write", "Read", "Create", "Describe")
-    yield "group", app, "prefixed", ("Read",)
-    yield "group", f"{app}-command", "prefixed", ("Read",)
-    yield "group", WILDCARD, "literal", ("Describe",)
-    for topic in ("monitoring", "command", "metrics"):
-        yield "topic", f"_confluent-{topic}", "literal", operations
-    yield "topic", "_confluent-controlcenter", "prefixed", operations
-    yield "topic", WILDCARD, "literal", ("Create",)
-    yield "cluster", CLUSTER_NAME, "literal", ("Describe", "DescribeConfigs")
-
-
-def _list_ksql_rights(instance: Fields) -> Iterator[Right]:
-    server = instance.text("ksqlDbId")
-    instance.ignore("owner")
-    yield "cluster", CLUSTER_NAME, "literal", ("DescribeConfigs",)
-    yield "topic", f"_confluent-ksql-{server}", "prefixed", ("All",)
-    yield "topic", f"{server}ksql_processing_log", "literal", ("All",)
-    yield "group", f"_confluent-ksql-{server}", "prefixed", ("All",)
-
-
-_PLATFORM_RIGHTS = {
-    "schema_registry": _list_registry_rights,
-    "control_center": _list_control_center_rights,
-    "ksql": _list_ksql_rights,
-}
+def _add_application(
+    app: Fields, defaults: Mapping[str, str], rights: Iterable[Right], out: Conversion
+) -> None:
+    topics = app.below("topics")
+    own: list[Right] = [("topic", topic, "literal", ("Read",)) for topic in topics.texts("read")]
+    own += [("topic", topic, "literal", ("Write",)) for topic in topics.texts("write")]
+    _add_rights(app, [*own, *fill_rights(app, defaults, rights)], out)
 
 
 def _add_rights(fields: Fields, rights: Iterable[Right], out: Conversion) -> None:

@@ -12,20 +12,33 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.inspect.importers.conversion import principal_ref
+from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
-    from kafkaform.inspect.importers.conversion import Conversion, Right
+    from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
 _KEYS = {"customServiceAcls", "customUserAcls", "schemas", "services", "settings", "topics", "users"}
 _TOPIC_LISTS = ("blacklist", "exclude", "include", "whitelist")
-_STREAMS_OPERATIONS = (
-    "Read", "Write", "Describe", "Delete", "Create", "Alter", "AlterConfigs", "DescribeConfigs",
-)  # fmt: skip
+_CONNECT: tuple[Right, ...] = (("group", "{group-id}", "literal", ("Read",)),)
+_STORAGE = {"config": "s", "offset": "s", "status": ""}
+"""The storage topics of a Connect cluster, and the ending in their default names: `connect-configs-NAME`."""
+_CONNECT_STORAGE: tuple[Right, ...] = tuple(
+    ("topic", f"{{{kind}}}", "literal", ("Read", "Write")) for kind in _STORAGE
+)
+_STREAMS: tuple[Right, ...] = (
+    (
+        "topic",
+        "{application-id}",
+        "prefixed",
+        ("Read", "Write", "Describe", "Delete", "Create", "Alter", "AlterConfigs", "DescribeConfigs"),
+    ),
+    ("group", "{application-id}", "literal", ("Read", "Describe", "Delete")),
+    ("cluster", CLUSTER_NAME, "literal", ("DescribeConfigs",)),
+)
 _ROLES: Mapping[str, tuple[Right, ...]] = {
     "reader": (("topic", WILDCARD, "literal", ("Read",)), ("group", WILDCARD, "literal", ("Read",))),
     "writer": (("topic", WILDCARD, "literal", ("Write",)),),
@@ -157,21 +170,16 @@ def _list_service_rights(service: Fields, name: str, settings: _Settings) -> Ite
             if consumes:
                 yield "group", service.text("group-id", name), "literal", ("Read",)
         case "kafka-connect":
-            storage = service.below("storage-topics")
-            for kind in ("config", "offset", "status"):
-                topic = storage.text(kind, f"connect-{kind if kind == 'status' else kind + 's'}-{name}")
-                yield "topic", topic, "literal", ("Read", "Write")
-            yield "group", service.text("group-id", name), "literal", ("Read",)
+            yield from fill_rights(service, {"group-id": name}, _CONNECT)
+            storage = {kind: f"connect-{kind}{ending}-{name}" for kind, ending in _STORAGE.items()}
+            yield from fill_rights(service.below("storage-topics"), storage, _CONNECT_STORAGE)
             for connector, fields in service.list_named("connectors"):
                 sinks = fields.texts("consumes")
                 yield from _list_topic_rights(fields.texts("produces"), sinks, settings)
                 if sinks:
                     yield "group", f"connect-{connector}", "literal", ("Read",)
         case "kafka-streams":
-            application = service.text("application-id", name)
-            yield "topic", application, "prefixed", _STREAMS_OPERATIONS
-            yield "group", application, "literal", ("Read", "Describe", "Delete")
-            yield "cluster", CLUSTER_NAME, "literal", ("DescribeConfigs",)
+            yield from fill_rights(service, {"application-id": name}, _STREAMS)
         case unknown:
             service.leave_out_all(f"the service {name}: kafka-gitops has no type {unknown}")
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import did_you_mean, quoted
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ OPERATIONS: Mapping[ResourceType, tuple[str, ...]] = {
 """The operations on each type of resource, without `All`, by AclEntry.supportedOperations of Kafka 4."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acl:
+class Acl(NamedTuple):
     """One access control entry: a principal is allowed or denied an operation on resources.
 
     Attributes:

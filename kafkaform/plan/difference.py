@@ -266,8 +266,8 @@ def _diff_fields(
     live = {
         path: now
         for path, value in target.items()
-        if not kind.field(path).ignored
-        and not kind.field(path).equal(now := kind.field(path).live(observed, facts), value)
+        if not (field := kind.field(path)).ignored
+        and not field.equal(now := field.live(observed, facts), value)
     }
     if not live:
         return None

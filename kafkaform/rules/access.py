@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, cast
 
@@ -171,7 +170,7 @@ def redundant_access(context: RuleContext) -> Iterator[Finding]:
     """
     for desired, acls in _list_acls(context):
         for acl in acls:
-            broad = next((wide for wide in acls if wide != acl and covers(wide, acl)), None)
+            broad = next((wide for wide in acls if covers(wide, acl) and wide != acl), None)
             # Of two that include each other, both would be reported, and neither could stay.
             if broad is not None and not (covers(acl, broad) and covers_resources(acl, broad)):
                 message = f"{acl.describe_right()} is included in {broad.describe_right()}"
@@ -278,7 +277,7 @@ def denied_access(context: RuleContext) -> Iterator[Finding]:
     for desired, acls in _list_acls(context):
         denials = [acl for acl in (*acls, *everyone) if not acl.is_allowed]
         for acl in acls if denials else ():
-            denied = replace(acl, is_allowed=False)
+            denied = acl._replace(is_allowed=False)
             denial = next((wide for wide in denials if acl.is_allowed and covers(wide, denied)), None)
             if denial is not None:
                 message = f"{acl.describe_right()} is allowed, and has no effect: {denial}"
@@ -357,6 +356,6 @@ def _find_granting(acls: Sequence[Acl], topic: str, operation: str) -> Iterator[
     """Yield the ACLs of a principal that allow an operation on a topic and that no other one denies."""
     for acl in acls:
         needed = Acl(ResourceType.TOPIC, topic, False, acl.principal, acl.host, operation, True)
-        denied = replace(needed, is_allowed=False)
+        denied = needed._replace(is_allowed=False)
         if covers(acl, needed) and not any(covers(each, denied) for each in acls):
             yield acl

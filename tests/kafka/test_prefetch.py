@@ -8,9 +8,12 @@ from threading import current_thread, main_thread
 
 import pytest
 
+from kafkaform.cluster.kafka.acls import read_access
 from kafkaform.cluster.kafka.answers import Answers, Configs
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
+from kafkaform.cluster.transport.connection import Connection
+from kafkaform.core.authorizer import AccessReading
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
@@ -89,3 +92,22 @@ def test_what_is_expected_is_read_early_and_once(
         asked.clear()
         assert cluster.observe(refs).resources == read.resources
         assert sorted(name for _, names in asked for name in names) == [ref.name for ref in refs]
+
+
+def test_acls_are_read_early_and_once(kafka_acl: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, other = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
+    early: list[str] = []
+
+    def watched(connection: Connection) -> AccessReading:
+        early.append(current_thread().name)
+        return read_access(connection)
+
+    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.read_access", watched)
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        expect = cluster.prefetch()
+        for expected in (other, ref, ref):
+            expect(expected)
+        read = cluster.observe([ref])
+        assert early == ["kafkaform-prefetch-access"]
+        assert read.inventory == cluster.observe([ref]).inventory
+        assert len(early) == 1

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.cluster.kafka.answers import report_unlisted
 from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.transport.translation import translate_answer, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS
-from kafkaform.cluster.wire.messages import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, describe_acls
+from kafkaform.cluster.wire.messages import CREATE_ACLS, DELETE_ACLS
 from kafkaform.core.acls import ALL, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.errors import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.large_answers import DescribedAcls
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Observed, ResourceRef
@@ -88,15 +89,22 @@ _SUPER_USERS = "super.users"
 _ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
 
 
+@dataclass(frozen=True, slots=True)
 class AccessReader:
-    """Reads the ACLs of principals, all with one request."""
+    """Reads the ACLs of principals, all with one request.
+
+    Attributes:
+        read: Reads access control; by default `read_access`, when it is called.
+    """
+
+    read: Callable[[Connection], AccessReading] | None = None
 
     def observe(
         self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
     ) -> Observation:
         """Read the principals that have ACLs; none if the cluster has no authorizer."""
         try:
-            reading = read_access(connection)
+            reading = (self.read or read_access)(connection)
         except NotOffered:
             return Observation({})  # an apply of declared access fails with the same error
         except PermissionDenied as error:
@@ -115,7 +123,7 @@ class AccessReader:
 
         An ACL that only some brokers have has the value "in part".
         """
-        answers = connection.ask_each(DESCRIBE_ACLS, _EVERYTHING, _TIMEOUT_S)
+        answers = connection.ask_each(_DESCRIBE_ACLS, _EVERYTHING, _TIMEOUT_S)
         states: list[dict[ResourceRef, Observed]] = []
         for answer in answers.values():
             if isinstance(answer, ClusterError):
@@ -145,44 +153,37 @@ def _merge(observed: Sequence[Observed | None]) -> Observed | None:
 
 def read_access(connection: Connection) -> AccessReading:
     """Read access control, as `Cluster.access` does, with one request for all ACLs."""
-    (answer,) = connection.ask(DESCRIBE_ACLS, [_EVERYTHING], timeout_s=_TIMEOUT_S)
+    (answer,) = connection.ask(_DESCRIBE_ACLS, [_EVERYTHING], timeout_s=_TIMEOUT_S)
     acls, unknown = _read_answer(answer)
     return AccessReading(acls, _read_settings(connection), unknown)
 
 
-def _read_answer(answer: Mapping[str, Any]) -> tuple[tuple[Acl, ...], int]:
+def _read_answer(answer: DescribedAcls[Acl | None]) -> tuple[tuple[Acl, ...], int]:
     """Return the ACLs of an answer, and the number of those of a later Kafka; raises its error."""
-    if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
         raise NotOffered(
             "this cluster has no authorizer (authorizer.class.name is not set): everyone may do everything"
         )
-    if answer["error_code"]:
-        raise name_right(translate_answer(answer), DESCRIBE_ACLS.name)
-    acls = [
-        _read_acl({**resource, **entry}) for resource in answer["resources"] for entry in resource["acls"]
-    ]
-    known = tuple(acl for acl in acls if acl is not None)
-    return known, len(acls) - len(known)
+    if answer.error_code:
+        raise name_right(translate_code(answer.error_code, answer.error_message), _DESCRIBE_ACLS.name)
+    known = tuple(acl for acl in answer.acls if acl is not None)
+    return known, len(answer.acls) - len(known)
 
 
-def _read_acl(entry: Mapping[str, Any]) -> Acl | None:
-    """Parse an ACL; None for one with a code of a later Kafka."""
-    resource_type = _RESOURCE_TYPES.get(entry["resource_type"])
-    operation = _OPERATIONS.get(entry["operation"])
-    pattern, permission = entry["pattern_type"], entry["permission_type"]
+def _make_acl(
+    type_code: int, name: str, pattern: int, principal: str, host: str, operation_code: int, permission: int
+) -> Acl | None:
+    """Return the ACL of an answer; None for one with a code of a later Kafka."""
+    resource_type = _RESOURCE_TYPES.get(type_code)
+    operation = _OPERATIONS.get(operation_code)
     if resource_type is None or operation is None:
         return None
     if pattern not in (_LITERAL, _PREFIXED) or permission not in (_DENY, _ALLOW):
         return None
-    return Acl(
-        resource_type,
-        entry["resource_name"],
-        pattern == _PREFIXED,
-        entry["principal"],
-        entry["host"],
-        operation,
-        permission == _ALLOW,
-    )
+    return Acl(resource_type, name, pattern == _PREFIXED, principal, host, operation, permission == _ALLOW)
+
+
+_DESCRIBE_ACLS = describe_acls(_make_acl)
 
 
 def _write_acl(acl: Acl) -> Mapping[str, Any]:
@@ -269,7 +270,8 @@ def _find_error(request_type: RequestType[Any], acl: Acl, part: Mapping[str, Any
             )
         return name_right(translate_answer(failed[0]), request_type.name)
     # A filter with the values of one ACL can match no other one.
-    if any(_read_acl(each) != acl for each in part.get("matches", ())):
+    values = _write_acl(acl).items()
+    if not all(values <= each.items() for each in part.get("matches", ())):
         return RequestRejected(f"the broker deleted another ACL than {acl}", code="UNEXPECTED_MATCH")
     return None
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Self
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.prefetch import Prefetch
 from kafkaform.cluster.kafka.readers import read
-from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.lock import unguarded
-from kafkaform.resources import PLACED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -83,7 +81,7 @@ class KafkaCluster:
         declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
         prefetch, self._prefetch = self._prefetch, None  # a second call reads everything again
-        readers = {PLACED.name: TopicReader(prefetch.source())} if prefetch is not None else {}
+        readers = prefetch.readers() if prefetch is not None else {}
         return read(self._connection, {ref: declared.get(ref, {}) for ref in refs}, also, kinds, readers)
 
     def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:

@@ -5,21 +5,27 @@ from __future__ import annotations
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kafkaform.cluster.kafka.acls import AccessReader, read_access
 from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
+from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.transport.brokers import settle
-from kafkaform.resources import KINDS
+from kafkaform.resources import ACCESS, KINDS, PLACED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkaform.cluster.kafka.answers import Configs, Description, TopicSource
+    from kafkaform.cluster.kafka.readers import KindReader
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Facts, ResourceRef
 
+
+T = TypeVar("T")
 
 # The global interpreter lock is why: parsing answers and parsing manifests share one processor.
 BATCH = 200
@@ -27,7 +33,7 @@ BATCH = 200
 
 
 class Prefetch:
-    """Two threads that connect and read: one the facts, one the topics' names and expected configs.
+    """Threads that connect and read: the facts, the topics' names and expected configs, and ACLs if expected.
 
     Most of that is waiting: for connections, TLS and distant brokers, and for brokers to describe thousands
     of topics. Errors are raised where the result is taken, so that invalid manifests are reported first, and
@@ -43,12 +49,15 @@ class Prefetch:
         self._source: Future[TopicSource] = Future()
         self._next: list[str] = []
         self._expected: SimpleQueue[Sequence[str] | None] = SimpleQueue()
-        # Daemons: a cluster that does not answer must not keep an interrupted process alive.
-        for name, work in (("facts", self._read_facts), ("topics", self._read_topics)):
-            Thread(target=work, name=f"kafkaform-prefetch-{name}", daemon=True).start()
+        self._access: Future[AccessReading] | None = None
+        _start("facts", self._facts, lambda: read_facts(connection))
+        _start("topics", self._source, self._topics)
 
     def expect(self, ref: ResourceRef) -> None:
         """Queue a resource that `observe` will be asked for."""
+        if KINDS[ref.kind] is ACCESS and self._access is None:
+            self._access = Future()
+            _start("access", self._access, lambda: read_access(self._connection))
         if not KINDS[ref.kind].placed:
             return
         self._next.append(ref.name)
@@ -60,6 +69,13 @@ class Prefetch:
         """Return the facts; raises the errors of `read_facts`."""
         return self._facts.result()
 
+    def readers(self) -> dict[str, KindReader]:
+        """Return readers that return what was prefetched, by kind; waits for topics, and raises errors."""
+        readers: dict[str, KindReader] = {PLACED.name: TopicReader(self.source())}
+        if (access := self._access) is not None:
+            readers[ACCESS.name] = AccessReader(lambda _: access.result())
+        return readers
+
     def source(self) -> TopicSource:
         """Return a source with the prefetched topics; raises the errors of both threads."""
         self.facts()
@@ -70,12 +86,6 @@ class Prefetch:
     def end(self) -> None:
         """End the expected topics, and so the reading thread."""
         self._expected.put(None)
-
-    def _read_facts(self) -> None:
-        settle(self._facts, lambda: read_facts(self._connection))
-
-    def _read_topics(self) -> None:
-        settle(self._source, self._topics)
 
     def _topics(self) -> TopicSource:
         source = TopicRequests(self._connection)
@@ -100,6 +110,13 @@ class Prefetch:
                 break
             names += batch
         return names
+
+
+def _start(name: str, future: Future[T], work: Callable[[], T]) -> None:
+    """Start a thread that sets the result of a future, or its error."""
+    # Daemons: a cluster that does not answer must not keep an interrupted process alive.
+    thread = Thread(target=settle, args=(future, work), name=f"kafkaform-prefetch-{name}", daemon=True)
+    thread.start()
 
 
 class Prefetched:

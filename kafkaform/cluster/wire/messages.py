@@ -415,35 +415,6 @@ DELETE_ACLS = message(
 )
 """Idempotent. In Kafka, a null in a filter matches everything; there is none here: each filter is one ACL."""
 
-DESCRIBE_ACLS = message(
-    29,
-    "DescribeAcls",
-    (1, 3),
-    2,
-    struct(
-        resource_type=INT8,
-        resource_name=NULLABLE_STRING,
-        pattern_type=INT8,
-        principal=NULLABLE_STRING,
-        host=NULLABLE_STRING,
-        operation=INT8,
-        permission_type=INT8,
-    ),
-    struct(
-        throttle_ms=INT32,
-        **ERROR,
-        resources=array(
-            struct(
-                resource_type=INT8,
-                resource_name=STRING,
-                pattern_type=INT8,
-                acls=array(struct(principal=STRING, host=STRING, operation=INT8, permission_type=INT8)),
-            )
-        ),
-    ),
-)
-"""A filter: null, and the code ANY of the types and of the operation, match everything."""
-
 DESCRIBE_SCRAM = message(
     50,
     "DescribeUserScramCredentials",

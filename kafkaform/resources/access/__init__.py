@@ -158,7 +158,7 @@ class AccessKind(Kind):
         return places.locate_edit(path, acl, value)
 
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
-        """Return the declared ACLs, and the removal of live ones that no manifest declares.
+        """Return the declared ACLs that are missing, and the removal of live ones that no manifest declares.
 
         A live `Describe` beside a declared `Read` stays: removing what another ACL includes changes nothing.
         A declared one that a live ACL includes is not missing. In a plan of some manifests only, nothing is
@@ -167,11 +167,10 @@ class AccessKind(Kind):
         missing = [path for path in state if path not in observed.state]
         undeclared = [path for path in observed.state if path not in state]
         if not missing and not undeclared:  # most of thousands of principals
-            return state
+            return {}
         principal = observed.ref.name
         live = [parse_path(path, principal) for path in state if path in observed.state]
-        included = {path for path in missing if is_covered(parse_path(path, principal), live)}
-        wanted = {path: value for path, value in state.items() if path not in included}
+        wanted = {path: state[path] for path in missing if not is_covered(parse_path(path, principal), live)}
         if facts.get(ManifestScope).is_part:
             return wanted
         declared = [parse_path(path, principal) for path in state]

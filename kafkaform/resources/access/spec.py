@@ -280,7 +280,7 @@ def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:
     operations: dict[tuple[Acl, tuple[str, ...]], list[str]] = {}
     for acl, hosts in hosts_of.items():
         if not any(acl in written for written in (produces, transactional, groups, topics)):
-            operations.setdefault((replace(acl, operation=""), hosts), []).append(acl.operation)
+            operations.setdefault((acl._replace(operation=""), hosts), []).append(acl.operation)
     spec = {
         "principals": [principal],
         "hosts": [] if common == _EVERYWHERE else [*common],
@@ -304,7 +304,7 @@ def _find_hosts(acls: Iterable[Acl]) -> dict[Acl, tuple[str, ...]]:
     for members in by_resource.values():
         for acl in members:
             if not is_covered(acl, members):
-                right = replace(acl, host="")
+                right = acl._replace(host="")
                 hosts_of[right] = (*hosts_of.get(right, ()), acl.host)
     return hosts_of
 

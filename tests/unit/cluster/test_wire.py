@@ -205,6 +205,17 @@ def offsets() -> bytes:
     return pack(">i", 0) + array(string("t") + array(read + TAGS, refused + TAGS) + TAGS, tagged) + TAGS
 
 
+def acls() -> bytes:
+    granted = string("User:a") + string("*") + b"\x03\x03" + TAGS
+    tagged = string("User:b") + string("10.0.0.1") + b"\x04\x02\x01\x05\x03abc"
+    resource = b"\x02" + string("t") + b"\x03" + array(granted, tagged) + b"\x01\x05\x03abc"
+    return pack(">ih", 0, 0) + compact(None) + array(resource) + TAGS
+
+
+ACL_TUPLES = large_answers.describe_acls(lambda *fields: fields)
+"""Describes ACLs as the fields that are read."""
+
+
 def quotas() -> bytes:
     entity = array(string("user") + string("alice") + TAGS, string("client-id") + compact(None) + TAGS)
     values = array(string("producer_byte_rate") + pack(">d", 1048576.0) + TAGS)
@@ -222,6 +233,7 @@ def samples() -> list[tuple[RequestType[Any], int, bytes]]:
         (large_answers.METADATA, 12, metadata()),
         (large_answers.TOPIC_CONFIGS, 1, configs()),
         (large_answers.LIST_OFFSETS, 7, offsets()),
+        (ACL_TUPLES, 3, acls()),
         (messages.QUORUM, 1, told_quorum()),
         (messages.LIST_REASSIGNMENTS, 0, running()),
         (messages.LOG_DIRS, 2, log_dirs()),
@@ -806,3 +818,20 @@ def test_who_does_not_tell_of_volumes_is_named() -> None:
     )
     assert (found, unread[1]) == ((LogDir(3, "/a", 9, 1),), "no answer")
     assert unread[2] == wording
+
+
+def test_acls_are_read_in_flexible_versions_and_before() -> None:
+    def text(value: str) -> bytes:
+        return pack(">h", len(value)) + value.encode()
+
+    granted, denied = (
+        text(principal) + text(host) + codes
+        for principal, host, codes in (("User:a", "*", b"\x03\x03"), ("User:b", "10.0.0.1", b"\x04\x02"))
+    )
+    resource = b"\x02" + text("t") + b"\x03" + pack(">i", 2) + granted + denied
+    plain = pack(">ihhi", 0, 0, -1, 1) + resource
+    expected = [(2, "t", 3, "User:a", "*", 3, 3), (2, "t", 3, "User:b", "10.0.0.1", 4, 2)]
+    for version, body in ((1, plain), (2, acls()), (3, acls())):
+        assert ACL_TUPLES.read(body, version).acls == expected
+    failed = ACL_TUPLES.read(pack(">ih", 0, 31) + string("no") + array() + TAGS, 3)
+    assert (failed.error_code, failed.error_message, failed.acls) == (31, "no", [])

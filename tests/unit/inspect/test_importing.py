@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kafkaform.config.manifests import yaml12
 from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import FieldValue, Location, Observation, Observed, ResourceRef, Undeclared
 from kafkaform.core.operations import AlterConfigs
@@ -20,6 +21,7 @@ from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import plan_from
 from kafkaform.report.edits import list_problems
 from kafkaform.resources import KINDS
+from kafkaform.resources.access.operations import GrantAccess
 from kafkaform.resources.base import Layer
 from kafkaform.resources.groups import Group, Position
 from kafkaform.resources.name_globs import NameGlobs
@@ -246,3 +248,14 @@ def test_no_file_is_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch
     assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
     with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
         make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), FileGrouping.PREFIX))
+
+
+def test_acls_are_imported_exactly(tmp_path: Path) -> None:
+    cluster, ref = MemoryCluster(), ResourceRef("Access", "User:a")
+    paths = "allow Read on topic prefix x", "deny All on cluster from 10.0.0.1", "allow Read on group *"
+    granted = GrantAccess(ref, tuple(parse_path(path, ref.name) for path in paths))
+    assert cluster.execute([granted]) == [None]
+    read = reading(cluster)
+    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
+    assert (made.refs, made.unlike) == ((ref,), {})
+    assert plan_of(made, read, Context(), cluster).changes == ()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(kafkaform.__file__).parent
 
-REGISTRIES: Mapping[str, int] = {"cluster/kafka/cluster.py": 1, "cluster/kafka/readers.py": 5}
+REGISTRIES: Mapping[str, int] = {"cluster/kafka/prefetch.py": 1, "cluster/kafka/readers.py": 5}
 """Modules that register the Kafka calls of a kind, and how many lines do: a new kind adds its own."""
 
 

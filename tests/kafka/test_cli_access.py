@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.request import urlopen
 
@@ -28,7 +32,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
-from tests.support.cli.project import ROOT, Project, command, environment
+from tests.support.cli.project import ROOT, Project
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually, guarded
 
 APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
@@ -267,38 +271,98 @@ def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_sil
     project.run("can", principal, "read", f"{prefix}by-hand").needs(2)
 
 
+def test_of_two_applies_at_once_one_follows_the_other(
+    project: Project, account: Callable[..., Account], prefix: str, tmp_path: Path
+) -> None:
+    """Each takes away what the other one grants: applied at once, both rights or none could be left."""
+    principal = principal_of(account())
+    teams = [Project(tmp_path / name, project.servers, prefix) for name in "ab"]
+    topics = [f"{prefix}{team.folder.name}" for team in teams]
+    for team, topic in zip(teams, topics, strict=True):
+        team.config(clusters={"acl": {"client": {"bootstrap.servers": project.servers}}}, ignore=["*"])
+        declare(team, "own", principals=[principal], produces=[topic])
+    for _ in range(3):
+        arguments = ("apply", "--auto-approve", "--allow", "destructive", "--lock-timeout", "90s")
+        running = [team.start(*arguments, KAFKAFORM_LOCK="true") for team in teams]
+        ended = [(process.communicate(timeout=2 * TIMEOUT_S), process.returncode) for process in running]
+        assert [code for _, code in ended] == [0, 0], ended
+        live = project.run("get", f"Access/{principal}", "--format", "json").needs(0).json
+        granted = [(entry["name"], entry["operations"]) for entry in live["spec"]["acls"]]
+        assert granted in [[(topic, ["Write"])] for topic in topics]
+
+
+@contextmanager
+def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[str]]:
+    """Write records as an account meanwhile; gives the errors of those that were refused."""
+    errors: list[str] = []
+    ended = Event()
+
+    def report(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            errors.append(error.name())
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties})
+        while not ended.wait(0.005):
+            producer.produce(topic, b"x", on_delivery=report)
+            producer.poll(0)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            yield errors
+        finally:
+            ended.set()
+            writing.result(2 * TIMEOUT_S)
+
+
 @pytest.mark.nightly("forty applies are killed, each at another moment")
 def test_an_apply_that_is_killed_locks_nobody_out(
-    project: Project, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
-    principal = principal_of(account())
-    declare(project, "writer", principals=[principal], produces=[f"{prefix}a", f"{prefix}b0"])
-    project.run("apply", "--auto-approve").needs(0)
-    killed = 0
-    for number in range(1, 41):
-        declare(project, "writer", principals=[principal], produces=[f"{prefix}a", f"{prefix}b{number}"])
-        arguments = ["apply", "--auto-approve", "--allow", "destructive"]
-        with subprocess.Popen(
-            command(*arguments),
-            cwd=project.folder,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.4 + number * 0.03)
-            killed += process.poll() is None
-            process.kill()
-        project.run("can", principal, "write", f"{prefix}a").needs(0)
-        writable = [
-            each
-            for each in (number - 1, number)
-            if not project.run("can", principal, "write", f"{prefix}b{each}").code
-        ]
-        assert writable, "it can write to neither the old topic nor the new one"
-        project.run(*arguments).needs(0)
+    """Every apply grants one topic, takes away another, and lifts one denial for the next."""
+    application = account()
+    principal = principal_of(application)
+    arguments = ("apply", "--auto-approve", "--allow", "destructive")
+
+    def move_on(number: int) -> None:
+        denied = {
+            "resource": "topic",
+            "name": f"{prefix}c{number}",
+            "operations": ["All"],
+            "permission": "deny",
+        }
+        produces = [f"{prefix}a", f"{prefix}b{number}"]
+        declare(project, "writer", principals=[principal], produces=produces, acls=[denied])
+
+    def apply() -> float:
+        begun = time.monotonic()
+        project.process(*arguments).needs(0)
         project.run("plan", "--detailed-exitcode").needs(0)
-    assert killed >= 5, "too few were killed to show anything"
+        return time.monotonic() - begun
+
+    project.topic("a")
+    move_on(0)
+    taken = apply()
+    killed = 0
+    with producing(kafka_acl, application, f"{prefix}a") as errors:
+        for number in range(1, 41):
+            move_on(number)
+            with project.start(*arguments) as process:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(random.uniform(0.1, 1.0) * taken)
+                killed += process.poll() is None
+                process.kill()
+            topics = (f"{prefix}a", f"{prefix}b{number - 1}", f"{prefix}b{number}")
+            kept, old, new = (not project.run("can", principal, "write", topic).code for topic in topics)
+            assert kept
+            assert old or new, "it can write to neither the old topic nor the new one"
+            taken = apply()
+            assert project.run("can", principal, "write", f"{prefix}b{number}").needs(0)
+            assert project.run("can", principal, "write", f"{prefix}b{number - 1}").needs(2)
+    assert errors == []
+    assert killed >= 20, "too few were killed to show anything"
 
 
 def test_the_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:

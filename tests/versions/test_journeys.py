@@ -73,7 +73,8 @@ LIMITS = {
 def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
     first, last = (request.param.split("+") * 2)[:2]
-    with guarded(3, heap_mb=256, kafka_version=(first, last, last)) as cluster:
+    # With users, brokers have an authorizer; clients of the other listener are super users.
+    with guarded(3, heap_mb=256, kafka_version=(first, last, last), sasl_users={"a": "b"}) as cluster:
         yield cluster
 
 

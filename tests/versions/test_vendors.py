@@ -154,7 +154,9 @@ class VendorProject(Project):
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[VendorProxy]:
     """Three brokers behind a proxy."""
-    with behind_proxy(3, heap_mb=256) as running:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    properties = {"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"}
+    with behind_proxy(3, heap_mb=256, properties=properties) as running:
         yield running
 
 

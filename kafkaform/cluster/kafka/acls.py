@@ -105,10 +105,13 @@ class AccessReader:
         """Read the principals that have ACLs; none if the cluster has no authorizer."""
         try:
             reading = (self.read or read_access)(connection)
-        except NotOffered:
-            return Observation({})  # an apply of declared access fails with the same error
+        except NotOffered as error:
+            # Where nothing is checked, no ACL closes anything; an apply of one fails with the same error.
+            unchecked = AccessReading((), AuthorizerSettings(frozenset(), allow_everyone=False))
+            return replace(report_unlisted("ACLs", (), error), parts=(AccessFacts(unchecked),))
         except PermissionDenied as error:
-            return report_unlisted("ACLs", refs, error)
+            unread = AccessReading((), AuthorizerSettings(principal=_find_own_principal(connection)))
+            return replace(report_unlisted("ACLs", refs, error), parts=(AccessFacts(unread),))
         principals = observe_access(reading)
         return Observation(
             {ref: principal for ref, principal in principals.items() if ref in refs or also(ref)},
@@ -161,13 +164,15 @@ def read_access(connection: Connection) -> AccessReading:
 def _read_answer(answer: DescribedAcls[Acl | None]) -> tuple[tuple[Acl, ...], int]:
     """Return the ACLs of an answer, and the number of those of a later Kafka; raises its error."""
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
-        raise NotOffered(
-            "this cluster has no authorizer (authorizer.class.name is not set): everyone may do everything"
-        )
+        raise _make_disabled_error()
     if answer.error_code:
         raise name_right(translate_code(answer.error_code, answer.error_message), _DESCRIBE_ACLS.name)
     known = tuple(acl for acl in answer.acls if acl is not None)
     return known, len(answer.acls) - len(known)
+
+
+def _make_disabled_error() -> NotOffered:
+    return NotOffered("ACLs", "(authorizer.class.name is not set on its brokers): everyone may do everything")
 
 
 def _make_acl(
@@ -213,11 +218,11 @@ class AccessWriter:
     ) -> dict[object, ClusterError | None]:
         """Send alterations of different principals; returns outcomes by subject.
 
-        A dry run sends nothing, and returns an error that says so.
+        A dry run changes nothing, and returns an error that says so, or that the cluster has no ACLs.
         """
         outcomes: dict[object, ClusterError | None] = {operation.subject: None for operation in operations}
         if validate_only:
-            return dict.fromkeys(outcomes, ClusterError("Kafka has no dry run for ACLs"))
+            return dict.fromkeys(outcomes, _find_objection(connection))
         # Creations first: if the second request is not sent, an ACL too many is left, and none is missing.
         is_sent = False
         for request_type, name, parts in (
@@ -257,6 +262,17 @@ class AccessWriter:
         return outcomes
 
 
+def _find_objection(connection: Connection) -> ClusterError:
+    """Return the error for a dry run: that of a small reading, or that Kafka has none for ACLs."""
+    of_cluster = {**_EVERYTHING, "resource_type": _TYPE_CODES[ResourceType.CLUSTER]}
+    try:
+        (answer,) = connection.ask(_DESCRIBE_ACLS, [of_cluster], timeout_s=_TIMEOUT_S)
+        _read_answer(answer)
+    except ClusterError as error:
+        return error
+    return ClusterError("Kafka has no dry run for ACLs")
+
+
 def _find_error(request_type: RequestType[Any], acl: Acl, part: Mapping[str, Any]) -> ClusterError | None:
     """Return the error of one part of an answer; None if it was carried out.
 
@@ -265,9 +281,7 @@ def _find_error(request_type: RequestType[Any], acl: Acl, part: Mapping[str, Any
     failed = [each for each in (part, *part.get("matches", ())) if each["error_code"]]
     if failed:
         if failed[0]["error_code"] == ErrorCode.SECURITY_DISABLED:
-            return NotOffered(
-                "this cluster has no authorizer: authorizer.class.name is not set on the brokers"
-            )
+            return _make_disabled_error()
         return name_right(translate_answer(failed[0]), request_type.name)
     # A filter with the values of one ACL can match no other one.
     values = _write_acl(acl).items()

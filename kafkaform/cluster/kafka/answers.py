@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def report_unlisted(collection: str, refs: Collection[ResourceRef], error: PermissionDenied) -> Observation:
+def report_unlisted(collection: str, refs: Collection[ResourceRef], error: ClusterError) -> Observation:
     """Return the observation of resources that this account may not list, with a note if none is named."""
     text = f"could not list {collection} ({error.message})"
     note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)

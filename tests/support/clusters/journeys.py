@@ -415,6 +415,44 @@ def _quotas(site: Site) -> None:
     eventually(live, lambda found: found is None)
 
 
+# --- access ----------------------------------------------------------------------------------------
+
+
+@journey("access", daily=True)
+def _access(site: Site) -> None:
+    """Of a user that nobody is, on brokers with an authorizer; its ACLs are gone in the end."""
+    topic, group, principal = site.name("orders"), site.name("billing"), f"User:{site.name('alice')}"
+
+    def declare(**spec: Any) -> None:
+        written = manifest(site.name("alice"), {"principals": [principal], **spec}, kind="Access")
+        site.project.write("topics/access.yaml", written)
+
+    def can(operation: str, resource: str) -> int:
+        return site.project.run("can", principal, operation, resource).code
+
+    declare(produces=[topic], consumes=[{"group": group, "topics": [{"prefix": topic}]}])
+    consent = ("--allow", f"Access/{principal}:*")
+    if not site.works("apply", site.project.apply("topics", *consent)):
+        return
+    site.project.run("plan", "topics", "--detailed-exitcode").needs(0)
+    assert [can("write", topic), can("read", f"{topic}.v1"), can("read", f"ConsumerGroup/{group}")] == [
+        0,
+        0,
+        0,
+    ]
+    assert can("write", f"{topic}.v1") != 0
+    declare(produces=[topic])
+    assert "access-removal" in site.project.apply("topics").needs(1).out
+    site.project.apply("topics", *consent).needs(0)
+    assert can("read", f"{topic}.v1") != 0
+    assert can("write", topic) == 0
+    site.project.run("import", "--kind", "access", "--match", principal, "--out", "imported").needs(0)
+    site.project.run("plan", "imported", "--detailed-exitcode").needs(0)
+    declare(produces=[topic], state="absent")
+    site.project.apply("topics", *consent).needs(0)
+    site.project.run("get", f"Access/{principal}").needs(1)
+
+
 # --- replicas --------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import (
     CONFIG_PREFIX,
@@ -179,7 +180,7 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> 
     for declared in wanted:
         if declared.ref in observation.invisible:
             unknown.append(declared.ref)
-            diagnostics.append(_describe_invisible(declared, observation.invisible[declared.ref]))
+            diagnostics.append(_describe_invisible(declared, observation.invisible[declared.ref], facts))
             continue
         compared.append(declared)
         observed = observation.resources.get(declared.ref)
@@ -295,14 +296,21 @@ def _report_undeclared(desired: Desired, state: State, observed: Observed) -> It
             yield UndeclaredConfig(desired.ref, path, str(value))
 
 
-def _describe_invisible(desired: Desired, why: str) -> Diagnostic:
+def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
     rights = KINDS[desired.ref.kind].reading_rights(desired.ref.name)
+    remedy = f"grant it: {grant(*rights)}"
+    settings = facts.get(AuthorizerSettings)
+    if settings.principal in (settings.super_users or ()):
+        # Brokers do not show super.users: only a refusal shows that the declared ones are outdated.
+        remedy = (
+            f"{settings.principal} is a super user in kafkaform.yaml, but not for the brokers: correct one"
+        )
     return Diagnostic(
         "KF410",
         Severity.ERROR,
         f"{desired.ref} is not visible to this account: {why}",
         desired.location,
-        f"until then it is neither created nor changed; grant it: {grant(*rights)}",
+        f"until then it is neither created nor changed; {remedy}",
         ref=desired.ref,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Facts, ManifestScope, Observation, ResourceRef
@@ -148,7 +149,7 @@ def make_plan(
     observation = _observe(request, cluster, settings)
     facts = facts.having(ManifestScope(request.partial))
     if target is not None:
-        facts = facts.having(target.authorizer)
+        facts = facts.having(facts.get(AuthorizerSettings).complete(target.authorizer))
     for part in observation.parts:
         facts = facts.having(part)
     # 2. Place replicas; a saved plan contains their placement.

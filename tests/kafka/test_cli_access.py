@@ -271,6 +271,46 @@ def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_sil
     project.run("can", principal, "read", f"{prefix}by-hand").needs(2)
 
 
+def test_rights_that_an_account_lacks_are_named_with_what_grants_them(
+    account: Callable[..., Account], tmp_path: Path, prefix: str
+) -> None:
+    blind, reader = account(), account("CLUSTER:kafka-cluster:DESCRIBE")
+    for each, missing, created in ((blind, "Describe", 0), (reader, "Alter", 1)):
+        project = Project(tmp_path / missing, each.servers, prefix)
+        authorizer: dict[str, object] = {"allowEveryoneIfNoAclFound": False}
+        project.config(clusters={"acl": {"client": each.client, "authorizer": authorizer}})
+        declare(project, "a", principals=["User:a"], produces=[f"{prefix}a"])
+        summary = project.run("plan", "--format", "json").needs(1 - created).json["summary"]
+        assert summary["create"] == created, "what an account may not see is not planned to be created"
+        words = project.run("apply", "--auto-approve").needs(1).words
+        assert f"it lacks {missing} on the cluster" in words
+        assert f"--operation {missing} --cluster" in words
+    # Brokers do not show super.users: what kafkaform.yaml says of it is outdated where they refuse something.
+    project = Project(tmp_path / "Describe", blind.servers, prefix)
+    authorizer["superUsers"] = [principal_of(blind)]
+    project.config(clusters={"acl": {"client": blind.client, "authorizer": authorizer}})
+    words = project.run("plan").needs(1).words
+    assert f"{principal_of(blind)} is a super user in kafkaform.yaml, but not for the brokers" in words
+
+
+def test_brokers_without_an_authorizer_are_named_by_every_command(
+    kafka: DevCluster, tmp_path: Path, prefix: str
+) -> None:
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    declare(project, "a", principals=["User:a"], produces=[f"{prefix}a"])
+    for code, *arguments in (
+        (1, "plan"),
+        (1, "apply", "--auto-approve"),
+        (2, "drift", "--verbose"),
+        (0, "import", "--kind", "access", "--out", "imported"),
+        (1, "can", "User:a", "write", f"{prefix}a"),
+        (1, "who-can", "write", f"{prefix}a"),
+    ):
+        words = project.run(*arguments).needs(code).words
+        assert "this cluster does not support ACLs (authorizer.class.name is not set" in words
+        assert "closes-access" not in words
+
+
 def test_of_two_applies_at_once_one_follows_the_other(
     project: Project, account: Callable[..., Account], prefix: str, tmp_path: Path
 ) -> None:

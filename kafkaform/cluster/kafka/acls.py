@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.answers import report_unlisted
-from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S
+from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S, find_own_principal
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
@@ -110,8 +110,7 @@ class AccessReader:
             unchecked = AccessReading((), AuthorizerSettings(frozenset(), allow_everyone=False))
             return replace(report_unlisted("ACLs", (), error), parts=(AccessFacts(unchecked),))
         except PermissionDenied as error:
-            unread = AccessReading((), AuthorizerSettings(principal=_find_own_principal(connection)))
-            return replace(report_unlisted("ACLs", refs, error), parts=(AccessFacts(unread),))
+            return report_unlisted("ACLs", refs, error)
         principals = observe_access(reading)
         return Observation(
             {ref: principal for ref, principal in principals.items() if ref in refs or also(ref)},
@@ -296,7 +295,7 @@ def _read_settings(connection: Connection) -> AuthorizerSettings:
     DescribeConfigs lists them without their values: brokers hide a config of unknown type, which may be a
     secret of a plug-in. A setting that no broker lists is not set: Kafka's default holds.
     """
-    own = _find_own_principal(connection)
+    own = find_own_principal(connection)
     requests = {node: [{str(node): None}] for node in connection.cluster.brokers}
     listed: set[str] = set()
     for answers in connection.ask_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).values():
@@ -306,21 +305,3 @@ def _read_settings(connection: Connection) -> AuthorizerSettings:
     return AuthorizerSettings(
         None if _SUPER_USERS in listed else frozenset(), None if _ALLOW_EVERYONE in listed else False, own
     )
-
-
-def _find_own_principal(connection: Connection) -> str | None:
-    """Return the principal of this account, as the default principal builder names it; None if unknown.
-
-    Kafka has no request for it. That of a certificate follows ssl.principal.mapping.rules of the broker, and
-    that of a token its claims.
-    """
-    protocol, mechanism = (
-        connection.properties.get(name) for name in ("security.protocol", "sasl.mechanism")
-    )
-    if str(protocol).lower().startswith("sasl"):
-        user = connection.properties.get("sasl.username")
-        # DefaultKafkaPrincipalBuilder takes the name that PLAIN and SCRAM authenticate as it is.
-        is_by_name = str(mechanism).upper().startswith(("PLAIN", "SCRAM"))
-        return f"User:{user}" if user and is_by_name else None
-    # A connection without authentication has KafkaPrincipal.ANONYMOUS.
-    return "User:ANONYMOUS" if str(protocol or "plaintext").lower() == "plaintext" else None

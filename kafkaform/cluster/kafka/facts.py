@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import (
     ClusterError,
     NotOffered,
@@ -63,6 +64,9 @@ def read_facts(connection: Connection) -> Facts:
     diagnostics = _explain_missing(failures, answered=bool(configs))
     protocols = _read_group_protocols(connection, configs)
     restricted = any(isinstance(failure, PermissionDenied) for failure in failures.values())
+    parts: dict[type, object] = {
+        AuthorizerSettings: AuthorizerSettings(principal=find_own_principal(connection))
+    }
     if not configs:
         return Facts(
             cluster.cluster_id,
@@ -70,6 +74,7 @@ def read_facts(connection: Connection) -> Facts:
             diagnostics=diagnostics,
             group_protocols=protocols,
             restricted=restricted,
+            parts=parts,
         )
     agreed: dict[str, Mapping[str, str | None]] = {}
     for name, kind in KINDS.items():
@@ -84,6 +89,7 @@ def read_facts(connection: Connection) -> Facts:
         group_protocols=protocols,
         offset_retention_ms=_find_offset_retention_ms(configs.values()),
         restricted=restricted,
+        parts=parts,
     )
 
 
@@ -173,3 +179,21 @@ def _merge_defaults(
                 )
             )
     return agreed, diagnostics
+
+
+def find_own_principal(connection: Connection) -> str | None:
+    """Return the principal of this account, as the default principal builder names it; None if unknown.
+
+    Kafka has no request for it. That of a certificate follows ssl.principal.mapping.rules of the broker, and
+    that of a token its claims.
+    """
+    protocol, mechanism = (
+        connection.properties.get(name) for name in ("security.protocol", "sasl.mechanism")
+    )
+    if str(protocol).lower().startswith("sasl"):
+        user = connection.properties.get("sasl.username")
+        # DefaultKafkaPrincipalBuilder takes the name that PLAIN and SCRAM authenticate as it is.
+        is_by_name = str(mechanism).upper().startswith(("PLAIN", "SCRAM"))
+        return f"User:{user}" if user and is_by_name else None
+    # A connection without authentication has KafkaPrincipal.ANONYMOUS.
+    return "User:ANONYMOUS" if str(protocol or "plaintext").lower() == "plaintext" else None

@@ -24,6 +24,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Observation
+from kafkaform.core.wording import listed
 from kafkaform.resources.access import observe_access
 from kafkaform.resources.access.risk import AccessFacts
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.wire.large_answers import DescribedAcls
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Observed, ResourceRef
+    from kafkaform.core.model import FieldValue, Observed, ResourceRef
     from kafkaform.resources.access.operations import AlterAccess
 
 _TIMEOUT_S = 60.0
@@ -123,34 +124,42 @@ class AccessReader:
     ) -> Observation:
         """Read ACLs from every live broker, as each decides by its own copy of the metadata.
 
-        An ACL that only some brokers have has the value "in part".
+        The value of an ACL that only some brokers have names these.
         """
         answers = connection.ask_each(_DESCRIBE_ACLS, _EVERYTHING, _TIMEOUT_S)
-        states: list[dict[ResourceRef, Observed]] = []
-        for answer in answers.values():
+        states: dict[int, dict[ResourceRef, Observed]] = {}
+        for broker, answer in answers.items():
             if isinstance(answer, ClusterError):
                 raise answer
-            states.append(observe_access(AccessReading(_read_answer(answer)[0], AuthorizerSettings())))
+            states[broker] = observe_access(AccessReading(_read_answer(answer)[0], AuthorizerSettings()))
         return Observation(
             {
                 ref: merged
                 for ref in fields
-                if (merged := _merge([state.get(ref) for state in states])) is not None
+                if (merged := _merge({broker: state.get(ref) for broker, state in states.items()}))
+                is not None
             }
         )
 
 
-def _merge(observed: Sequence[Observed | None]) -> Observed | None:
+def _merge(observed: Mapping[int, Observed | None]) -> Observed | None:
     """Return a principal as all brokers have it; None if none of them has it."""
-    present = [principal for principal in observed if principal is not None]
+    present = {broker: principal for broker, principal in observed.items() if principal is not None}
     if not present:
         return None
-    paths = {path for principal in present for path in principal.state}
-    state = {}
-    for path in paths:
-        values = {None if principal is None else principal.state.get(path) for principal in observed}
-        state[path] = values.pop() if len(values) == 1 else "in part"
-    return replace(present[0], state=state)
+    brokers: dict[str, list[str]] = {}
+    values: dict[str, FieldValue] = {}
+    for broker, principal in sorted(present.items()):
+        for path, value in principal.state.items():
+            brokers.setdefault(path, []).append(str(broker))
+            values[path] = value
+    state = {
+        path: value
+        if len(brokers[path]) == len(observed)
+        else f"{value} on broker {listed(brokers[path])} only"
+        for path, value in values.items()
+    }
+    return replace(principal, state=state)
 
 
 def read_access(connection: Connection) -> AccessReading:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cluster.kafka.acls import AccessWriter
+from kafkaform.cluster.kafka.acls import AccessReader, AccessWriter
+from kafkaform.cluster.wire.large_answers import DescribedAcls
 from kafkaform.cluster.wire.messages import CREATE_ACLS
 from kafkaform.core.acl_fields import parse_path
+from kafkaform.core.acls import Acl
 from kafkaform.core.errors import ClusterError, LockLost, OutcomeUnknown, RequestRejected
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources.access.operations import RevokeAccess
@@ -91,3 +93,20 @@ def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
     controller = Controller([DONE], [{**DONE, "matches": [other]}])
     (outcome,) = write(controller, "a").values()
     assert isinstance(outcome, RequestRejected)
+
+
+def test_a_broker_that_lags_is_told_by_those_that_have_an_acl() -> None:
+    """Each broker decides by its own copy of the metadata, so that an apply waits for all of them."""
+    ref = ResourceRef("Access", "User:a")
+    everywhere, new = (parse_path(f"allow Read on topic {name}", ref.name) for name in ("old", "new"))
+
+    class Brokers:
+        def ask_each(self, *_: object) -> dict[int, DescribedAcls[Acl]]:
+            return {3: DescribedAcls(0, "", [everywhere]), 1: DescribedAcls(0, "", [everywhere, new])}
+
+    connection: Any = Brokers()
+    (principal,) = AccessReader().observe_fields(connection, {ref: []}).resources.values()
+    assert principal.state == {
+        "allow Read on topic old": "granted",
+        "allow Read on topic new": "granted on broker 1 only",
+    }

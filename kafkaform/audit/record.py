@@ -218,8 +218,8 @@ class Author:
     Attributes:
         who: The user that triggered the CI job, or is logged in on this machine.
         host: This machine.
-        ci: `github` or `gitlab`; None outside of both.
-        url: The page of the CI job; None if there is none.
+        ci: `github`, `gitlab` or `jenkins`, or `agent`; None outside of them.
+        url: The page of the CI job, or the branch that an agent follows; None if there is none.
     """
 
     who: str
@@ -239,6 +239,9 @@ def detect_author(environ: Mapping[str, str]) -> Author:
     if environ.get("GITLAB_CI") == "true":
         url = environ.get("CI_JOB_URL") or environ.get("CI_PIPELINE_URL")
         return Author(environ.get("GITLAB_USER_LOGIN") or _detect_user(), host, "gitlab", url)
+    if environ.get("JENKINS_URL"):
+        who = environ.get("BUILD_USER_ID") or _detect_user()
+        return Author(who, host, "jenkins", environ.get("BUILD_URL"))
     return Author(_detect_user(), host)
 
 

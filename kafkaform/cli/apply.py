@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.audit.record import detect_author
 from kafkaform.cli.moving import Moving, moving_options
+from kafkaform.cli.notification import Event, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -44,13 +47,14 @@ from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.earlier import EarlierApplies
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.audit.journal import AuditJournal
+    from kafkaform.audit.record import Author
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
     from kafkaform.core.apply_result import ApplyReport
@@ -97,12 +101,14 @@ class ApplyOutput:
         auto_approve: Whether nobody is asked for confirmation.
         output_format: The format of the report.
         verbose: Whether everything is listed.
+        notify: Whether a failure is reported to the webhook.
     """
 
     apply_while_unhealthy: bool
     auto_approve: bool
     output_format: str
     verbose: bool
+    notify: bool
 
 
 @click.command(cls=SectionedCommand)
@@ -127,6 +133,7 @@ class ApplyOutput:
     ),
     format_option("apply", "json prints only the result on stdout; the plan goes to stderr."),
     verbose_option,
+    notify_option,
 )
 @_nothing_applied()
 def apply(
@@ -146,7 +153,36 @@ def apply(
     """
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
     request = _build_request(paths, scope.targets, scope.allow, trust, prune=scope.prune)
-    session = _verified_session(request, where, moving)
+    session = _start_session(request, where, moving)
+    notifier = Notifier.prepare(session, _get_commit(request, session), wanted=output.notify)
+    with notifier.report_errors(Event.APPLY_FAILED):
+        _verify_plan_file(request, session)
+        report = carry_out(request, session, safeguards, output, detect_author(os.environ))
+    if not report.complete:
+        from kafkaform.report.apply import summarise_apply
+
+        notifier.send(Event.APPLY_FAILED, summarise_apply(report))
+    return 0 if report.complete else 1
+
+
+def carry_out(
+    request: ApplyRequest,
+    session: Session,
+    safeguards: Safeguards,
+    output: ApplyOutput,
+    author: Author,
+    check: Callable[[KafkaCluster, str], None] | None = None,
+) -> ApplyReport:
+    """Plan, confirm, apply and report, under the lock of the cluster.
+
+    Args:
+        request: The plan or manifests; a plan file is verified already.
+        session: The session.
+        safeguards: The lock and the record.
+        output: The confirmation, and the format of the result.
+        author: The user that applies, for the lock and the record.
+        check: Called under the lock with the cluster and its id, before anything is changed; may raise.
+    """
     target = session.require_cluster()
     with session.cluster() as cluster:
         # Before the lock: a plan for another cluster must not wait for the lock of this one, or hold it.
@@ -154,7 +190,7 @@ def apply(
         # The lock is taken before planning, so that no other apply changes the cluster between the plan and
         # its execution. By default, SIGTERM, as a cancelled job gets, would end Python without releasing the
         # lock.
-        with ended_by_sigterm(), safeguards.hold_lock(cluster, target, request.purpose) as guard:
+        with ended_by_sigterm(), safeguards.hold_lock(cluster, target, request.purpose, author) as guard:
             # 2. The plan: a saved one is judged by what is live now, manifests are planned now.
             if request.saved is not None:
                 candidate = _judge_saved(request, session, cluster, facts)
@@ -162,11 +198,14 @@ def apply(
                 candidate = _plan_manifests(request, session, cluster)
             # 3. Verification: nothing is done twice, and no data is moved while the cluster is unhealthy.
             # The record is read after the plan: it needs the id of the cluster, which the plan contains.
+            if check is not None:
+                check(cluster, candidate.plan.cluster_id)
             earlier = safeguards.earlier(
-                cluster, target, candidate.plan.cluster_id, saved=request.saved is not None
+                cluster, target, candidate.plan.cluster_id, saved=request.file is not None
             )
-            if request.saved is not None:
-                candidate = _drop_applied_changes(candidate, earlier, again=trust.again)
+            if request.file is not None:
+                made_at = request.file[1].created_at
+                candidate = _drop_applied_changes(candidate, earlier, made_at, again=request.trust.again)
             if candidate.plan.select_by_status(Status.PLANNED):
                 # Connecting takes time, which overlaps with the health check and the confirmation.
                 safeguards.begin(cluster, target)
@@ -183,17 +222,19 @@ def apply(
             # overwritten.
             candidate = _judge_again(candidate, request, session, cluster)
             # 5. Execution, on record.
-            journal = safeguards.journal(cluster, target, candidate.plan, candidate.about, candidate.digest)
+            journal = safeguards.journal(
+                cluster, target, candidate.plan, candidate.about, candidate.digest, author
+            )
             # Before the first change: the results of earlier applies are read from the cluster, and a change
             # of this apply would be taken for one of theirs.
             settle(earlier, cluster, journal.run)
             throttle_journal = safeguards.throttle_journal(cluster, target, candidate.plan, journal.run)
-            report = _carry_out(candidate, cluster, guard, journal, throttle_journal, target.moves)
+            report = _execute(candidate, cluster, guard, journal, throttle_journal, target.moves)
             # 6. The report.
             # The result is printed before it is recorded: it must reach the user even if the record fails.
             _show_result(report, output.output_format, verbose=output.verbose)
             _record_result(journal, report)
-    return 0 if report.complete else 1
+    return report
 
 
 def _record_result(journal: AuditJournal, report: ApplyReport) -> None:
@@ -211,7 +252,7 @@ def _record_result(journal: AuditJournal, report: ApplyReport) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _ApplyRequest:
+class ApplyRequest:
     """The plan or manifests to apply, from the command line.
 
     Attributes:
@@ -280,19 +321,19 @@ def _build_request(
     trust: TrustPolicy,
     *,
     prune: bool,
-) -> _ApplyRequest:
+) -> ApplyRequest:
     """Read the command line and the plan file, which is not verified yet."""
     saved = _saved_plan_path(paths, prune=prune)
     # Parsed before the file is read, so that a wrong --allow is an error of usage.
     grants = tuple(map(Grant.parse, allow))
     path = saved or trust.reviewed
     file = read_plan_file(path) if path is not None else None
-    return _ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file)
+    return ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file)
 
 
-def _verified_session(request: _ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
-    """Verify the plan file and return the session for its cluster."""
-    saved, trust = request.saved, request.trust
+def _start_session(request: ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
+    """Return the session for the cluster of the plan file, or for the chosen one."""
+    saved = request.saved
     if request.file is None:
         session = Session.start(where)
     else:
@@ -301,13 +342,22 @@ def _verified_session(request: _ApplyRequest, where: ClusterSelector, moving: Mo
         session = _session_for(request.file[1], where, anew=saved is None)
     target = session.require_cluster()
     # Contradicting options are reported first: a missing plan is then not mistaken for a bad signature.
-    trust.check_options(saved, target)
-    session = replace(session, target=replace(target, moves=moving.override(target.moves)))
-    path = saved or trust.reviewed
+    request.trust.check_options(saved, target)
+    return replace(session, target=replace(target, moves=moving.override(target.moves)))
+
+
+def _verify_plan_file(request: ApplyRequest, session: Session) -> None:
+    path = request.saved or request.trust.reviewed
     if request.file is not None and path is not None:
         # Before the first connection: a plan that is not trusted must not choose where credentials are sent.
-        trust.check(request.file[1], path, session, target)
-    return session
+        request.trust.check(request.file[1], path, session, session.require_cluster())
+
+
+def _get_commit(request: ApplyRequest, session: Session) -> str | None:
+    """Return the commit of the manifests that are applied."""
+    if request.saved is not None and request.file is not None:
+        return request.file[1].commit
+    return header(session, request.scope.paths).commit
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
@@ -345,7 +395,7 @@ def _get_configured_name(config_file: Path | None, about: PlanHeader) -> str | N
 # --- the plan ----------------------------------------------------------------------------------------
 
 
-def _plan_manifests(request: _ApplyRequest, session: Session, cluster: KafkaCluster) -> _Candidate:
+def _plan_manifests(request: ApplyRequest, session: Session, cluster: KafkaCluster) -> _Candidate:
     """Plan the manifests, and check that the plan matches the reviewed one, if there is one."""
     result, desired = plan_now(session, cluster, request.scope)
     # The header is made after the plan, so that edits of manifests during the planning mark the commit as
@@ -354,12 +404,13 @@ def _plan_manifests(request: _ApplyRequest, session: Session, cluster: KafkaClus
     if request.file is not None and request.trust.reviewed is not None:
         require_same(request.file, (result.plan, about), desired, request.trust.reviewed)
     intents = {declared.ref: declared.intent for declared in desired}
-    digest = compute_plan_digest(result.plan, about)
+    # An apply of a reviewed plan is recorded under its digest: it is what was consented to, once.
+    digest = request.digest or compute_plan_digest(result.plan, about)
     return _Candidate(result.plan, about, digest, intents, result.observation, result.read_at)
 
 
 def _judge_saved(
-    request: _ApplyRequest, session: Session, cluster: KafkaCluster, facts: Facts | None
+    request: ApplyRequest, session: Session, cluster: KafkaCluster, facts: Facts | None
 ) -> _Candidate:
     """Judge the saved plan by the current state of the cluster."""
     if request.file is None or request.digest is None:
@@ -387,7 +438,7 @@ overwritten, however soon after a reading a request is sent.
 
 
 def _judge_again(
-    candidate: _Candidate, request: _ApplyRequest, session: Session, cluster: KafkaCluster
+    candidate: _Candidate, request: ApplyRequest, session: Session, cluster: KafkaCluster
 ) -> _Candidate:
     """Judge the plan by a new reading, unless the last one is fresh."""
     # Without a confirmation, the plan was made moments ago; a second reading of a large cluster takes
@@ -448,11 +499,13 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Res
     return facts
 
 
-def _drop_applied_changes(candidate: _Candidate, earlier: EarlierApplies, *, again: bool) -> _Candidate:
-    """Drop the changes that an earlier apply of the saved plan made, unless `again` is set."""
+def _drop_applied_changes(
+    candidate: _Candidate, earlier: EarlierApplies, made_at: str, *, again: bool
+) -> _Candidate:
+    """Drop the changes that an earlier apply of the plan file made, unless `again` is set."""
     # Plans with the same content have the same digest. The creation time shows whether this one was made
     # after that apply, and is a new plan.
-    spent = {} if again else earlier.find_spent(candidate.digest, candidate.about.created_at)
+    spent = {} if again else earlier.find_spent(candidate.digest, made_at)
     if candidate.observation is None:
         raise TypeError("the plan was not assessed")
     plan, done = refuse_undone(candidate.plan, spent, candidate.observation)
@@ -515,7 +568,7 @@ def _confirm(plan: Plan, session: Session) -> None:
 # --- execution and report ----------------------------------------------------------------------------
 
 
-def _carry_out(
+def _execute(
     candidate: _Candidate,
     cluster: ClusterWriter,
     guard: Guard,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform.cli.fleet import Answer, Fleet, ask_all
+from kafkaform.cli.notification import Event, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
     from kafkaform.core.plans import Plan
 
+_EVENTS = {DriftVerdict.DRIFT: Event.DRIFT, DriftVerdict.UNKNOWN: Event.DRIFT_UNKNOWN}
 _CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
 
 
@@ -61,6 +63,7 @@ class DriftOptions:
         all_clusters: Whether every cluster of the configuration is compared.
         adopt: Whether live values are written into manifests.
         dry_run: Whether these edits are only shown.
+        notify: Whether drift is reported to the webhook.
     """
 
     targets: tuple[str, ...]
@@ -68,6 +71,7 @@ class DriftOptions:
     all_clusters: bool
     adopt: bool
     dry_run: bool
+    notify: bool
 
 
 @click.command(cls=SectionedCommand)
@@ -86,6 +90,7 @@ class DriftOptions:
     all_clusters_option("Compare every cluster of kafkaform.yaml with the manifests."),
     click.option("--adopt", is_flag=True, help="Write the live values into the manifests."),
     click.option("--dry-run", is_flag=True, help="With --adopt: show the edits without writing them."),
+    notify_option,
 )
 @option_group(
     ReportOutput,
@@ -107,8 +112,10 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
     """
     if given.dry_run and not given.adopt:
         raise UsageError("--dry-run needs --adopt", hint="drift without --adopt changes nothing")
-    if given.adopt and (output.output_format != "text" or output.out is not None):
-        raise UsageError("--adopt prints the edits instead of a report", hint="leave out --format and --out")
+    if given.adopt and (output.output_format != "text" or output.out is not None or given.notify):
+        raise UsageError(
+            "--adopt prints the edits instead of a report", hint="leave out --format, --out and --notify"
+        )
     if given.adopt:
         require_files(paths, "--adopt writes into manifests")
     recorded = not given.adopt and output.output_format != "prometheus"
@@ -122,12 +129,17 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
             paths,
             Fleet("drift", output.output_format, output.verbose, output.out),
             adopt=given.adopt,
+            notify=given.notify,
         )
     with problems_as_annotations(output.output_format):
         session = Session.start(where)
         target = session.require_cluster()
         plugins.load()
-        with failure_as_metrics("drift", output.output_format, target.name, output.out):
+        notifier = Notifier.prepare(session, wanted=given.notify)
+        with (
+            notifier.report_errors(Event.DRIFT_UNKNOWN),
+            failure_as_metrics("drift", output.output_format, target.name, output.out),
+        ):
             result = compare(session)
     if given.adopt:
         return _adopt(result, session.manifests(paths), session, dry_run=given.dry_run)
@@ -141,7 +153,16 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
         verbose=output.verbose,
         **options,
     )
+    _notify(notifier, result, options["header"].commit)
     return _CODES[result.verdict]
+
+
+def _notify(notifier: Notifier, drift: Drift, commit: str | None) -> None:
+    event = _EVENTS.get(drift.verdict)
+    if event is not None:
+        from kafkaform.report.drift_wording import summary_sentence
+
+        replace(notifier, commit=commit).send(event, summary_sentence(drift))
 
 
 def _compare_all(
@@ -151,6 +172,7 @@ def _compare_all(
     fleet: Fleet,
     *,
     adopt: bool,
+    notify: bool,
 ) -> int:
     """Compare every cluster of the configuration with the manifests."""
     if adopt:
@@ -158,8 +180,12 @@ def _compare_all(
     require_files(paths, "--all-clusters reads the manifests once for each cluster")
 
     def ask(session: Session) -> Answer:
-        result = compare(session)
-        return Answer(result, _CODES[result.verdict], _build_renderer_options(paths, session))
+        notifier = Notifier.prepare(session, wanted=notify)
+        with notifier.report_errors(Event.DRIFT_UNKNOWN):
+            result = compare(session)
+        options = _build_renderer_options(paths, session)
+        finish = partial(_notify, notifier, result, options["header"].commit)
+        return Answer(result, _CODES[result.verdict], options, finish)
 
     return ask_all(where, ask, fleet)
 

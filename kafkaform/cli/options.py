@@ -62,6 +62,7 @@ SECTIONS = {
         "--verbose",
         "--detailed-exitcode",
         "--strict",
+        "--notify",
         "--help",
     ),
 }

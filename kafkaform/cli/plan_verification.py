@@ -85,8 +85,8 @@ class TrustPolicy:
             )
         if saved is None and self.require_commit:
             raise UsageError("--require-commit needs a saved plan", hint="give PLAN.json")
-        if saved is None and self.again:
-            raise UsageError("--again needs a saved plan", hint="give PLAN.json")
+        if saved is None and self.reviewed is None and self.again:
+            raise UsageError("--again needs a saved plan", hint="give PLAN.json, or --reviewed PLAN.json")
         # With --reviewed, the signed plan is the one that is compared: verifyKey is satisfied by that.
         if saved is not None or self.reviewed is not None:
             return

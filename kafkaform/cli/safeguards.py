@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.audit.journal import AuditJournal
+    from kafkaform.audit.record import Author
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider
     from kafkaform.config.settings import ClusterSettings
@@ -53,15 +54,13 @@ class Safeguards:
     audit_file: Path | None = None
 
     def hold_lock(
-        self, cluster: LockProvider, target: ClusterSettings, purpose: str
+        self, cluster: LockProvider, target: ClusterSettings, purpose: str, author: Author
     ) -> AbstractContextManager[Guard]:
         """Return the lock of a cluster, to be entered; without a lock, one whose guard permits everything."""
         if not (target.lock if self.lock is None else self.lock):
             return nullcontext(unguarded)
-        from kafkaform.audit.record import detect_author
         from kafkaform.core.lock import Holder
 
-        author = detect_author(os.environ)
         # Others that wait for the lock see these words, and can find the job or person to ask.
         holder = Holder(f"{author.who}@{author.host}", purpose, os.getpid())
         return cluster.lock(holder, timeout_s=self.lock_timeout / 1000, tell=tell)
@@ -72,13 +71,17 @@ class Safeguards:
             cluster.begin_audit()
 
     def journal(
-        self, cluster: AuditLog, target: ClusterSettings, plan: Plan, about: PlanHeader, digest: str
+        self,
+        cluster: AuditLog,
+        target: ClusterSettings,
+        plan: Plan,
+        about: PlanHeader,
+        digest: str,
+        author: Author,
     ) -> AuditJournal:
         """Open the record of an apply; it writes nothing where none is kept."""
         from kafkaform.audit.journal import open_journal
-        from kafkaform.audit.record import detect_author
 
-        author = detect_author(os.environ)
         return open_journal(cluster, self.get_audit_settings(target), plan, about, digest, author)
 
     def earlier(
@@ -90,7 +93,7 @@ class Safeguards:
             cluster: The cluster.
             target: Its settings.
             cluster_id: Its id.
-            saved: Whether a saved plan is applied: then the record is read even if this apply keeps none.
+            saved: Whether a plan file is applied: then the record is read even if this apply keeps none.
         """
         from kafkaform.apply.earlier import EarlierApplies, read_earlier
 

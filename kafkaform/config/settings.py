@@ -15,6 +15,7 @@ from kafkaform.config.manifests.loader import Context, check_environment, make_r
 from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.lazy_dataclass import dataclass
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.client_properties import ClientProperties
     from kafkaform.config.manifests.yaml12 import Document
+    from kafkaform.config.webhook import Webhook
     from kafkaform.core.model import Desired
     from kafkaform.resources.base import Layer
     from kafkaform.rules.catalogue import Rule, RuleContext
@@ -81,6 +83,7 @@ class ClusterSettings:
         max_plan_age: The maximum age of a saved plan in milliseconds; None for any age.
         moves: The options for moving replicas.
         authorizer: The settings of the authorizer that brokers do not show.
+        notify: The webhook that `--notify` posts to; None if there is none.
     """
 
     name: str
@@ -95,6 +98,7 @@ class ClusterSettings:
     max_plan_age: int | None = None
     moves: MoveOptions = field(default_factory=MoveOptions)
     authorizer: AuthorizerSettings = AuthorizerSettings()
+    notify: Webhook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +456,9 @@ def _parse_clusters(
             ),
             _parse_moves(document, (*path, "moves"), cluster.get("moves", {}), problems),
             _parse_authorizer(cluster.get("authorizer", {})),
+            parse_webhook(
+                cluster.get("notify", {}), folder, document.locate((*path, "notify"), key=True), problems
+            ),
         )
 
 

@@ -83,7 +83,7 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
         Section(items, lambda item: item),
         Section([*_next_steps(report)], lambda step: Paragraph(step, "next")),
     )
-    summary = TextSpan(_summarise(report), Role.STRONG if report.complete else Role.VERY_BAD)
+    summary = TextSpan(summarise_apply(report), Role.STRONG if report.complete else Role.VERY_BAD)
     return render_page(ReportDocument("", blocks, summary=summary), width=width)
 
 
@@ -211,7 +211,8 @@ def _count_results(report: ApplyReport) -> dict[Result, int]:
     return {result: counts[result] for result in Result}
 
 
-def _summarise(report: ApplyReport) -> str:
+def summarise_apply(report: ApplyReport) -> str:
+    """Return the result of an apply in a sentence."""
     actions = Counter(
         action_of(outcome.planned.change) for outcome in report.results if outcome.result is Result.APPLIED
     )

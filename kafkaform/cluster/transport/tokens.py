@@ -7,27 +7,24 @@ import json
 import logging
 import re
 import time
-from concurrent.futures import Future
 from dataclasses import field
-from http.client import HTTPException
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from threading import Lock
+from typing import TYPE_CHECKING, Any, assert_never
 
 from kafkaform.cluster.transport.translation import one_line
 from kafkaform.config.client_properties import HIDDEN
 from kafkaform.config.client_properties.transport import MskIamSettings, OidcSettings, TokenFileSettings
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+from kafkaform.core.http import send_request
 from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from urllib.request import OpenerDirector
 
     from kafkaform.config.client_properties.transport import SaslSettings
+    from kafkaform.core.http import HttpResponse
 
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -140,8 +137,7 @@ def make_token_source(settings: SaslSettings) -> TokenSource | None:
         case None:
             return None
         case OidcSettings():
-            opener = _make_opener(source)
-            return TokenSource(lambda: _fetch_from_endpoint(source, opener, extensions))
+            return TokenSource(lambda: _fetch_from_endpoint(source, extensions))
         case TokenFileSettings():
             return TokenSource(lambda: _read_from_file(source.path, extensions))
         case MskIamSettings():
@@ -172,46 +168,26 @@ def make_librdkafka_options(tokens: TokenSource) -> dict[str, Any]:
     return {"oauth_cb": get_token}
 
 
-def _make_opener(settings: OidcSettings) -> OpenerDirector:
-    """Make an opener for http and https without redirects: the secret goes only to the endpoint."""
-    from urllib import request
-
-    opener = request.OpenerDirector()
-    for handler in (
-        # Plain http is for this machine or a trusted network, which http_proxy would leave.
-        request.ProxyHandler({} if settings.endpoint.lower().startswith("http:") else None),
-        request.UnknownHandler(),
-        request.HTTPHandler(),
-        request.HTTPSHandler(context=settings.tls),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
-def _fetch_from_endpoint(
-    settings: OidcSettings, opener: OpenerDirector, extensions: Mapping[str, str]
-) -> Token:
+def _fetch_from_endpoint(settings: OidcSettings, extensions: Mapping[str, str]) -> Token:
     where = f"the token endpoint {settings.endpoint}"
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            status, body = _run_with_timeout(_TIMEOUT_S, lambda: _post(settings, opener))
-        except (OSError, HTTPException, ValueError) as error:  # ValueError: an invalid host name
-            reason = getattr(error, "reason", None) or error
-            text = one_line(str(getattr(reason, "strerror", None) or reason)) or "timed out"
+            response = _post(settings)
+        except OSError as error:
             raise AuthenticationFailed(
-                f"{where} cannot be used: {text}",
+                f"{where} cannot be used: {error}",
                 hint="check sasl.oauthbearer.token.endpoint.url, the network, and https.ca.location for TLS",
-            ) from None  # the cause would show the request, with the secret
-        if status not in _TRANSIENT or attempt == _ATTEMPTS:
+            ) from None
+        if response.status not in _TRANSIENT or attempt == _ATTEMPTS:
             break
         time.sleep(_PAUSE_S)
     try:
-        document = json.loads(body)
+        document = json.loads(response.body)
     except ValueError:
         document = None
     answer: dict[str, object] = document if isinstance(document, dict) else {}
-    if status != 200:
-        raise _make_refusal(settings, where, status, answer)
+    if response.status != 200:
+        raise _make_refusal(settings, where, response.status, answer)
     value = answer.get("access_token")
     if not isinstance(value, str):
         raise AuthenticationFailed(
@@ -237,39 +213,22 @@ def _make_refusal(
     )
 
 
-def _post(settings: OidcSettings, opener: OpenerDirector) -> tuple[int, bytes]:
+def _post(settings: OidcSettings) -> HttpResponse:
     from urllib.parse import urlencode
-    from urllib.request import Request
 
     form = {"grant_type": "client_credentials", **({"scope": settings.scope} if settings.scope else {})}
     # RFC 6749, section 2.3.1, except that special characters are not encoded: librdkafka does not, nor does
     # Kafka's Java client by default (sasl.oauthbearer.header.urlencode).
     login = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
-    request = Request(  # noqa: S310 - the opener allows only http and https
+    return send_request(
+        "POST",
         settings.endpoint,
-        urlencode(form).encode(),
-        {"Accept": "application/json", "Authorization": f"Basic {login}"},
+        _TIMEOUT_S,
+        body=urlencode(form).encode(),
+        headers={"Accept": "application/json", "Authorization": f"Basic {login}"},
+        tls=settings.tls,
+        largest=_LARGEST,
     )
-    with opener.open(request, timeout=_TIMEOUT_S) as response:
-        status: int = response.status
-        body: bytes = response.read(_LARGEST + 1)
-    if len(body) > _LARGEST:
-        raise OSError(f"the answer is larger than {_LARGEST:,} bytes")
-    return status, body
-
-
-def _run_with_timeout(timeout_s: float, work: Callable[[], T]) -> T:
-    """Call a function with a total timeout; a socket's timeout restarts with every byte."""
-    result: Future[T] = Future()
-
-    def settle() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-            result.set_exception(error)
-
-    Thread(target=settle, daemon=True).start()
-    return result.result(timeout_s)
 
 
 def _read_from_file(path: Path, extensions: Mapping[str, str]) -> Token:

@@ -53,6 +53,17 @@ class Template:
         """Return the value with each reference replaced by the result of `read`."""
         return "".join(part if isinstance(part, str) else read(part) for part in self.parts)
 
+    def resolve_files(self, folder: Path) -> Template:
+        """Return a copy whose references to files are resolved against a folder."""
+        return Template(
+            tuple(
+                replace(part, name=_join_path(folder, part.name))
+                if isinstance(part, Reference) and part.source == "file"
+                else part
+                for part in self.parts
+            )
+        )
+
 
 def parse_template(text: str) -> Template:
     """Split a value into text and references; a single dollar sign is literal.
@@ -349,12 +360,7 @@ def _parse_value(name: str, value: object) -> Template | tuple[str, str | None]:
 
 
 def _resolve_paths(name: str, template: Template, folder: Path) -> Template:
-    parts: tuple[Part, ...] = tuple(
-        replace(part, name=_join_path(folder, part.name))
-        if isinstance(part, Reference) and part.source == "file"
-        else part
-        for part in template.parts
-    )
+    parts = template.resolve_files(folder).parts
     first = parts[0] if parts else ""
     # A value that begins with a reference is only known at use: its path is taken as it is.
     if _PATHS.search(name) and isinstance(first, str) and first and first != _JAVA_STORE:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from kafkaform.core.errors import ForgeError, UsageError
+from kafkaform.core.http import is_safe
 from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _API_URL = "https://api.github.com"
 _SERVER_URL = "https://github.com"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9._-]+")
-_THIS_MACHINE = {"127.0.0.1", "::1", "localhost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,6 @@ class Address:
                 hint="it must start with https://",
             )
         return cls(repository, token, api_url, _build_run_url(environment))
-
-
-def is_safe(url: str) -> bool:
-    """Return whether traffic to a URL is safe from others: it uses TLS, or stays on this machine."""
-    # Plain http is for tests on this machine: any other host would receive the token unencrypted.
-    parts = urlsplit(url)
-    if parts.scheme == "http":
-        return parts.hostname in _THIS_MACHINE
-    return parts.scheme == "https" and parts.hostname is not None
 
 
 def _build_run_url(environment: Mapping[str, str]) -> str | None:

@@ -18,9 +18,9 @@ import requests
 from github import GithubException
 
 from kafkaform.core.errors import ForgeError
+from kafkaform.core.http import is_safe
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import counted
-from kafkaform.vcs.forge.address import is_safe
 from kafkaform.vcs.forge.failures import RequestPurpose, TransientFailure
 
 if TYPE_CHECKING:

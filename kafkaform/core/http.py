@@ -1,0 +1,109 @@
+"""HTTP requests: TLS is verified, redirects are not followed, and time and size are limited."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Thread
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kafkaform.core.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from ssl import SSLContext
+    from urllib.request import Request
+
+_LARGEST = 1 << 24
+"""The most bytes of a response."""
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response, whatever its status; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def is_safe(url: str) -> bool:
+    """Return whether traffic to a URL is safe from others: it uses TLS, or stays on this machine."""
+    # Plain http is for tests on this machine: any other host would receive secrets unencrypted.
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises ValueError for a port that is not a number
+    except ValueError:
+        return False
+    if parts.scheme == "http":
+        return parts.hostname in _LOOPBACK
+    return parts.scheme == "https" and parts.hostname is not None
+
+
+def send_request(
+    method: str,
+    url: str,
+    timeout_s: float,
+    *,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls: SSLContext | None = None,
+    largest: int = _LARGEST,
+) -> HttpResponse:
+    """Send a request by http or https.
+
+    Args:
+        method: The method, such as POST.
+        url: The address. A redirect is returned as it is, so that secrets go only to this address.
+        timeout_s: The maximum time for the whole response.
+        body: The content.
+        headers: The headers.
+        tls: The settings of TLS; None for those of the system, with verification.
+        largest: The most bytes of the response.
+
+    Raises:
+        OSError: It cannot be sent, or there is no valid response; the message does not quote the request.
+    """
+    from http.client import HTTPException
+    from urllib.request import Request
+
+    result: Future[HttpResponse] = Future()
+
+    def settle() -> None:
+        try:
+            request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 - `_exchange` has no other schemes
+            result.set_result(_exchange(request, timeout_s, tls, largest))
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+            result.set_exception(error)
+
+    # In a thread, because the timeout of a socket starts anew with every byte.
+    Thread(target=settle, daemon=True).start()
+    try:
+        return result.result(timeout_s)
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: an invalid host name
+        reason = getattr(error, "reason", None) or error
+        text = " ".join(str(getattr(reason, "strerror", None) or reason).replace("\0", " ").split())
+        # Without the cause, which would show the request with its secrets.
+        raise OSError(text or "timed out") from None
+
+
+def _exchange(request: Request, timeout_s: float, tls: SSLContext | None, largest: int) -> HttpResponse:
+    from urllib import request as library
+
+    opener = library.OpenerDirector()
+    # No others: urllib's own opener also reads files, and follows redirects.
+    for handler in (
+        # Plain http is for this machine or a trusted network, which http_proxy would leave.
+        library.ProxyHandler({} if request.type == "http" else None),
+        library.UnknownHandler(),
+        library.HTTPHandler(),
+        library.HTTPSHandler(context=tls),
+    ):
+        opener.add_handler(handler)
+    with opener.open(request, timeout=timeout_s) as response:
+        body = response.read(largest + 1)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+    if len(body) > largest:
+        raise OSError(f"the answer is larger than {largest:,} bytes")
+    return HttpResponse(response.status, headers, body)

@@ -1,0 +1,149 @@
+"""`--notify`: what is posted to the webhook of a cluster, and what is said where that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kafkaform.cli import notification
+from kafkaform.cli.options import ClusterSelector
+from kafkaform.cli.session import Session
+from kafkaform.core.errors import Unreachable
+from kafkaform.core.schema_files import load_schema
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Call, Project
+from tests.support.clusters.certificates import self_signed
+from tests.support.golden import wording
+from tests.support.webhook import SECRET, Webhook, webhook
+
+TOKEN = "t0ken-of-the-webhook"
+
+
+@pytest.fixture
+def hook() -> Iterator[Webhook]:
+    with webhook() as running:
+        yield running
+
+
+@pytest.fixture
+def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with a topic that is not there, and a webhook."""
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    project.topic("a", partitions=3)
+    configure(project, headers={"Authorization": "Bearer ${env:TOKEN}"})
+    return project
+
+
+def configure(project: Project, url: str = "${env:HOOK}", **more: Any) -> None:
+    notify = {"url": url, **more}
+    client = {"bootstrap.servers": project.servers}
+    cluster = {"environment": "prod", "client": client, "notify": notify}
+    project.config(environments=["prod"], clusters={"main": cluster})
+
+
+def run(project: Project, hook: Webhook, *arguments: object, **env: str) -> Call:
+    """Call kafkaform with `--notify`; no secret of the webhook is ever printed."""
+    call = project.run(*arguments, "--notify", env={"HOOK": hook.url, "TOKEN": TOKEN, **env})
+    assert SECRET not in call.both
+    assert TOKEN not in call.both
+    return call
+
+
+def test_drift_is_reported_and_what_is_as_declared_is_not(project: Project, hook: Webhook) -> None:
+    run(project, hook, "drift", BUILD_URL="https://ci.example/7", JENKINS_URL="https://ci.example").needs(2)
+    (document,) = hook.received
+    Draft202012Validator(load_schema("notification")).validate(document)
+    expected = {"event": "drift", "cluster": "main", "environment": "prod", "commit": None}
+    assert document == {
+        "format_version": 1,
+        **expected,
+        "summary": document["summary"],
+        "link": "https://ci.example/7",
+    }
+    assert document["summary"] == wording
+    assert hook.headers[0]["Authorization"] == f"Bearer {TOKEN}"
+    run(project, hook, "apply", "--auto-approve").needs(0)
+    run(project, hook, "drift").needs(0)
+    assert len(hook.received) == 1
+
+
+def test_drift_of_every_cluster_is_reported_for_each(project: Project, hook: Webhook) -> None:
+    run(project, hook, "drift", "--all-clusters").needs(2)
+    assert [document["cluster"] for document in hook.received] == ["main"]
+
+
+def test_a_failed_apply_is_reported(project: Project, hook: Webhook) -> None:
+    project.topic("b", replicationFactor=9)
+    run(project, hook, "apply", "--auto-approve").needs(1)
+    run(project, hook, "apply").needs(1)
+    run(project, hook, "apply", "--target", "nothing").needs(64)  # whoever typed it knows
+    assert [document["event"] for document in hook.received] == ["apply_failed"] * 2
+    assert [document["summary"] for document in hook.received] == [wording, wording]
+
+
+def test_a_cluster_that_cannot_be_read_is_reported(
+    project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Session) -> Connected:
+        raise Unreachable("no broker answered")
+
+    monkeypatch.setattr(Session, "cluster", fail)
+    run(project, hook, "drift").needs(1)
+    (document,) = hook.received
+    assert (document["event"], document["summary"]) == ("drift_unknown", "no broker answered")
+
+
+@pytest.mark.parametrize("status", [302, 500])
+def test_a_notification_that_is_not_accepted_changes_no_exit_code(
+    project: Project, hook: Webhook, status: int
+) -> None:
+    hook.status = status
+    assert run(project, hook, "drift").needs(2).said == wording
+    assert len(hook.received) == 1  # a redirect is not followed
+
+
+def test_a_webhook_that_does_not_answer_is_not_waited_for(
+    project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook.silent = True
+    monkeypatch.setattr(notification, "_TIMEOUT_S", 0.2)
+    assert run(project, hook, "drift").needs(2).said == wording
+
+
+def test_the_certificate_of_the_webhook_is_verified(project: Project, tmp_path: Path) -> None:
+    with webhook(self_signed(tmp_path)) as hook:
+        assert "CERTIFICATE_VERIFY_FAILED" in run(project, hook, "drift").needs(2).said
+        run(project, hook, "drift", SSL_CERT_FILE=str(tmp_path / "certificate.pem")).needs(2)
+        assert len(hook.received) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["${env:NOT_SET}", "http://chat.example/hook", "${env:TOKEN}", "https://h:port/", "${oops}"]
+)
+def test_a_webhook_that_cannot_be_used_is_an_error_before_anything_is_applied(
+    project: Project, hook: Webhook, url: str
+) -> None:
+    configure(project, url)
+    assert run(project, hook, "apply", "--auto-approve").needs(1).said == wording
+    assert hook.received == []
+
+
+def test_what_notify_needs(project: Project, hook: Webhook) -> None:
+    assert run(project, hook, "drift", "--adopt").needs(64).said == wording
+    project.config()
+    assert run(project, hook, "drift").needs(64).said == wording
+
+
+def test_a_branch_does_not_choose_the_webhook(project: Project, tmp_path: Path) -> None:
+    """As with the brokers: of a branch's configuration, clusters are not used."""
+    branch = Project(tmp_path / "branch", project.servers, project.prefix)
+    configure(branch, "https://thief.example/${env:TOKEN}")
+    where = ClusterSelector(config_file=project.folder / "kafkaform.yaml")
+    notify = Session.start(where, manifests_from=branch.folder).require_cluster().notify
+    assert notify is not None
+    assert notify.url.references[0].name == "HOOK"

@@ -171,7 +171,7 @@ def carry_out(
     safeguards: Safeguards,
     output: ApplyOutput,
     author: Author,
-    check: Callable[[KafkaCluster, str], None] | None = None,
+    check: Callable[[KafkaCluster, str], object] | None = None,
 ) -> ApplyReport:
     """Plan, confirm, apply and report, under the lock of the cluster.
 

@@ -31,6 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("kafkaform.cli.plan", "Show what would change on the cluster. Changes nothing."),
     "show": ("kafkaform.cli.show", "Show a saved plan. Needs no cluster."),
     "apply": ("kafkaform.cli.apply", "Apply a plan, and verify it by reading the cluster again."),
+    "agent": (
+        "kafkaform.cli.agent",
+        "Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.",
+    ),
     "drift": (
         "kafkaform.cli.drift",
         "Show how the cluster differs from the manifests, since when, and how to fix it.",

@@ -1,0 +1,234 @@
+"""`kafkaform agent`: it applies what carries a signed plan, and nothing else; real Git, real Kafka."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kafka.test_branch import git
+from tests.kafka.test_cli_trust import make_key
+from tests.support.cli.project import Call, Project
+from tests.support.clusters.fixtures import eventually
+from tests.support.clusters.topics import delete_topic
+from tests.support.webhook import webhook
+
+DEAD = "127.0.0.1:1"
+
+
+@dataclass(frozen=True)
+class Team:
+    """A clone to write manifests in, the bare repository it is pushed to, and the agent's own folder."""
+
+    work: Project
+    agent: Project
+    origin: Path
+    key: Path
+
+    def plan(self, *arguments: object, key: Path | None = None) -> None:
+        """Commit the manifests, and then a signed plan of them."""
+        self.commit("manifests")
+        (self.work.folder / "plans").mkdir(exist_ok=True)
+        signing = ("--sign-key", key or self.key) if "unsigned" not in arguments else ()
+        self.work.run("plan", "--out", "plans/prod.json", *signing).needs(0)
+        self.commit("plan")
+
+    def commit(self, message: str) -> None:
+        git(self.work.folder, "add", "-A")
+        git(self.work.folder, "commit", "-q", "--allow-empty", "-m", message)
+
+    def push(self, *arguments: str) -> None:
+        git(self.work.folder, "push", "-q", *arguments, "origin", "HEAD:main")
+
+    def release(self, **topics: int) -> None:
+        """Push manifests with these numbers of partitions, and their plan."""
+        for name, partitions in topics.items():
+            self.work.topic(name, partitions=partitions, keyed=False)
+        self.plan()
+        self.push()
+
+    def arguments(self, *more: object) -> list[object]:
+        return ["agent", "--once", "--repository", self.origin, *more]
+
+    def run(self, *more: object, **env: str) -> Call:
+        return self.agent.run(*self.arguments(*more), env=env)
+
+    def refused(self, reason: str) -> None:
+        """The agent says why in one line, and changes nothing."""
+        before = self.work.live()
+        call = self.run().needs(1)
+        assert reason in call.err
+        assert len(re.findall("^Error: ", call.err, re.MULTILINE)) == 1
+        assert self.work.live() == before
+
+
+@pytest.fixture
+def team(project: Project, tmp_path: Path) -> Team:
+    origin = tmp_path / "origin.git"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(origin))
+    work = Project(tmp_path / "work", project.servers, project.prefix)
+    agent = Project(tmp_path / "agent", project.servers, project.prefix)
+    key, public = make_key(tmp_path, "review")
+    agent.write("verify.pem", public.read_text())
+    settings: dict[str, Any] = {
+        "environments": ["prod"],
+        "rules": dict.fromkeys(("KF104", "KF105", "KF108"), "off"),
+    }
+    prod = {"environment": "prod", "client": {"bootstrap.servers": project.servers}}
+    work.config(clusters={"prod": prod}, **settings)
+    agent.config(clusters={"prod": {**prod, "verifyKey": "verify.pem"}}, **settings)
+    git(tmp_path, "clone", "-q", str(origin), str(tmp_path / "clone"))
+    (tmp_path / "clone" / ".git").rename(work.folder / ".git")
+    return Team(work, agent, origin, key)
+
+
+def test_what_was_reviewed_is_applied_once(team: Team, tmp_path: Path) -> None:
+    clone = tmp_path / "kept"
+    team.release(a=3)
+    team.run("--directory", clone).needs(0)
+    assert team.work.live()["a"]["partitions"] == 3
+    entry = team.agent.run("history", f"Topic/{team.work.prefix}a", "--format", "json").json["changes"][0]
+    assert (entry["ci"], entry["url"]) == ("agent", f"{team.origin}#main")
+    assert entry["commit"] == git(team.work.folder, "rev-parse", "HEAD")
+    # What somebody changes by hand is drift, which is not the agent's to undo.
+    team.work.set_config("a", "retention.ms", "1234567")
+    assert "is applied already" in team.run("--directory", clone).needs(0).err
+    assert team.work.live()["a"]["retention.ms"] == "1234567"
+    # The next commit, squashed or not, goes on from there.
+    team.work.topic("a", partitions=6, keyed=False, config={"retention.ms": 1234567})
+    team.release(b=1)
+    team.run("--directory", clone).needs(0)
+    assert {name: topic["partitions"] for name, topic in team.work.live().items()} == {"a": 6, "b": 1}
+    assert "not a clone of the agent" in team.run("--directory", team.work.folder).needs(1).err
+
+
+def test_what_carries_no_plan_that_somebody_trusted_signed_is_not_applied(team: Team, tmp_path: Path) -> None:
+    team.work.topic("a")
+    team.commit("no plan")
+    team.push()
+    team.refused("plans/prod.json: No such file or directory")
+    team.plan("unsigned")
+    team.push()
+    team.refused("the plan is not signed")
+    stranger, public = make_key(tmp_path, "stranger")
+    # The branch does not choose whom the agent trusts.
+    team.work.write("verify.pem", public.read_text())
+    config = yaml.safe_load((team.work.folder / "kafkaform.yaml").read_text())
+    config["clusters"]["prod"]["verifyKey"] = "verify.pem"
+    team.work.write("kafkaform.yaml", yaml.safe_dump(config))
+    team.plan(key=stranger)
+    team.push()
+    team.refused("which is not trusted here")
+    team.plan()
+    file = team.work.folder / "plans" / "prod.json"
+    document = json.loads(file.read_text())
+    document["created_at"] = "2030-01-01T00:00:00Z"
+    file.write_text(json.dumps(document))
+    team.commit("forged")
+    team.push()
+    team.refused("the signature does not match")
+
+
+def test_manifests_that_are_not_those_of_the_plan_are_not_applied(team: Team) -> None:
+    team.release(a=3)
+    team.work.topic("a", partitions=4, keyed=False)
+    team.work.topic("b")
+    team.commit("not planned")
+    team.push()
+    team.refused("the plan is not the one that was reviewed")
+    # Nor once the plan itself is applied.
+    git(team.work.folder, "reset", "-q", "--hard", "HEAD~1")
+    team.push("--force")
+    team.run().needs(0)
+    team.work.topic("b")
+    team.commit("not planned")
+    team.push()
+    team.refused("the plan is not the one that was reviewed")
+
+
+def test_a_plan_of_the_past_is_not_applied_again(team: Team) -> None:
+    team.release(a=3)
+    team.run().needs(0)
+    delete_topic(team.work.servers, f"{team.work.prefix}a")
+    assert "is applied already" in team.run().needs(0).err
+    manifest = team.work.folder / "topics" / "a.yaml"
+    manifest.write_text(f"# edited\n{manifest.read_text()}")  # the same plan once more
+    team.commit("somebody may push, but not sign")
+    team.push()
+    team.refused("and these changed since")
+
+
+def test_a_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
+    team.release(a=3)
+    team.release(b=1)
+    team.run().needs(0)
+    git(team.work.folder, "reset", "-q", "--hard", "HEAD~2")
+    team.work.topic("c")
+    team.plan()
+    team.push("--force")
+    team.refused("the branch was rewritten; nothing was applied")
+    git(team.work.folder, "push", "-q", "origin", "HEAD:next")
+    team.run("--branch", "next").needs(0)
+    assert "c" in team.work.live()
+
+
+def test_of_two_agents_at_once_one_applies(team: Team) -> None:
+    team.release(a=3, b=2)
+    agents = [team.agent.start(*team.arguments()) for _ in range(2)]
+    outputs = [process.communicate(timeout=120) for process in agents]
+    assert [process.returncode for process in agents] == [0, 0], outputs
+    assert sum("2 created" in out for out, _ in outputs) == 1
+    assert set(team.work.live()) == {"a", "b"}
+
+
+def test_a_cluster_that_is_down_is_one_line_and_the_next_run_tries_again(team: Team) -> None:
+    team.release(a=3)
+    config = yaml.safe_load((team.agent.folder / "kafkaform.yaml").read_text())
+    prod = config["clusters"]["prod"]
+    prod["notify"] = {"url": "${env:HOOK}"}
+    with webhook() as hook:
+        prod["client"]["bootstrap.servers"] = DEAD
+        team.agent.write("kafkaform.yaml", yaml.safe_dump(config))
+        call = team.run("--notify", HOOK=hook.url).needs(1)
+        assert len(re.findall("^Error: ", call.err, re.MULTILINE)) == 1
+        (document,) = hook.received
+        assert document["event"] == "apply_failed"
+        assert document["commit"] == git(team.work.folder, "rev-parse", "HEAD")
+        prod["client"]["bootstrap.servers"] = team.work.servers
+        team.agent.write("kafkaform.yaml", yaml.safe_dump(config))
+        team.run("--notify", HOOK=hook.url).needs(0)
+        assert len(hook.received) == 1
+    assert "a" in team.work.live()
+
+
+def test_without_once_it_goes_on_whatever_happens(team: Team) -> None:
+    arguments = [argument for argument in team.arguments("--interval", "1s") if argument != "--once"]
+    process = team.agent.start(*arguments)  # the branch is not there yet
+    try:
+        team.release(a=3)
+        eventually(team.work.live, lambda topics: "a" in topics)
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert "cannot fetch" in errors
+
+
+def test_what_the_agent_needs(team: Team) -> None:
+    for repository, reason in (
+        ("https://user:secret@git.example/x.git", "contains credentials"),
+        ("https://token@git.example/x.git", "contains credentials"),
+    ):
+        call = team.agent.run("agent", "--once", "--repository", repository).needs(64)
+        assert reason in call.err
+        assert "secret" not in call.both
+    assert "not a valid name" in team.run("--branch", "a:b").needs(64).err
+    assert (
+        "no key to verify"
+        in team.agent.run(*team.arguments(), "--config", team.work.folder / "kafkaform.yaml").needs(64).err
+    )

@@ -14,6 +14,7 @@ from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
     all_clusters_option,
+    manifests_option,
     option_group,
     paths_argument,
     report_option,
@@ -58,6 +59,7 @@ class DriftOptions:
     """The resources to compare, and the edits of manifests.
 
     Attributes:
+        manifests_from: The folder of manifests of a branch that is not trusted.
         targets: Only these resources.
         unmanaged: The treatment of resources that no manifest declares.
         all_clusters: Whether every cluster of the configuration is compared.
@@ -66,6 +68,7 @@ class DriftOptions:
         notify: Whether drift is reported to the webhook.
     """
 
+    manifests_from: Path | None
     targets: tuple[str, ...]
     unmanaged: str | None
     all_clusters: bool
@@ -80,6 +83,7 @@ class DriftOptions:
 @option_group(
     DriftOptions,
     "given",
+    manifests_option,
     target_option,
     click.option(
         "--unmanaged",
@@ -127,12 +131,12 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
             where,
             compare,
             paths,
-            Fleet("drift", output.output_format, output.verbose, output.out),
+            Fleet("drift", output.output_format, output.verbose, output.out, given.manifests_from),
             adopt=given.adopt,
             notify=given.notify,
         )
     with problems_as_annotations(output.output_format):
-        session = Session.start(where)
+        session = Session.start(where, manifests_from=given.manifests_from)
         target = session.require_cluster()
         plugins.load()
         notifier = Notifier.prepare(session, wanted=given.notify)

@@ -18,14 +18,14 @@ from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
     from kafkaform.vcs.forge.client import GitHub
-    from kafkaform.vcs.forge.comments import Publication
     from kafkaform.vcs.forge.markers import Marker
+    from kafkaform.vcs.forge.publishing import Publication
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ARTEFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _WORKFLOW = re.compile(r"[A-Za-z0-9._-]+\.ya?ml")
 
-_text = click.argument(
+text_argument = click.argument(
     "file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="FILE.md"
 )
 _repository = click.option(
@@ -51,6 +51,16 @@ def _parse_marker(_context: click.Context, _parameter: click.Parameter, value: s
         raise UsageError(f"--id: {error}") from error
 
 
+comment_id_option = click.option(
+    "--id",
+    "marker",
+    default="plan",
+    show_default=True,
+    callback=_parse_marker,
+    help="The id of the comment, such as plan-prod. There is one comment per id.",
+)
+
+
 @click.group()
 def github() -> None:
     """Comment on pull requests, keep issues up to date, fetch reviewed plans.
@@ -61,7 +71,7 @@ def github() -> None:
 
 
 @github.command()
-@_text
+@text_argument
 @click.option(
     "--pull-request",
     "number",
@@ -70,14 +80,7 @@ def github() -> None:
     metavar="N",
     help="The number of the pull request.",
 )
-@click.option(
-    "--id",
-    "marker",
-    default="plan",
-    show_default=True,
-    callback=_parse_marker,
-    help="The id of the comment, such as plan-prod. There is one comment per id.",
-)
+@comment_id_option
 @_repository
 def comment(file: Path, number: int, marker: Marker, repository: str | None) -> None:
     """Post FILE.md ('-' for stdin) as a comment on a pull request, or update it.
@@ -86,11 +89,11 @@ def comment(file: Path, number: int, marker: Marker, repository: str | None) -> 
     changed. Text that is too long is cut, with a note.
     """
     # Read before the connection, so that an empty or missing file sends nothing.
-    text = _read(file)
+    text = read_markdown(file)
     with _connect(repository) as hub:
         from kafkaform.vcs.forge.comments import publish_comment
 
-        _report("comment", publish_comment(hub, number, marker, text))
+        report_publication("comment", publish_comment(hub, number, marker, text))
 
 
 @github.command()
@@ -127,17 +130,17 @@ def issue(
         raise UsageError("--close takes no FILE.md, --title or --label")
     if not is_over and (file is None or not title):
         raise UsageError("FILE.md and --title are required", hint="or use --close to close the issue")
-    text = _read(file) if file is not None else ""
+    text = read_markdown(file) if file is not None else ""
     with _connect(repository) as hub:
         from kafkaform.vcs.forge.comments import close_issues, publish_issue
 
         if title:
-            _report("issue", publish_issue(hub, marker, title, text, labels))
+            report_publication("issue", publish_issue(hub, marker, title, text, labels))
             return
         # All open issues with the marker are closed: two jobs at the same time may have opened one each.
         closed = close_issues(hub, marker, _clean_since(hub.address.run_url))
     for publication in closed:
-        _report("issue", publication)
+        report_publication("issue", publication)
     if not closed:
         click.echo("no issue is open")
 
@@ -208,7 +211,8 @@ def _connect(repository: str | None) -> GitHub:
     return GitHub(address, tell)
 
 
-def _read(file: Path) -> str:
+def read_markdown(file: Path) -> str:
+    """Read the text of a comment; raises KafkaformError if there is none."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     except OSError as error:
@@ -226,5 +230,6 @@ def _clean_since(run_url: str | None) -> str:
     return f"Clean since {when}{f' ({run_url})' if run_url else ''}."
 
 
-def _report(noun: str, publication: Publication) -> None:
+def report_publication(noun: str, publication: Publication) -> None:
+    """Print what was done, and where."""
     click.echo(printable(f"{noun} {publication.outcome}: {publication.url}"))

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "kafkaform.cli.github",
         "Comment on pull requests, keep issues up to date, fetch reviewed plans.",
     ),
+    "gitlab": ("kafkaform.cli.gitlab", "Comment on merge requests."),
     "reset": (
         "kafkaform.cli.reset",
         "Plan an offset reset of a group, to be applied with `apply RESET.json`.",

@@ -67,9 +67,9 @@ _AFTER_TRAFFIC = {"arrivals", "hot-key", "reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
 _STARTS_ITS_OWN = {"quickstart": "my-topics", "tutorial": "shop", "dev-cluster": ".", "replicas": "."}
 """Blocks that start a broker by themselves, and the folder in which they do."""
-_FROM_NOTHING = {"quickstart", "tutorial", "gitops", "replicas"}
+_FROM_NOTHING = {"agent", "quickstart", "tutorial", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
-_CONFIGURED = {"gitops"}
+_CONFIGURED = {"agent", "gitops"}
 """Stories whose configuration names the broker, and no variable."""
 _OFFLINE = {"rules", "client-config", "kafka-gitops", "julieops", "topicctl", "others"}
 """Stories that ask no cluster."""

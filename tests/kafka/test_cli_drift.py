@@ -228,3 +228,13 @@ def test_a_broken_manifest_is_no_success(project: Project) -> None:
     call = project.run("drift", "--format", "prometheus").needs(1)
     assert 'kafkaform_drift_success{cluster="dev"} 0.0' in call.out
     assert project.run("drift", "--format", "github").needs(1).out.startswith("::error file=topics/a.yaml")
+
+
+def test_manifests_of_a_branch_are_compared_with_the_trusted_cluster(
+    project: Project, tmp_path: Path
+) -> None:
+    branch = Project(tmp_path / "branch", "127.0.0.1:1", project.prefix)
+    branch.config()
+    branch.topic("b")
+    call = project.run("drift", "--manifests-from", branch.folder, "--unmanaged", "ignore").needs(2)
+    assert f"Topic/{project.prefix}b" in call.out

@@ -1,4 +1,4 @@
-"""The work of workflows on GitHub: comments on pull requests, issues, and the download of reviewed plans.
+"""The work of jobs on GitHub and GitLab: comments, issues, and the download of reviewed plans.
 
-Only `kafkaform github` imports this package, as it needs PyGithub (the extra `github`).
+For GitHub, PyGithub is needed (the extra `github`), and only `kafkaform github` imports those modules.
 """

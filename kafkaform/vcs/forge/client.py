@@ -9,13 +9,8 @@ import requests
 from github import Auth, BadAttributeException, Github, GithubException
 
 from kafkaform import __version__
-from kafkaform.vcs.forge.failures import (
-    RequestPurpose,
-    RetryBudget,
-    TransientFailure,
-    find_transient_failure,
-    translate_error,
-)
+from kafkaform.vcs.forge.failures import RequestPurpose, find_transient_failure, translate_error
+from kafkaform.vcs.forge.publishing import RetryBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +21,7 @@ if TYPE_CHECKING:
     from github.Repository import Repository
 
     from kafkaform.vcs.forge.address import Address
+    from kafkaform.vcs.forge.publishing import TransientFailure
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 30
@@ -75,7 +71,7 @@ class GitHub:
             # The repository is not fetched before one of its attributes is used.
             lazy=True,
         )
-        self._retries = RetryBudget(report)
+        self._retries = RetryBudget(report, "GitHub", "githubstatus.com")
         self._account: int | None = None
         self.address = address
         self.repository: Repository = self._client.get_repo(address.repository)

@@ -8,61 +8,23 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING
 
 from github import UnknownObjectException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.vcs.forge.failures import RequestPurpose
 from kafkaform.vcs.forge.markers import is_same
+from kafkaform.vcs.forge.publishing import Publication, find_or_create
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from github.Issue import Issue
     from github.IssueComment import IssueComment
 
     from kafkaform.vcs.forge.client import GitHub
     from kafkaform.vcs.forge.markers import Marker
-
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A published comment or issue.
-
-    Attributes:
-        outcome: The effect of this call.
-        url: The page of the comment or issue.
-    """
-
-    outcome: Literal["created", "updated", "unchanged", "closed"]
-    url: str
-
-
-def find_or_create(
-    find: Callable[[], Sequence[_T]], create: Callable[[], _T | None]
-) -> tuple[Sequence[_T], bool]:
-    """Return all objects, at least one, and whether this call tried to create one.
-
-    GitHub is queried after every attempt to create: an attempt whose response got lost may have been carried
-    out, and another run may have created one at the same moment. The caller removes duplicates.
-
-    Args:
-        find: Returns the existing objects.
-        create: Creates one; returns None if it may have failed.
-    """
-    created: _T | None = None
-    tried = False
-    while not (existing := find()):
-        if created is not None:  # GitHub does not always list a new object at once
-            return [created], True
-        created = create()
-        tried = True
-    return existing, tried
 
 
 PULL_REQUESTS = "pull-requests: write"

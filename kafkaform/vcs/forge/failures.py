@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import sleep
 from typing import TYPE_CHECKING
 
 import requests
@@ -10,65 +9,10 @@ from github import GithubException, RateLimitExceededException
 
 from kafkaform.core.errors import ForgeError
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.vcs.forge.publishing import TransientFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-
-TOTAL_S = 300.0
-"""The longest total wait of one command: CI jobs are paid by the minute."""
-# 1 + 2 + 4 + 8 + 16 s of waiting in all.
-_MAX_TRIES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class TransientFailure:
-    """A failure after which the same request may succeed.
-
-    Attributes:
-        reason: The reason in a few words, for messages.
-        wait_s: The time that GitHub asks to wait; None if it gives none.
-    """
-
-    reason: str
-    wait_s: float | None = None
-
-
-class RetryBudget:
-    """The time and the tries that one command may spend on transient failures.
-
-    Args:
-        report: Called with a message before each wait.
-    """
-
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
-        self._left_s = TOTAL_S
-        self._tries = 0
-
-    def wait(self, failure: TransientFailure) -> None:
-        """Wait as long as GitHub asks, else with exponential backoff.
-
-        Raises:
-            ForgeError: The budget is exhausted.
-        """
-        if failure.wait_s is None:
-            self._tries += 1
-            if self._tries >= _MAX_TRIES:
-                raise ForgeError(
-                    f"GitHub: {failure.reason}; tried {self._tries} times",
-                    hint="run the job again later; githubstatus.com shows whether GitHub has an incident",
-                )
-        delay = 2.0 ** (self._tries - 1) if failure.wait_s is None else failure.wait_s
-        # Waiting for a part of the time would be wasted: the request would fail again.
-        if delay > self._left_s:
-            raise ForgeError(
-                f"GitHub: {failure.reason}; it asks to wait {delay:,.0f} s, which is too long",
-                hint="run the job again after that time",
-            )
-        self._left_s -= delay
-        self._report(f"GitHub: {failure.reason}; trying again in {delay:.0f} s")
-        sleep(delay)
+    from collections.abc import Mapping
 
 
 _LEAST_WAIT_S = 60.0

@@ -67,7 +67,7 @@ def is_same(body: str | None, other: str) -> bool:
 
 def _render_cut_note(shown: int, total: int) -> str:
     # At the top: at the end it could be inside a code block or folded details that were cut.
-    return f"**Truncated to GitHub's size limit: {shown:,} of {total:,} lines are shown.**\n\n"
+    return f"**Truncated: {shown:,} of {total:,} lines are shown.**\n\n"
 
 
 def _normalise(text: str) -> str:

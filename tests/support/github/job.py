@@ -58,7 +58,7 @@ class Job:
 def github_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     """A job that waits for nothing, and writes as often as it likes."""
     waits: list[float] = []
-    monkeypatch.setattr("kafkaform.vcs.forge.failures.sleep", waits.append)
+    monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waits.append)
     monkeypatch.setattr("kafkaform.vcs.forge.client._BETWEEN_WRITES_S", 0.0)
     with fake_github() as hub:
         job = Job(folder, hub, waits)

@@ -22,10 +22,10 @@ _AT_ONCE = """\
 import sys
 
 if sys.argv[1:2] == ["github"]:
-    from kafkaform.vcs.forge import client, failures
+    from kafkaform.vcs.forge import client, publishing
 
     client._BETWEEN_WRITES_S = 0.0
-    failures.sleep = lambda seconds: None
+    publishing.sleep = lambda seconds: None
 from kafkaform.__main__ import main
 
 sys.exit(main())

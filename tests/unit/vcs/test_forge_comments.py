@@ -85,9 +85,7 @@ class TestComment:
         job.write("🌈 a line\n" * 20_000)
         job.comment().needs(0)
         (body,) = job.hub.bodies(12)
-        assert re.match(
-            rf"{MARKED}\*\*Truncated to GitHub's size limit: [\d,]+ of 20,000 lines are shown", body
-        )
+        assert re.match(rf"{MARKED}\*\*Truncated: [\d,]+ of 20,000 lines are shown", body)
 
     def test_the_text_may_come_from_stdin(self, job: Job) -> None:
         done = subprocess.run(

@@ -7,7 +7,8 @@ import requests
 from github import GithubException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.vcs.forge.failures import TOTAL_S, RetryBudget, TransientFailure, find_transient_failure
+from kafkaform.vcs.forge.failures import find_transient_failure
+from kafkaform.vcs.forge.publishing import TOTAL_S, RetryBudget, TransientFailure
 from tests.support.golden import wording
 
 NOW_S = 1_000_000.0
@@ -62,9 +63,9 @@ def test_what_does_not_pass(error: Exception) -> None:
 
 def test_all_waits_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("kafkaform.vcs.forge.failures.sleep", waited.append)
+    monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
     told: list[str] = []
-    budget = RetryBudget(told.append)
+    budget = RetryBudget(told.append, "GitHub", "githubstatus.com")
     budget.wait(TransientFailure("a failure"))
     budget.wait(TransientFailure("the limit", TOTAL_S - 10))
     with pytest.raises(ForgeError, check=lambda error: str(error) == wording):

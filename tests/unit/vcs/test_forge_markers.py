@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkaform.vcs.forge.markers import LIMIT, Marker, is_same
 
 PLAN = Marker("plan-prod")
-NOTE = re.compile(r"\*\*Truncated to GitHub's size limit: ([\d,]+) of ([\d,]+) lines are shown\.\*\*\n\n")
+NOTE = re.compile(r"\*\*Truncated: ([\d,]+) of ([\d,]+) lines are shown\.\*\*\n\n")
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 

@@ -1,0 +1,97 @@
+"""`kafkaform gitlab comment`: one note on a merge request, kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli.project import Call, called
+from tests.support.gitlab import SOMEBODY, TOKEN, FakeGitLab, fake_gitlab
+from tests.support.golden import wording
+
+MARKED = "<!-- kafkaform:plan -->\n"
+
+
+@pytest.fixture
+def gitlab() -> Iterator[FakeGitLab]:
+    with fake_gitlab() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long would have been waited."""
+    waited: list[float] = []
+    monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
+    return waited
+
+
+def comment(gitlab: FakeGitLab, folder: Path, text: str = "a plan", **env: str) -> Call:
+    (folder / "plan.md").write_text(text, "utf-8")
+    call = called("gitlab", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
+    assert TOKEN not in call.both
+    return call
+
+
+def writes(gitlab: FakeGitLab) -> list[str]:
+    return [request.split()[0] for request in gitlab.requests if not request.startswith("GET")]
+
+
+def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path: Path) -> None:
+    others = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
+    before = [note["body"] for note in others]
+    told = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
+    assert told == [
+        "note created: !12#note_105\n",
+        "note unchanged: !12#note_105\n",
+        "note updated: !12#note_105\n",
+    ]
+    assert gitlab.bodies() == [*before, f"{MARKED}two"]
+    assert writes(gitlab) == ["POST", "PUT"]
+
+
+def test_a_note_whose_answer_was_lost_is_not_written_twice(
+    gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
+) -> None:
+    gitlab.failures += [("GET", 500, False), ("POST", 502, True)]
+    assert comment(gitlab, tmp_path).needs(0).err == wording
+    assert gitlab.bodies() == [f"{MARKED}a plan"]
+    assert waits == [3.0, 3.0]
+
+
+def test_of_two_notes_the_older_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> None:
+    for text in ("one", "two", "three"):
+        gitlab.note(f"{MARKED}{text}")
+    comment(gitlab, tmp_path, "four").needs(0)
+    assert gitlab.bodies() == [f"{MARKED}four"]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"GITLAB_TOKEN": ""},
+        {"GITLAB_TOKEN": "wrong"},
+        {"GITLAB_TOKEN": "two\nlines"},
+        {"CI_API_V4_URL": "http://gitlab.example/api/v4"},
+        {"CI_PROJECT_ID": "another"},
+    ],
+    ids=lambda env: "=".join(*env.items()),
+)
+def test_what_is_wrong_is_said_in_a_line(gitlab: FakeGitLab, tmp_path: Path, env: dict[str, str]) -> None:
+    assert comment(gitlab, tmp_path, **env).needs(1).err == wording
+    assert gitlab.notes == []
+
+
+def test_a_server_that_does_not_recover_is_given_up(
+    gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
+) -> None:
+    gitlab.failures += [("GET", 503, False)] * 200
+    assert "too long" in comment(gitlab, tmp_path).needs(1).err
+    assert sum(waits) <= 300
+
+
+def test_an_empty_text_is_not_sent(gitlab: FakeGitLab, tmp_path: Path) -> None:
+    comment(gitlab, tmp_path, " \n").needs(1)
+    assert gitlab.requests == []

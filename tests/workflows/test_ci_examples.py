@@ -1,7 +1,8 @@
-"""The examples for other machinery than GitHub's: GitLab's jobs and the lines for cron, run as they stand."""
+"""The examples for other machinery than GitHub's, run as they stand: GitLab, Jenkins and cron."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import ROOT, environment
+from tests.support.gitlab import fake_gitlab
 from tests.support.workflows.runner import load
 from tests.support.workflows.scene import Team, scene
 
@@ -51,6 +53,14 @@ def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Team) -> None:
     planned = job("plan", CI_MERGE_REQUEST_DIFF_BASE_SHA=base)
     assert planned.returncode == 0, planned.stderr
     assert "1 to create" in planned.stdout
+    with fake_gitlab() as gitlab:
+        [noting] = jobs["plan"]["after_script"]
+        for _ in range(2):
+            noted = bash(noting, folder, {**jobs["variables"], **gitlab.environment()})
+            assert noted.returncode == 0, noted.stderr
+        [body] = gitlab.bodies()
+        assert body.startswith("<!-- kafkaform:plan-prod -->")
+        assert "1 to create" in body
     (folder / "plan.json").unlink()
     team.merge(pull)
     team.hosted.commit("main", lambda _: None)
@@ -64,6 +74,32 @@ def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Team) -> None:
     assert job("apply").returncode == 1
     assert set(team.project.live()) == {"first", "second"}
     assert job("drift").returncode == 2
+
+
+def test_jenkins_stages_plan_apply_and_look_for_drift(team: Team) -> None:
+    text = (CI / "Jenkinsfile").read_text("utf-8")
+    stages = dict(re.findall(r"stage\('(\S+)'\) \{\n(.*?)^    \}", text, re.MULTILINE | re.DOTALL))
+    folder = team.project.folder
+
+    def stage(name: str) -> subprocess.CompletedProcess[str]:
+        script = "\n".join(re.findall(r"^ +sh '(.*)'$", stages[name], re.MULTILINE))
+        return bash(script, folder, {"CLUSTER": "prod", "CHANGE_TARGET": "main"})
+
+    bash("git update-ref refs/remotes/origin/main HEAD", folder, {})
+    pull = team.push(team.topic("second"), "more")
+    planned = stage("plan")
+    assert planned.returncode == 0, planned.stderr
+    assert "1 to create" in planned.stdout
+    team.merge(pull)
+    team.hosted.commit("main", lambda _: None)
+    assert stage("plan-merged").returncode == 0
+    applied = stage("apply")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert set(team.project.live()) == {"first", "second"}
+    assert stage("drift").returncode == 0
+    team.hosted.commit("main", team.topic("third"))
+    assert stage("apply").returncode == 1
+    assert stage("drift").returncode == 2
 
 
 def test_crons_lines_say_nothing_until_there_is_something_to_say(team: Team, tmp_path: Path) -> None:

@@ -107,8 +107,9 @@ def publish_note(
         client.ask("PUT", f"{notes}/{oldest['id']}", {"body": body})
     for note in duplicates:
         client.ask("DELETE", f"{notes}/{note['id']}", missing_ok=True)
-    outcome = "created" if is_new else "updated" if is_changed else "unchanged"
-    return Publication(outcome, f"!{number}#note_{oldest['id']}")
+    return Publication(
+        "created" if is_new else "updated" if is_changed else "unchanged", f"!{number}#note_{oldest['id']}"
+    )
 
 
 class _Client:

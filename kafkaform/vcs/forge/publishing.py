@@ -79,7 +79,7 @@ class Publication:
 
     Attributes:
         outcome: The effect of this call.
-        url: The page of the comment or issue.
+        url: The page of the comment or issue, or its reference.
     """
 
     outcome: Literal["created", "updated", "unchanged", "closed"]

@@ -21,7 +21,8 @@ from kafkaform.core.errors import ForgeError
 from kafkaform.core.http import is_safe
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import counted
-from kafkaform.vcs.forge.failures import RequestPurpose, TransientFailure
+from kafkaform.vcs.forge.failures import RequestPurpose
+from kafkaform.vcs.forge.publishing import TransientFailure
 
 if TYPE_CHECKING:
     from datetime import datetime

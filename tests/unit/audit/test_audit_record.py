@@ -233,6 +233,12 @@ def test_whoever_set_a_job_off_counts_and_not_the_robot_that_runs_it() -> None:
     assert detect_author({**github, "GITHUB_RUN_ID": ""}).url is None
     gitlab = {"GITLAB_CI": "true", "GITLAB_USER_LOGIN": "bob", "CI_JOB_URL": "https://gitlab.example/1"}
     assert replace(detect_author(gitlab), host="") == Author("bob", "", "gitlab", "https://gitlab.example/1")
+    jenkins = {
+        "JENKINS_URL": "https://ci.example",
+        "BUILD_USER_ID": "eve",
+        "BUILD_URL": "https://ci.example/1",
+    }
+    assert replace(detect_author(jenkins), host="") == Author("eve", "", "jenkins", "https://ci.example/1")
 
 
 def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ from kafkaform.audit.record import detect_author
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.apply import ApplyOutput, ApplyRequest, carry_out
 from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.notification import Event, Notifier, notify_option
+from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -151,36 +152,40 @@ def agent(where: ClusterSelector, options: AgentOptions) -> int:
         )
     branch = RemoteBranch.parse(options.repository, options.branch)
     notifier = Notifier.prepare(session, wanted=options.notify)
-    run = partial(_run, branch, session.where, options, notifier)
-    if options.once:
-        return run()
+    stop = Event()
+    run = partial(_run, branch, session.where, options, notifier, stop)
     error_handler = click.get_current_context().find_object(ErrorHandler) or ErrorHandler()
     while True:
         try:
-            run()
+            report = run()
+            if options.once or stop.is_set():
+                return 0 if report is None or report.complete else 1
         # Such as a cluster that is down: the next run tries again.
         except KafkaformError as error:
+            if options.once:
+                raise
             error_handler.tell(error)
         time.sleep(options.interval / 1000)
 
 
-def _run(branch: RemoteBranch, where: ClusterSelector, options: AgentOptions, notifier: Notifier) -> int:
-    """Fetch the branch, and apply its plan if it is not applied yet."""
+def _run(
+    branch: RemoteBranch, where: ClusterSelector, options: AgentOptions, notifier: Notifier, stop: Event
+) -> ApplyReport | None:
+    """Fetch the branch, and apply its plan; returns None if it is applied already."""
     with _open_folder(options.directory) as folder:
-        with notifier.report_errors(Event.APPLY_FAILED):
+        with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
             repository = branch.fetch(folder)
         head = repository.read_head()
         notifier = replace(notifier, commit=head)
-        with notifier.report_errors(Event.APPLY_FAILED):
-            report = _apply_head(repository, branch, where, options)
+        with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
+            report = _apply_head(repository, branch, where, options, stop)
     if report is None:
         tell(f"commit {short_commit(head)} of {branch}: its plan is applied already")
-        return 0
-    if not report.complete:
+    elif not report.complete:
         from kafkaform.report.apply import summarise_apply
 
-        notifier.send(Event.APPLY_FAILED, summarise_apply(report))
-    return 0 if report.complete else 1
+        notifier.send(NotifiedEvent.APPLY_FAILED, summarise_apply(report))
+    return report
 
 
 @contextmanager
@@ -193,7 +198,7 @@ def _open_folder(directory: Path | None) -> Iterator[Path]:
 
 
 def _apply_head(
-    repository: Repository, branch: RemoteBranch, where: ClusterSelector, options: AgentOptions
+    repository: Repository, branch: RemoteBranch, where: ClusterSelector, options: AgentOptions, stop: Event
 ) -> ApplyReport | None:
     """Apply the reviewed plan of the checked-out commit; None if it is applied already."""
     session = Session.start(where, manifests_from=repository.root)
@@ -225,7 +230,7 @@ def _apply_head(
     author = replace(detect_author(os.environ), ci=_SYSTEM, url=str(branch))
     request = ApplyRequest(Scope(), trust, None, (plan, header))
     # Once more under the lock: another agent may have applied a newer commit meanwhile.
-    return carry_out(request, session, _SAFEGUARDS, _OUTPUT, author, read_earlier)
+    return carry_out(request, session, _SAFEGUARDS, _OUTPUT, author, read_earlier, stop)
 
 
 def _require_descent(entries: Sequence[AuditEntry], repository: Repository, branch: RemoteBranch) -> None:

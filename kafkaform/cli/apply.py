@@ -7,13 +7,14 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.audit.record import detect_author
 from kafkaform.cli.moving import Moving, moving_options
-from kafkaform.cli.notification import Event, Notifier, notify_option
+from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -155,13 +156,13 @@ def apply(
     request = _build_request(paths, scope.targets, scope.allow, trust, prune=scope.prune)
     session = _start_session(request, where, moving)
     notifier = Notifier.prepare(session, _get_commit(request, session), wanted=output.notify)
-    with notifier.report_errors(Event.APPLY_FAILED):
+    with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
         _verify_plan_file(request, session)
         report = carry_out(request, session, safeguards, output, detect_author(os.environ))
     if not report.complete:
         from kafkaform.report.apply import summarise_apply
 
-        notifier.send(Event.APPLY_FAILED, summarise_apply(report))
+        notifier.send(NotifiedEvent.APPLY_FAILED, summarise_apply(report))
     return 0 if report.complete else 1
 
 
@@ -172,6 +173,7 @@ def carry_out(
     output: ApplyOutput,
     author: Author,
     check: Callable[[KafkaCluster, str], object] | None = None,
+    stop: Event | None = None,
 ) -> ApplyReport:
     """Plan, confirm, apply and report, under the lock of the cluster.
 
@@ -182,6 +184,7 @@ def carry_out(
         output: The confirmation, and the format of the result.
         author: The user that applies, for the lock and the record.
         check: Called under the lock with the cluster and its id, before anything is changed; may raise.
+        stop: Set by a Ctrl-C or SIGTERM during the execution, also by one that came too late to stop it.
     """
     target = session.require_cluster()
     with session.cluster() as cluster:
@@ -229,7 +232,9 @@ def carry_out(
             # of this apply would be taken for one of theirs.
             settle(earlier, cluster, journal.run)
             throttle_journal = safeguards.throttle_journal(cluster, target, candidate.plan, journal.run)
-            report = _execute(candidate, cluster, guard, journal, throttle_journal, target.moves)
+            report = _execute(
+                candidate, cluster, guard, journal, throttle_journal, target.moves, stop or Event()
+            )
             # 6. The report.
             # The result is printed before it is recorded: it must reach the user even if the record fails.
             _show_result(report, output.output_format, verbose=output.verbose)
@@ -575,12 +580,13 @@ def _execute(
     journal: Journal,
     throttle_journal: ThrottleJournal,
     moves: MoveOptions,
+    stop: Event,
 ) -> ApplyReport:
     from kafkaform.apply.executor import ApplyOptions
     from kafkaform.apply.executor import apply as execute
 
     # From here on, a first Ctrl-C or SIGTERM must not interrupt a request: its outcome would be unknown.
-    with progress() as observer, interruptible(observer) as stop:
+    with progress() as observer, interruptible(observer, stop):
         options = ApplyOptions(
             observer=observer,
             stop=stop,

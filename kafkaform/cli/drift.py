@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkaform.cli.fleet import Answer, Fleet, ask_all
-from kafkaform.cli.notification import Event, Notifier, notify_option
+from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
     from kafkaform.core.plans import Plan
 
-_EVENTS = {DriftVerdict.DRIFT: Event.DRIFT, DriftVerdict.UNKNOWN: Event.DRIFT_UNKNOWN}
+_EVENTS = {DriftVerdict.DRIFT: NotifiedEvent.DRIFT, DriftVerdict.UNKNOWN: NotifiedEvent.DRIFT_UNKNOWN}
 _CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
 
 
@@ -141,7 +141,7 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
         plugins.load()
         notifier = Notifier.prepare(session, wanted=given.notify)
         with (
-            notifier.report_errors(Event.DRIFT_UNKNOWN),
+            notifier.report_errors(NotifiedEvent.DRIFT_UNKNOWN),
             failure_as_metrics("drift", output.output_format, target.name, output.out),
         ):
             result = compare(session)
@@ -185,7 +185,7 @@ def _compare_all(
 
     def ask(session: Session) -> Answer:
         notifier = Notifier.prepare(session, wanted=notify)
-        with notifier.report_errors(Event.DRIFT_UNKNOWN):
+        with notifier.report_errors(NotifiedEvent.DRIFT_UNKNOWN):
             result = compare(session)
         options = _build_renderer_options(paths, session)
         finish = partial(_notify, notifier, result, options["header"].commit)

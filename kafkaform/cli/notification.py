@@ -39,7 +39,7 @@ notify_option = click.option(
 )
 
 
-class Event(StrEnum):
+class NotifiedEvent(StrEnum):
     """The reason of a notification."""
 
     DRIFT = "drift"
@@ -83,7 +83,7 @@ class Notifier:
         return cls(webhook, target, session.environment, commit)
 
     @contextmanager
-    def report_errors(self, event: Event) -> Iterator[None]:
+    def report_errors(self, event: NotifiedEvent) -> Iterator[None]:
         """Send a notification if an error ends the work within, and raise it again."""
         try:
             yield
@@ -94,7 +94,7 @@ class Notifier:
             self.send(event, ": ".join((error.message, *map(str, problems[:1]))))
             raise
 
-    def send(self, event: Event, summary: str) -> None:
+    def send(self, event: NotifiedEvent, summary: str) -> None:
         """Post a notification; a failure is printed, and changes neither the result nor the exit code.
 
         Args:

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from contextlib import contextmanager, suppress
-from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +18,7 @@ from kafkaform.report.moves import Pace, describe_idleness, format_amount, forma
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from threading import Event
     from types import FrameType
 
     from rich.progress import Progress, TaskID
@@ -147,9 +147,8 @@ class _Lines(Watcher):
 
 
 @contextmanager
-def interruptible(watcher: Watcher) -> Iterator[Event]:
-    """Stop after the current request at the first Ctrl-C or SIGTERM, and abandon it at the second."""
-    stop = Event()
+def interruptible(watcher: Watcher, stop: Event) -> Iterator[None]:
+    """Set `stop` at the first Ctrl-C or SIGTERM, and abandon the current request at the second."""
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         # The first signal only sets a flag, which is checked between requests: their outcomes are then all
@@ -163,7 +162,7 @@ def interruptible(watcher: Watcher) -> Iterator[Event]:
     # apply.
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.kafka.test_branch import IDENTITY, configuration
 from tests.support.cli.project import Call, Project, manifest
+from tests.support.clusters.topics import delete_topic
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -140,6 +141,17 @@ def test_what_was_reviewed_is_applied_from_the_manifests(project: Project) -> No
     project.apply("--reviewed", "plan.json").needs(0)
     again = project.apply("--reviewed", "plan.json").needs(0)  # done already: nothing stands against it
     assert "since the review" in again.err
+
+
+def test_what_was_reviewed_is_applied_once(project: Project) -> None:
+    recorded = {"KAFKAFORM_AUDIT": "true"}
+    again = ("apply", "--reviewed", "plan.json", "--auto-approve")
+    project.run("plan", "--out", "plan.json").needs(0)
+    project.run(*again, env=recorded).needs(0)
+    delete_topic(project.servers, f"{project.prefix}a")
+    assert "and these changed since" in project.run(*again, env=recorded).needs(1).err
+    project.run(*again, "--again", env=recorded).needs(0)
+    assert "a" in project.live()
 
 
 def test_manifests_that_say_something_else_by_now_are_not_applied(project: Project) -> None:

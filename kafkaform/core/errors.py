@@ -11,7 +11,7 @@
     ├── LockHeld                   another apply holds the cluster's lock
     ├── AuditError                 the record of applies cannot be written or read
     ├── RepositoryError            Git failed
-    ├── ForgeError                 GitHub rejected a request
+    ├── ForgeError                 GitHub or GitLab rejected a request
     └── ClusterError               the Kafka cluster rejected a request, or did not answer
         ├── Unreachable            no broker answered within the time allowed
         ├── AuthenticationFailed   credentials or TLS were not accepted
@@ -119,7 +119,7 @@ class RepositoryError(KafkaformError):
 
 
 class ForgeError(KafkaformError):
-    """GitHub rejected a request, or cannot be reached."""
+    """GitHub or GitLab rejected a request, or cannot be reached."""
 
 
 class ClusterError(KafkaformError):

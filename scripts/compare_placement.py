@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # kafkaform nee
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pin_kafka_jars import LOG_BINDING, resolve
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_transport
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import fetch_jars
-from kafkaform.devcluster.jars.ivy import Dependency, JarSet
+from kafkaform.devcluster.jars.cache import get_cache_directory
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
@@ -51,15 +51,6 @@ if TYPE_CHECKING:
     Assignments = Mapping[str, Assignment]
     Sizes = Mapping[TopicPartition, int]
 
-TOOLS = JarSet(
-    "Apache Kafka's tools",
-    "kafka-tools",
-    KAFKA_VERSION,
-    (
-        Dependency("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-        Dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
-    ),
-)
 GENERATOR = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 TIMEOUT_S = 60
 COUNTS = (3, 4, 6, 6, 8, 9, 12, 12, 12, 18, 24, 30)
@@ -266,6 +257,14 @@ def assign_by_script(layout: Layout, factor: int, *, rotated: bool) -> Assignmen
     }
 
 
+@cache
+def fetch_tools() -> list[Path]:
+    """Return the jars of Kafka's tool; download them on first use."""
+    return resolve(
+        [f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}", LOG_BINDING], get_cache_directory() / "tools"
+    )
+
+
 def run_generator(
     kafka: DevCluster, folder: Path, topics: Sequence[str], brokers: Sequence[int]
 ) -> Assignments:
@@ -280,7 +279,7 @@ def run_generator(
         "--topics-to-move-json-file", str(wanted),
         "--broker-list", ",".join(map(str, brokers)),
     ]  # fmt: skip
-    environment = processes.build_environment(fetch_jars(TOOLS, java=java))
+    environment = processes.build_environment(fetch_tools())
     run = subprocess.run(
         command, env=environment, cwd=kafka.directory / "node-1", capture_output=True, text=True, check=False
     )

@@ -5,8 +5,7 @@ so that nothing is maintained by hand and a new Kafka version needs one run. A v
 stops the run, so that its rule is not lost silently.
 
 The first version of each config is read from the jars of earlier versions: `--history` downloads them (half a
-gigabyte) and writes the names of their configs to kafka_history.json, which the other runs read. Before
-raising KAFKA_VERSION to a new minor version, add the old one to EARLIER.
+gigabyte) and writes the names of their configs to kafka_history.json, which the other runs read.
 """
 
 from __future__ import annotations
@@ -22,10 +21,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-KAFKA_VERSION = "4.3.1"
-EARLIER = ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.0", "4.2.0")
-"""One release of each earlier minor version, from 3.3 on, where KRaft is ready for production."""
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # kafkaform need not be installed
+
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
+from kafkaform.devcluster.releases import KAFKA_VERSION, RELEASES, needs_zookeeper
+
 HERE = Path(__file__).resolve().parent
+EARLIER = [version for version in RELEASES if version != KAFKA_VERSION and not needs_zookeeper(version)]
 HISTORY = HERE / "kafka_history.json"
 TARGET = HERE.parent / "kafkaform" / "core" / "data" / "kafka_configs.json"
 
@@ -72,10 +74,7 @@ def find_jars(folder: Path | None, version: str = KAFKA_VERSION) -> list[Path]:
         if not jars:
             sys.exit(f"no jars in {folder}")
         return jars
-    sys.path.insert(0, str(HERE.parent))  # so that it runs in a checkout that is not installed
-    from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
-
-    return list(fetch_kafka_classpath(version=version))
+    return fetch_kafka_classpath(version)
 
 
 def run_java(source: str, jars: list[Path]) -> dict[str, Any]:

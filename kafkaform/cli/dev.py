@@ -49,8 +49,8 @@ _brokers = click.option(
 _kafka_version = click.option(
     "--kafka-version",
     metavar="N.N[.N]",
-    help="The version of Kafka, such as 3.9.1, or 3.9 for its last release that was tested; or one for each"
-    " broker, as in 3.9,4.0.  [default: as before, or the newest that was tested]",
+    help="The version of Kafka: 2.8 and later, such as 3.9; or one for each broker, as in 3.9,4.0."
+    "  [default: as before, or the newest]",
 )
 
 

@@ -92,7 +92,7 @@ def plan_nodes(
             f"--kafka-version names {len(versions)} versions for {counted(count, 'broker')}",
             hint="give one version for all brokers, or one for each",
         )
-    chosen = [resolve_version(version) for version in versions] or [node.kafka_version for node in before]
+    chosen = [resolve_version(version) for version in versions or [node.kafka_version for node in before]]
     own = chosen * count if len(chosen) == 1 else chosen or [KAFKA_VERSION] * count
     _require_one_mode(own, before, directory)
     # Ports of controllers and of SASL may change: nothing outside of the cluster has them.
@@ -228,7 +228,7 @@ class DevCluster:
                 (zookeeper_port,) = find_free_ports(1, avoid=ports)
                 zookeeper = ZooKeeper(zookeeper_port)
             java = find_java()
-            classpaths = _fetch_classpaths(nodes, java, progress)
+            classpaths = _fetch_classpaths(nodes, progress)
             cluster = cls(
                 directory,
                 ClusterState(
@@ -348,8 +348,7 @@ class DevCluster:
                 nodes = tuple(node if member.id == node_id else member for member in self.nodes)
                 _require_one_mode([member.kafka_version for member in nodes], self.nodes, self.directory)
                 self._state = replace(self._state, nodes=nodes)
-            java = find_java()
-            self._launch([node], java, _fetch_classpaths([node], java), timeout_s)
+            self._launch([node], find_java(), _fetch_classpaths([node]), timeout_s)
 
     def wipe(self) -> None:
         """Stop the nodes, and remove the files that `start` created, and only those."""
@@ -511,9 +510,7 @@ def _find_running(members: Collection[_Member]) -> dict[_Member, list[psutil.Pro
     return {member: by_token[member.token] if member.token else [] for member in members}
 
 
-def _fetch_classpaths(
-    nodes: Sequence[DevBroker], java: Java, progress: Progress = silent
-) -> dict[str, Sequence[Path]]:
+def _fetch_classpaths(nodes: Sequence[DevBroker], progress: Progress = silent) -> dict[str, Sequence[Path]]:
     """Return the jars of each version that the nodes run."""
     versions = dict.fromkeys(node.kafka_version for node in nodes)
-    return {version: fetch_kafka_classpath(version, java=java, progress=progress) for version in versions}
+    return {version: fetch_kafka_classpath(version, progress=progress) for version in versions}

@@ -1,35 +1,59 @@
-"""Sets of jars, such as those of an Apache Kafka broker, downloaded once into the user's cache folder.
+"""The jars of Apache Kafka: pinned by hash, downloaded once into the user's cache folder.
 
-A finished set is a directory with a manifest of its files that gets its name by one rename. Leftovers of a
-killed process have another name, and the next download removes them.
+The mirror and the network need not be trusted: a jar whose SHA-256 is not the pinned one is not kept. What
+is in the cache is complete, as each jar gets its name by one rename.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
-import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
 from kafkaform.core.errors import JavaError
-from kafkaform.core.files import hold_lock
+from kafkaform.core.files import hold_lock, replace
+from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Progress, silent
-from kafkaform.devcluster.jars import ivy
-from kafkaform.devcluster.jars.ivy import Dependency, JarSet, NoSuchArtefact
-from kafkaform.devcluster.jars.java import Java, find_java
-from kafkaform.devcluster.releases import KAFKA_VERSION, list_tested_versions, names_log4j_1
+from kafkaform.core.units import rounded_size
+from kafkaform.devcluster.releases import KAFKA_VERSION
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 CACHE_VARIABLE = "KAFKAFORM_CACHE"
+MAVEN_VARIABLE = "KAFKAFORM_MAVEN_URL"
+MAVEN_CENTRAL = "https://maven.example.com/central"
+PINS = Path(__file__).with_name("pins.json")
+"""Written by scripts/pin_kafka_jars.py."""
 
-_MANIFEST = "manifest.json"
-_UNFINISHED = ".unfinished-"
-# Kafka logs through SLF4J and ships Log4j 2, but not the binding between them.
-_LOG_BINDING = Dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
-_LOG4J_1 = Dependency("org.apache.logging.log4j", "log4j-1.2-api", "2.25.4")
+_CONNECTIONS = 8
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A pinned jar.
+
+    Attributes:
+        path: The path in a Maven repository.
+        sha256: The SHA-256 of its content.
+        size: The size in bytes.
+    """
+
+    path: str
+    sha256: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The name of the file, which no other pinned jar has."""
+        return self.path.rpartition("/")[2]
 
 
 def get_cache_directory() -> Path:
@@ -39,115 +63,98 @@ def get_cache_directory() -> Path:
     return platformdirs.user_cache_path("kafkaform")
 
 
-def fetch_jars(wanted: JarSet, *, java: Java | None = None, progress: Progress = silent) -> list[Path]:
-    """Return the jars of a set; download them on first use.
+def fetch_kafka_classpath(version: str = KAFKA_VERSION, *, progress: Progress = silent) -> list[Path]:
+    """Return the jars of a broker; download those that are not in the cache.
 
     Args:
-        wanted: The set.
-        java: The Java that runs the download; found when needed.
-        progress: Called before a download, which takes about a minute.
+        version: A pinned release of Apache Kafka.
+        progress: Called before a download.
 
     Raises:
-        JavaError: The jars are not in the cache and cannot be downloaded.
+        JavaError: A jar is not in the cache and cannot be downloaded.
     """
-    home = get_cache_directory() / wanted.folder
-    ready = home / wanted.version
-    if (jars := _find_jars(ready, wanted)) is not None:
-        return jars
+    folder = get_cache_directory() / "jars"
+    jars = _read_pins(version)
+    if _find_missing(jars, folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Another process may download the same jars: wait, and look again.
+            with hold_lock(folder / "lock", progress=progress):
+                if missing := _find_missing(jars, folder):
+                    size = rounded_size(sum(jar.size for jar in missing))
+                    progress(f"downloading Apache Kafka {version} into {folder} (only once: {size})")
+                    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+                        list(pool.map(partial(_download, folder=folder), missing))
+        except OSError as error:
+            raise JavaError(
+                f"cannot keep the jars of Apache Kafka in {folder}: {error.strerror}",
+                hint=f"set {CACHE_VARIABLE} to a directory that can be written to",
+            ) from error
+    return [folder / jar.name for jar in jars]
+
+
+def _read_pins(version: str) -> list[Jar]:
+    pins = json.loads(PINS.read_text("utf-8"))
+    return [Jar(path, pin["sha256"], pin["size"]) for path, pin in pins.items() if version in pin["kafka"]]
+
+
+def _find_missing(jars: list[Jar], folder: Path) -> list[Jar]:
+    # Sizes, not hashes: a full disk or an interrupted copy changes them, and hashing every jar would take a
+    # part of every start.
+    return [jar for jar in jars if _get_size(folder / jar.name) != jar.size]
+
+
+def _get_size(path: Path) -> int | None:
     try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise JavaError(
-            f"cannot keep the jars of {wanted.title} in {home}: {error.strerror}",
-            hint=f"set {CACHE_VARIABLE} to a directory that can be written to",
-        ) from error
-    # Another process may download the same set: wait, and look again.
-    with hold_lock(home / "lock", progress=progress):
-        if (jars := _find_jars(ready, wanted)) is not None:
-            return jars
-        _fetch(ready, wanted, java, progress)
-    jars = _find_jars(ready, wanted)
-    if jars is None:
-        raise JavaError(
-            f"the jars in {ready} changed right after they were downloaded",
-            hint=f"remove {ready} and try again",
-        )
-    return jars
-
-
-def _fetch(ready: Path, wanted: JarSet, java: Java | None, progress: Progress) -> None:
-    home = ready.parent
-    for leftover in home.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(leftover)
-    java = java or find_java()
-    ivy_jar = ivy.find_ivy()
-    progress(f"downloading {wanted.title} {ready.name} into {home} (only once; it takes about a minute)")
-    unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=home))
-    try:
-        log = home / f"ivy-{ready.name}.log"
-        ivy.retrieve(java, ivy_jar, wanted, into=unfinished, cache=home / "ivy", log=log)
-        _seal(unfinished, wanted, log)
-        if ready.exists():
-            # A process that runs with the old jars keeps the files that it has open.
-            ready.rename(home / f"{_UNFINISHED}damaged-{os.urandom(4).hex()}")
-        unfinished.rename(ready)
-    finally:
-        for leftover in home.glob(f"{_UNFINISHED}*"):
-            shutil.rmtree(leftover)
-
-
-def _seal(directory: Path, wanted: JarSet, log: Path) -> None:
-    """Check that a directory has all jars, and write its manifest."""
-    jars = sorted(directory.glob("*.jar"))
-    names = {jar.name for jar in jars}
-    missing = [str(d) for d in wanted.dependencies if f"{d.name}-{d.version}.jar" not in names]
-    # A proxy may answer with a page of HTML and status 200.
-    broken = [jar.name for jar in jars if not zipfile.is_zipfile(jar)]
-    if missing or broken:
-        raise JavaError(
-            f"the download of {wanted.title} is incomplete: {', '.join(missing + broken)}",
-            hint=f"try again; Ivy's output is in {log}",
-        )
-    manifest = {
-        "dependencies": list(map(str, wanted.dependencies)),
-        "sizes": {jar.name: jar.stat().st_size for jar in jars},
-    }
-    (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-
-
-def _find_jars(directory: Path, wanted: JarSet) -> list[Path] | None:
-    """Return the jars of a finished set; None if it is missing, damaged, or has other dependencies."""
-    try:
-        manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
-        sizes = dict(manifest["sizes"])
-        if manifest["dependencies"] != list(map(str, wanted.dependencies)):
-            return None
-        # Sizes, not hashes: a full disk or an interrupted copy changes them, and hashing every jar would take
-        # a part of every start.
-        if any((directory / name).stat().st_size != size for name, size in sizes.items()):
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return [directory / name for name in sorted(sizes)]
 
 
-def fetch_kafka_classpath(
-    version: str = KAFKA_VERSION, *, java: Java | None = None, progress: Progress = silent
-) -> list[Path]:
-    """Return the jars of an Apache Kafka broker; download them on first use.
+def _download(jar: Jar, folder: Path) -> None:
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
 
-    Args:
-        version: The version of Apache Kafka.
-        java: The Java that runs the download; found when needed.
-        progress: Called before a download, which takes about a minute.
-
-    Raises:
-        JavaError: The jars are not in the cache and cannot be downloaded.
-    """
-    broker = Dependency("org.apache.kafka", "kafka_2.13", version)
-    logging = (_LOG_BINDING, _LOG4J_1) if names_log4j_1(version) else (_LOG_BINDING,)
-    wanted = JarSet("Apache Kafka", "kafka", version, (broker, *logging))
+    host, request = _make_request(jar.path)
     try:
-        return fetch_jars(wanted, java=java, progress=progress)
-    except NoSuchArtefact as error:
-        raise JavaError(f"--kafka-version {version}: {error.message}", hint=list_tested_versions()) from error
+        with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310 - the user gives the URL
+            # A server that is not the right one may send without end.
+            content = response.read(jar.size + 1)
+    except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()
+        reason = getattr(error, "reason", None) or error
+        raise JavaError(
+            f"cannot download {jar.path} from {host}: {getattr(reason, 'strerror', None) or reason}",
+            hint="check the network, which only the first start needs; to use a mirror, set"
+            f" {MAVEN_VARIABLE}; to use a proxy, set HTTPS_PROXY",
+        ) from error
+    if sha256(content).hexdigest() != jar.sha256:
+        raise JavaError(
+            f"{jar.path} from {host} is not the file that is pinned by its SHA-256",
+            hint=f"a proxy may have answered, or the download was cut; try again, or set {MAVEN_VARIABLE}",
+        )
+    replace(folder / jar.name, content)
+
+
+def _make_request(path: str) -> tuple[str, Request]:
+    """Return the repository's address for messages, without a password, and the request."""
+    from base64 import b64encode
+    from urllib.parse import unquote, urlsplit
+    from urllib.request import Request
+
+    try:
+        base = urlsplit(os.environ.get(MAVEN_VARIABLE) or MAVEN_CENTRAL)
+        login, _, host = base.netloc.rpartition("@")
+        address = base._replace(netloc=host).geturl().rstrip("/")
+        request = Request(f"{address}/{path}")  # noqa: S310 - the user gives the URL
+    except ValueError:
+        # The value is not shown, nor the cause: it may contain a password.
+        raise JavaError(f"{MAVEN_VARIABLE} is not a URL", hint=f"give one such as {MAVEN_CENTRAL}") from None
+    if login:
+        # A mirror may redirect to a store of another owner, which must not get the password.
+        request.add_unredirected_header(
+            "Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}"
+        )
+    return address, request

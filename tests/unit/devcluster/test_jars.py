@@ -1,121 +1,158 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
+import base64
+import hashlib
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from kafkaform.core.errors import JavaError
-from kafkaform.devcluster.jars import ivy
+from kafkaform.devcluster.jars import cache
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
-from tests.support.fake_ivy import FakeIvy
+from kafkaform.devcluster.releases import KAFKA_VERSION, RELEASES
 from tests.support.golden import wording
 
-JARS = ("kafka_2.13-4.3.1", "kafka-clients-4.3.1", "log4j-slf4j-impl-2.25.4")
+PATHS = [f"org/apache/{name}/1.0/{name}-1.0.jar" for name in ("clients", "kafka", "log4j")]
+
+
+class Mirror:
+    """A Maven repository on this machine, with pinned jars."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.jars = {path: path.encode() * 1000 for path in PATHS}
+        self.asked: list[str] = []
+        self.logins: list[str | None] = []
+        pins = {
+            path: {"sha256": hashlib.sha256(jar).hexdigest(), "size": len(jar), "kafka": [KAFKA_VERSION]}
+            for path, jar in self.jars.items()
+        }
+        (folder / "pins.json").write_text(json.dumps(pins))
+        mirror = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.removeprefix("/maven2/")
+                mirror.asked.append(path)
+                mirror.logins.append(self.headers["Authorization"])
+                content = mirror.jars.get(path)
+                self.send_response(404 if content is None else 200)
+                self.end_headers()
+                self.wfile.write(content or b"")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = False  # so that closing the server waits for its sockets
+        self.address = f"127.0.0.1:{self.server.server_port}/maven2/"
+        monkeypatch.setattr(cache, "PINS", folder / "pins.json")
+        monkeypatch.setenv("KAFKAFORM_CACHE", str(folder / "cache"))
+        monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://{self.address}")
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeIvy]:
-    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "cache"))
-    yield FakeIvy(tmp_path / "fake", JARS)
-    left = [p.name for p in (tmp_path / "cache" / "kafka").iterdir() if p.name.startswith(".")]
-    assert left == [], "nothing unfinished stays"
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
+    mirror = Mirror(monkeypatch, tmp_path)
+    thread = Thread(target=mirror.server.serve_forever, args=[0.01])
+    thread.start()
+    yield mirror
+    mirror.server.shutdown()
+    thread.join()
+    mirror.server.server_close()
+    files = {file.name for file in (get_cache_directory() / "jars").glob("*")}
+    assert files <= {"lock", *(Path(path).name for path in PATHS)}, "nothing unfinished stays"
 
 
-def test_jars_are_fetched_once(fake: FakeIvy) -> None:
+def test_jars_are_fetched_once(mirror: Mirror) -> None:
     told: list[str] = []
-    first = fetch_kafka_classpath(java=fake.java, progress=told.append)
-    assert [jar.name for jar in first] == sorted(jar.name for jar in fake.source.iterdir())
-    assert fetch_kafka_classpath(java=fake.java, progress=told.append) == first
-    assert (fake.runs, len(told)) == (1, 1)
+    jars = fetch_kafka_classpath(progress=told.append)
+    assert [jar.read_bytes() for jar in jars] == [mirror.jars[path] for path in PATHS]
+    assert fetch_kafka_classpath(progress=told.append) == jars
+    assert sorted(mirror.asked) == PATHS
+    assert len(told) == 1
 
 
-@pytest.mark.parametrize("damage", ["missing jar", "cut jar", "no manifest", "bad manifest", "other parts"])
-def test_a_damaged_cache_is_fetched_anew(fake: FakeIvy, damage: str) -> None:
-    first = fetch_kafka_classpath(java=fake.java)
-    manifest = first[0].parent / "manifest.json"
-    match damage:
-        case "missing jar":
-            first[0].unlink()
-        case "cut jar":
-            first[0].write_bytes(first[0].read_bytes()[:-1])
-        case "no manifest":
-            manifest.unlink()
-        case "bad manifest":
-            manifest.write_text("[]")
-        case "other parts":
-            manifest.write_text(manifest.read_text().replace("log4j-slf4j-impl:2", "log4j-slf4j-impl:1"))
-        case _:
-            raise AssertionError(damage)
-    assert fetch_kafka_classpath(java=fake.java) == first
-    assert all(zipfile.is_zipfile(jar) for jar in first)
-    assert fake.runs == 2
-
-
-@pytest.mark.parametrize("ending", ["exit 1", 'rm "$(dirname "$2")"/kafka_2*'])
-def test_a_failed_resolution_is_not_taken_for_whole(fake: FakeIvy, ending: str) -> None:
-    fake.end_with(ending)
-    with pytest.raises(JavaError, check=lambda error: str(error) == wording) as raised:
-        fetch_kafka_classpath(java=fake.java)
-    log = str(raised.value.hint).rpartition(" ")[2]
-    assert Path(log).exists()
-    fake.end_with("")
-    assert len(fetch_kafka_classpath(java=fake.java)) == 3
-
-
-ABSENT = "echo '	:: org.apache.kafka#kafka_2.13;4.9.9: not found'; "
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_only_a_damaged_jar_is_fetched_anew(mirror: Mirror, damage: str) -> None:
+    jars = fetch_kafka_classpath()
+    if damage == "missing":
+        jars[1].unlink()
+    else:
+        jars[1].write_bytes(jars[1].read_bytes()[:-1])
+    assert fetch_kafka_classpath() == jars
+    assert mirror.asked[3:] == [PATHS[1]]
+    assert jars[1].read_bytes() == mirror.jars[PATHS[1]]
 
 
 @pytest.mark.parametrize(
-    "ending",
-    [
-        f"{ABSENT} exit 1",
-        f"{ABSENT} echo 'Server access error at url https://… (Connection refused)'; exit 1",
-    ],
+    "sent",
+    [None, b"", b"<html>sign in to the network</html>", b"x" * 10**6],
+    ids=["404", "cut", "page", "longer"],
 )
-def test_a_version_that_does_not_exist_is_not_taken_for_a_broken_network(fake: FakeIvy, ending: str) -> None:
-    fake.end_with(ending)
-    with pytest.raises(JavaError) as raised:
-        fetch_kafka_classpath("4.9.9", java=fake.java)
-    assert raised.value.message == wording
-
-
-def test_a_jar_that_is_no_archive_is_refused(fake: FakeIvy) -> None:
-    (fake.source / "kafka-clients-4.3.1.jar").write_text("<html>sign in to the hotel's network</html>")
+def test_what_is_not_the_pinned_jar_is_refused(mirror: Mirror, sent: bytes | None) -> None:
+    original = mirror.jars.pop(PATHS[1])
+    if sent is not None:
+        mirror.jars[PATHS[1]] = sent
     with pytest.raises(JavaError, check=lambda error: str(error) == wording):
-        fetch_kafka_classpath(java=fake.java)
+        fetch_kafka_classpath()
+    mirror.jars[PATHS[1]] = original
+    before = len(mirror.asked)
+    assert len(fetch_kafka_classpath()) == 3
+    assert PATHS[1] in mirror.asked[before:]
 
 
-def test_a_killed_resolution_is_cleared_away(fake: FakeIvy) -> None:
-    half = get_cache_directory() / "kafka" / ".unfinished-killed"
-    half.mkdir(parents=True)
-    (half / "kafka_2.13-4.3.1.jar").write_text("half")
-    assert half not in [jar.parent for jar in fetch_kafka_classpath(java=fake.java)]
-    assert not half.exists()
-
-
-def test_two_resolutions_at_once_share_one(fake: FakeIvy) -> None:
+def test_two_fetches_at_once_share_one(mirror: Mirror) -> None:
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: fetch_kafka_classpath(java=fake.java), range(4)))
+        results = list(pool.map(lambda _: fetch_kafka_classpath(), range(4)))
     assert all(result == results[0] for result in results)
-    assert fake.runs == 1
+    assert sorted(mirror.asked) == PATHS
 
 
-def test_without_pyspark_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(JavaError) as error:
-        ivy.find_ivy()
-    assert error.value.hint == "pip install 'kafkaform[spark]'"
+def test_a_password_is_sent_and_not_shown(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://ada:s%40cret@{mirror.address}")
+    mirror.jars.clear()
+    with pytest.raises(JavaError, check=lambda error: str(error) == wording) as raised:
+        fetch_kafka_classpath()
+    assert set(mirror.logins) == {f"Basic {base64.b64encode(b'ada:s@cret').decode()}"}
+    assert "cret" not in f"{raised.value} {raised.value.hint} {raised.value.__cause__!r}"
 
 
-def test_ivy_is_found_without_importing_pyspark() -> None:
-    code = (
-        "import sys; from kafkaform.devcluster.jars import ivy; ivy.find_ivy();"
-        " print('pyspark' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_a_mirror_that_cannot_be_used(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("http://127.0.0.1:1", "maven.example.com", "http://[x", "gopher://example.com"):
+        monkeypatch.setenv("KAFKAFORM_MAVEN_URL", address)
+        with pytest.raises(JavaError, check=lambda error: str(error) == wording):
+            fetch_kafka_classpath()
+    assert mirror.asked == []
+
+
+def test_a_folder_of_jars_is_a_mirror(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, content in mirror.jars.items():
+        file = tmp_path / "repository" / path
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
+    monkeypatch.setenv("KAFKAFORM_MAVEN_URL", (tmp_path / "repository").as_uri())
+    assert [jar.read_bytes() for jar in fetch_kafka_classpath()] == [*mirror.jars.values()]
+
+
+def test_a_cache_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    with pytest.raises(JavaError, match="cannot keep the jars"):
+        fetch_kafka_classpath()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_is_pinned(release: str) -> None:
+    pins = json.loads(cache.PINS.read_text())
+    names = [Path(path).name for path, pin in pins.items() if release in pin["kafka"]]
+    assert {f"kafka_2.13-{release}.jar", f"kafka-clients-{release}.jar", "log4j-slf4j-impl-2.25.4.jar"} <= {
+        *names
+    }
+    assert len({*names}) == len(names)

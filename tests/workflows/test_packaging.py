@@ -2,37 +2,93 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
+
+from kafkaform import __version__
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as found:
-        yield found
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist and the wheel of this checkout."""
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 
-def test_the_wheel_is_whole(wheel: zipfile.ZipFile) -> None:
-    names = set(wheel.namelist())
-    for schema in (ROOT / "schemas").glob("*.json"):
-        assert f"kafkaform/schemas/{schema.name}" in names
-    for source in [*(ROOT / "kafkaform").rglob("*"), *(ROOT / "spark_validation").rglob("*")]:
-        if source.is_file() and "__pycache__" not in source.parts:
-            assert source.relative_to(ROOT).as_posix() in names
-    assert {"kafkaform/py.typed", "spark_validation/py.typed"} <= names
-    assert not [name for name in names if name.startswith("tests/")]
+def build(source: Path, into: Path) -> tuple[Path, Path]:
+    """Build both packages without a network: their build requirements are installed here."""
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(into)]
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run(command, cwd=source, check=True, capture_output=True, env=environ)
+    [sdist], [wheel] = into.glob("*.tar.gz"), into.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(packages: tuple[Path, Path]) -> Iterator[zipfile.ZipFile]:
+    with zipfile.ZipFile(packages[1]) as archive:
+        yield archive
+
+
+def sources(*folders: str) -> set[str]:
+    """The files of folders, without what Python has compiled."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.is_file()]
+    return {file.relative_to(ROOT).as_posix() for file in files if "__pycache__" not in file.parts}
+
+
+def test_another_build_gives_the_same_bytes(packages: tuple[Path, Path], tmp_path: Path) -> None:
+    """Elsewhere, later, and from the sdist, which so has all that is needed."""
+    with tarfile.open(packages[0]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    [source] = tmp_path.iterdir()
+    for file in source.rglob("*"):
+        os.utime(file)
+    again = build(source, tmp_path)
+    assert [file.read_bytes() for file in again] == [file.read_bytes() for file in packages]
+
+
+def test_the_packages_have_what_is_needed_and_no_more(
+    packages: tuple[Path, Path], wheel: zipfile.ZipFile
+) -> None:
+    code = sources("kafkaform", "spark_validation")
+    schemas = sources("schemas")
+    info = f"kafkaform-{__version__}.dist-info"
+    assert set(wheel.namelist()) == {
+        *code,
+        *(f"kafkaform/{schema}" for schema in schemas),
+        *(
+            f"{info}/{name}"
+            for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+        ),
+    }
+    assert {"kafkaform/py.typed", "spark_validation/py.typed"} <= code
+    top = {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", ".gitignore", "PKG-INFO"}
+    with tarfile.open(packages[0]) as archive:
+        assert set(archive.getnames()) == {f"kafkaform-{__version__}/{name}" for name in code | schemas | top}
+
+
+def test_the_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> None:
+    [text] = [wheel.read(name) for name in wheel.namelist() if name.endswith("/METADATA")]
+    metadata = Metadata.from_email(text, validate=True)
+    assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
+    assert metadata.description_content_type == "text/markdown"
+    requirements = metadata.requires_dist or []
+    base = {one.name for one in requirements if one.marker is None}
+    spark = {
+        one.name for one in requirements if one.marker and one.marker.evaluate({"extra": "spark"})
+    } - base
+    assert spark == {"pyspark", "numpy", "pandas", "pyarrow"}
 
 
 def test_the_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

@@ -37,9 +37,14 @@ step 0 kafkaform plan --detailed-exitcode
 step 0 kafkaform drift
 step 0 kafkaform doctor
 if [ "$extra" = spark ]; then
-    step 0 kafkaform skew
+    step 0 python -c 'import os, confluent_kafka
+producer = confluent_kafka.Producer({"bootstrap.servers": os.environ["KAFKAFORM_BOOTSTRAP_SERVER"]})
+for number in range(5000):
+    producer.produce("example.orders.v1", b"value", str(number))
+producer.flush()'
+    step 0 kafkaform skew example.orders.v1
 else
-    step 1 kafkaform skew
+    step 1 kafkaform skew example.orders.v1
     grep -qF "pip install 'kafkaform[spark]'" output
 fi
 step 0 kafkaform dev down

@@ -42,6 +42,13 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     assert not {".", ".git", ".venv"} & set(copied())
 
 
+def test_its_base_is_pinned() -> None:
+    """By a digest: what a tag names changes."""
+    [base] = given("ARG")
+    assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
+    assert given("FROM") == ["${PYTHON} AS build", "${PYTHON}"]
+
+
 def test_it_runs_as_nobody_and_its_dependencies_are_hashed() -> None:
     assert given("USER") == ["65532:65532"]
     assert given("ENTRYPOINT") == ['["kafkaform"]']

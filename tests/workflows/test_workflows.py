@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from kafkaform import __version__
 from kafkaform.config.settings import read_settings
 from tests.support.cli.command_lines import calls, parse
 from tests.support.cli.project import BIN, ROOT
@@ -28,7 +30,8 @@ ACTION = ROOT / ".github" / "actions" / "kafkaform"
 CI = ROOT / "docs" / "ci"
 GITOPS = ("plan.yml", "apply.yml", "drift.yml", "skew.yml")
 OWN = "ci.yml"
-"""What checks kafkaform itself, and is for no repository of manifests."""
+RELEASE = "release.yml"
+"""What checks and publishes kafkaform itself, and is for no repository of manifests."""
 EXAMPLES = ("github-workflow.yml", "github-action.yml")
 RIGHTS: dict[tuple[str, str], dict[str, str]] = {
     ("plan.yml", "validate"): {"contents": "read"},
@@ -40,6 +43,16 @@ RIGHTS: dict[tuple[str, str], dict[str, str]] = {
     ("drift.yml", "issue"): {"contents": "read", "issues": "write"},
     ("skew.yml", "skew"): {"contents": "read"},
     ("skew.yml", "issue"): {"contents": "read", "issues": "write"},
+    (RELEASE, "tests"): {"contents": "read"},
+    (RELEASE, "packages"): {"contents": "read", "id-token": "write", "attestations": "write"},
+    (RELEASE, "image"): {
+        "contents": "read",
+        "packages": "write",
+        "id-token": "write",
+        "attestations": "write",
+    },
+    (RELEASE, "pypi"): {"id-token": "write"},
+    (RELEASE, "release"): {"contents": "write"},
 }
 _PINNED = re.compile(r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40})( # v\d+\.\d+\.\d+)?")
 
@@ -67,8 +80,9 @@ def steps() -> Iterator[At]:
 
 
 def own_steps() -> Iterator[At]:
-    for name, job in workflow(OWN)["jobs"].items():
-        yield from (At(OWN, name, step) for step in job["steps"])
+    for file in (OWN, RELEASE):
+        for name, job in workflow(file)["jobs"].items():
+            yield from (At(file, name, step) for step in job.get("steps", ()))
 
 
 def texts(value: object) -> Iterator[str]:
@@ -100,10 +114,11 @@ def test_files_are_as_their_schema_says(schema: str, files: list[Path]) -> None:
 
 
 def test_rights_are_the_least_that_do() -> None:
-    for file in GITOPS:
+    files = (*GITOPS, RELEASE)
+    for file in files:
         assert workflow(file)["permissions"] == {}
     found = {
-        (file, name): job["permissions"] for file in GITOPS for name, job in workflow(file)["jobs"].items()
+        (file, name): job["permissions"] for file in files for name, job in workflow(file)["jobs"].items()
     }
     assert found == RIGHTS
 
@@ -113,12 +128,13 @@ def test_actions_are_pinned() -> None:
         for line in file.read_text("utf-8").splitlines():
             if "uses: " in line and not line.lstrip().startswith("#"):
                 found = _PINNED.search(line)
-                assert found or "uses: $/.github/actions/kafkaform" in line, f"{file.name}: {line}"
+                here = ("uses: $/.github/actions/kafkaform", "uses: ./.github/workflows/ci.yml")
+                assert found or line.strip().removeprefix("- ") in here, f"{file.name}: {line}"
                 assert found is None or found[3] or found["action"].startswith("OWNER/"), line
 
 
 def test_no_expression_stands_in_a_script() -> None:
-    for at in steps():
+    for at in (*steps(), *own_steps()):
         assert expressions(at.step.get("run", "")) == [], at
 
 
@@ -142,7 +158,7 @@ def test_no_clone_keeps_the_token() -> None:
     clones = [
         at for at in (*steps(), *own_steps()) if at.step.get("uses", "").startswith("actions/checkout@")
     ]
-    assert len(clones) == 11
+    assert len(clones) == 14
     assert all(at.step["with"]["persist-credentials"] is False for at in clones)
 
 
@@ -251,9 +267,9 @@ def test_shellcheck_has_nothing_against_any_script() -> None:
 @pytest.mark.parametrize(
     ("event", "ref", "jobs"),
     [
-        ("pull_request", "branch", {"check", "docs"}),
-        ("push", "branch", {"check", "docs"}),
-        ("push", "tag", {"check", "docs", "nightly", "brokers", "spark"}),
+        ("pull_request", "branch", {"check", "docs", "image"}),
+        ("push", "branch", {"check", "docs", "image"}),
+        ("push", "tag", {"check", "docs", "image", "nightly", "brokers", "spark"}),
         ("schedule", "branch", {"nightly", "brokers", "spark"}),
         ("workflow_dispatch", "branch", {"nightly", "brokers", "spark"}),
     ],
@@ -267,10 +283,14 @@ def test_heavy_tests_are_run_at_night_and_before_a_release(event: str, ref: str,
 
 
 def test_every_test_is_run_by_ci() -> None:
-    assert workflow(OWN)["on"]["push"] == {"branches": ["main"], "tags": ["v*"]}
+    assert workflow(OWN)["on"]["push"] == {"branches": ["main"]}
+    assert "workflow_call" in workflow(OWN)["on"]
+    assert workflow(RELEASE)["on"] == {"push": {"tags": ["v*"]}}
+    assert workflow(RELEASE)["jobs"]["tests"]["uses"] == f"./.github/workflows/{OWN}"
     runs = {
         name: [step["run"] for step in job["steps"] if "run" in step]
         for name, job in workflow(OWN)["jobs"].items()
+        if name != "image"
     }
     programs = "scripts/test_programs.sh"
     assert runs == {
@@ -282,9 +302,15 @@ def test_every_test_is_run_by_ci() -> None:
     }
     [versions] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert workflow(OWN)["jobs"]["brokers"]["strategy"]["matrix"]["kafka"] == versions.split()
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    matrix = workflow(OWN)["jobs"]["spark"]["strategy"]["matrix"]["spark"]
     [oldest] = re.findall(r"^SPARK \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert workflow(OWN)["jobs"]["spark"]["strategy"]["matrix"]["spark"][0] == oldest
-    assert f"pyspark>={oldest.removesuffix('.0')}," in (ROOT / "pyproject.toml").read_text("utf-8")
+    [locked] = re.findall(r"^pyspark==(\S+)", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE)
+    assert matrix[0] == oldest
+    assert f"pyspark>={oldest.removesuffix('.0')}," in project
+    assert [spark.rpartition(".")[0] for spark in (*matrix, locked)] == ["4.0", "4.1", "4.2", "4.3"]
+    pythons = re.findall(r"Python :: (3\.\d+)", project)
+    assert workflow(OWN)["jobs"]["check"]["strategy"]["matrix"]["python"] == pythons
     assert workflow(OWN)["permissions"] == {"contents": "read"}
     assert not [name for name, job in workflow(OWN)["jobs"].items() if "permissions" in job]
 
@@ -296,6 +322,87 @@ def test_ci_requires_every_program() -> None:
     assert set(workflow(OWN)["env"][REQUIRE].split(",")) == wanted
     [here] = re.findall(rf"^export {REQUIRE}=(\S+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
     assert set(here.split(",")) == wanted
+
+
+def test_the_image_is_built_by_ci_and_published_by_a_release() -> None:
+    built, used = (step["run"] for step in workflow(OWN)["jobs"]["image"]["steps"] if "run" in step)
+    assert built == "docker build --file Containerfile --tag kafkaform ."
+    assert "--read-only" in used
+    by_id = {step.get("id"): step for step in workflow(RELEASE)["jobs"]["image"]["steps"]}
+    push = by_id["push"]["with"]
+    assert (push["file"], push["platforms"]) == ("Containerfile", "linux/amd64,linux/arm64")
+    assert (push["sbom"], push["provenance"]) == (True, "mode=max")
+
+
+def test_what_cannot_be_taken_back_comes_last() -> None:
+    jobs = workflow(RELEASE)["jobs"]
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "tests": None,
+        "packages": "tests",
+        "image": "tests",
+        "pypi": ["packages", "image"],
+        "release": "pypi",
+    }
+    assert workflow(RELEASE)["concurrency"]["cancel-in-progress"] is False
+    # PyPI trusts this environment, and no token is kept.
+    assert jobs["pypi"]["environment"] == "pypi"
+    assert "secrets." not in " ".join(texts(workflow(RELEASE)))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What a release is made of, in a repository of its own."""
+    for name in ("kafkaform", "spark_validation", "schemas", "scripts"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path)
+    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C", str(tmp_path)]
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "All"]):
+        subprocess.run([*git, *command], check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    return tmp_path
+
+
+def run_step(step: dict[str, Any], folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    paths = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(
+        bash, cwd=folder, env={**os.environ, **paths, **environ}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_tag_is_built_with_its_notes(checkout: Path) -> None:
+    [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
+    done = run_step(build, checkout, TAG=f"v{__version__}")
+    assert done.returncode == 0, done.stderr
+    assert {file.name for file in (checkout / "dist").iterdir()} == {
+        f"kafkaform-{__version__}-py3-none-any.whl",
+        f"kafkaform-{__version__}.tar.gz",
+    }
+    notes = (checkout / "notes.md").read_text("utf-8")
+    assert notes.startswith("### Added\n")
+    assert notes.strip() in (checkout / "CHANGELOG.md").read_text("utf-8")
+    assert "\n## " not in notes
+
+
+@pytest.mark.parametrize("wrong", ["another tag", "no section", "no text"])
+def test_what_is_no_release_is_not_built(checkout: Path, wrong: str) -> None:
+    changelog = checkout / "CHANGELOG.md"
+    heading, notes = f"## {__version__} - ", "" if wrong == "no text" else "- A line\n"
+    if wrong == "no section":
+        heading = "## 9.9.9 - "
+    changelog.write_text(f"# Changelog\n\n## Unreleased\n\n{heading}2026-01-31\n\n{notes}", "utf-8")
+    [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
+    done = run_step(build, checkout, TAG="v0.0.9" if wrong == "another tag" else f"v{__version__}")
+    assert done.returncode == 1
+    assert not (checkout / "dist").exists()
+    assert ("the tag v0.0.9" if wrong == "another tag" else "CHANGELOG.md has no section") in done.stderr
+
+
+def test_the_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
+    [name] = [step for step in workflow(RELEASE)["jobs"]["image"]["steps"] if step.get("id") == "name"]
+    out = tmp_path / "out"
+    run_step(name, tmp_path, TAG="v1.2.3", GITHUB_REPOSITORY="Ada/KafkaForm", GITHUB_OUTPUT=str(out))
+    assert out.read_text("utf-8") == "image=images.example.com/ada/kafkaform\ntag=1.2.3\n"
 
 
 # --- our own action ---------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def environment(**more: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("KAFKAFORM_") or name in {"KAFKAFORM_CACHE", "KAFKAFORM_IVY_SETTINGS"}
+        if not name.startswith("KAFKAFORM_") or name in {"KAFKAFORM_CACHE", "KAFKAFORM_MAVEN_URL"}
     }
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "BOOTSTRAP_SERVERS"):
         kept.pop(name, None)

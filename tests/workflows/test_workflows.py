@@ -349,6 +349,11 @@ def test_what_cannot_be_taken_back_comes_last() -> None:
     assert "secrets." not in " ".join(texts(workflow(RELEASE)))
 
 
+def test_the_documentation_names_this_release() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    assert {*re.findall(r"(?:kafkaform[:-]|\bv)(\d+\.\d+\.\d+)", text)} == {__version__}
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """What a release is made of, in a repository of its own."""

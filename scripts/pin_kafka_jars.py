@@ -10,7 +10,6 @@ import argparse
 import hashlib
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # kafkaform need not be installed
 
-from kafkaform.devcluster.jars.cache import MAVEN_CENTRAL, MAVEN_VARIABLE, PINS
+from kafkaform.devcluster.jars.cache import PINS, get_repository
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import RELEASES, parse_minor_version
 
@@ -69,7 +68,6 @@ def resolve(artefacts: Sequence[str], folder: Path) -> list[Path]:
         importlib.util.find_spec("pyspark") or sys.exit("PySpark is missing")
     ).submodule_search_locations or ()
     [ivy] = Path(spark).glob("jars/ivy-*.jar")
-    root = os.environ.get(MAVEN_VARIABLE) or MAVEN_CENTRAL
     dependencies = "".join(
         '<dependency org="{}" name="{}" rev="{}"/>'.format(*artefact.split(":")) for artefact in artefacts
     )
@@ -79,7 +77,7 @@ def resolve(artefacts: Sequence[str], folder: Path) -> list[Path]:
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
     with tempfile.TemporaryDirectory() as temporary:
-        files = {"ivysettings.xml": SETTINGS.format(root=root), "ivy.xml": module}
+        files = {"ivysettings.xml": SETTINGS.format(root=get_repository()), "ivy.xml": module}
         for name, text in files.items():
             Path(temporary, name).write_text(text, "utf-8")
         command = [

@@ -29,14 +29,13 @@ from confluent_kafka.admin import (
 
 from kafkaform.core.files import replace
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory, get_repository
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from tests.support.cli.project import ROOT, Project
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually, guarded
 
 APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
-MAVEN = os.environ.get("KAFKAFORM_MAVEN_URL", "https://maven.example.com/central")
 STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
 REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
 KEPT = {"KAFKAFORM_AUDIT": "true"}
@@ -468,7 +467,8 @@ def fetch_streams_jar() -> Path:
     name = f"kafka-streams-{KAFKA_VERSION}.jar"
     path = get_cache_directory() / name
     if not path.exists():
-        with urlopen(f"{MAVEN}/org/apache/kafka/kafka-streams/{KAFKA_VERSION}/{name}", timeout=60) as answer:
+        address = f"{get_repository()}/org/apache/kafka/kafka-streams/{KAFKA_VERSION}/{name}"
+        with urlopen(address, timeout=60) as answer:
             content = answer.read()
         assert hashlib.sha256(content).hexdigest() == STREAMS_SHA256, "it is not the jar that is known"
         replace(path, content)

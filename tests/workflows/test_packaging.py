@@ -106,7 +106,7 @@ def test_every_dependency_is_pinned_with_hashes_and_no_index() -> None:
     pinned = {_normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["spark"], *extras["github"], *extras["dev"]]
+    wanted = [*project["dependencies"], *extras["spark"], *extras["local"], *extras["github"], *extras["dev"]]
     for requirement in wanted:
         name = re.match(r"[A-Za-z0-9._-]+", requirement)
         assert name is not None

@@ -406,7 +406,8 @@ def test_what_is_no_release_is_not_built(checkout: Path, wrong: str) -> None:
 def test_the_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
     [name] = [step for step in workflow(RELEASE)["jobs"]["image"]["steps"] if step.get("id") == "name"]
     out = tmp_path / "out"
-    run_step(name, tmp_path, TAG="v1.2.3", GITHUB_REPOSITORY="Ada/KafkaForm", GITHUB_OUTPUT=str(out))
+    given = {"REGISTRY": "images.example.com", "GITHUB_REPOSITORY": "Ada/KafkaForm"}
+    run_step(name, tmp_path, TAG="v1.2.3", GITHUB_OUTPUT=str(out), **given)
     assert out.read_text("utf-8") == "image=images.example.com/ada/kafkaform\ntag=1.2.3\n"
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 CACHE_VARIABLE = "KAFKAFORM_CACHE"
 MAVEN_VARIABLE = "KAFKAFORM_MAVEN_URL"
-MAVEN_CENTRAL = "https://maven.example.com/central"
 PINS = Path(__file__).with_name("pins.json")
 """Written by scripts/pin_kafka_jars.py."""
 
@@ -93,6 +92,24 @@ def fetch_kafka_classpath(version: str = KAFKA_VERSION, *, progress: Progress = 
     return [folder / jar.name for jar in jars]
 
 
+def get_repository() -> str:
+    """Return the address of a Maven repository: KAFKAFORM_MAVEN_URL, or Maven Central.
+
+    Raises:
+        JavaError: The variable is not set, and the library that knows Maven Central is not installed.
+    """
+    if own := os.environ.get(MAVEN_VARIABLE):
+        return own
+    try:
+        from maven_artifact import Resolver
+    except ImportError:
+        raise JavaError(
+            "the jars of Apache Kafka are not in the cache, and maven-artifact is not installed",
+            hint=f"pip install 'kafkaform[local]', or set {MAVEN_VARIABLE} to a Maven repository",
+        ) from None
+    return str(Resolver.default().base)
+
+
 def _read_pins(version: str) -> list[Jar]:
     pins = json.loads(PINS.read_text("utf-8"))
     return [Jar(path, pin["sha256"], pin["size"]) for path, pin in pins.items() if version in pin["kafka"]]
@@ -145,13 +162,14 @@ def _make_request(path: str) -> tuple[str, Request]:
     from urllib.request import Request
 
     try:
-        base = urlsplit(os.environ.get(MAVEN_VARIABLE) or MAVEN_CENTRAL)
+        base = urlsplit(get_repository())
         login, _, host = base.netloc.rpartition("@")
         address = base._replace(netloc=host).geturl().rstrip("/")
         request = Request(f"{address}/{path}")  # noqa: S310 - the user gives the URL
     except ValueError:
         # The value is not shown, nor the cause: it may contain a password.
-        raise JavaError(f"{MAVEN_VARIABLE} is not a URL", hint=f"give one such as {MAVEN_CENTRAL}") from None
+        hint = "give one such as https://maven.example.com/central"
+        raise JavaError(f"{MAVEN_VARIABLE} is not a URL", hint=hint) from None
     if login:
         # A mirror may redirect to a store of another owner, which must not get the password.
         request.add_unredirected_header(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from contextlib import contextmanager
@@ -78,6 +79,8 @@ def replace(path: Path, content: bytes) -> None:
         OSError: The file cannot be written; it is unchanged.
     """
     target = path.resolve()
+    if target.is_symlink():  # a loop of links, for which resolve() raises no error from Python 3.13 on
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     new = write_beside(target, content)
     try:
         # rename() is atomic only within one file system, so the new file is written beside the old one. A

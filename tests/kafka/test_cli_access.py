@@ -98,18 +98,40 @@ def principal_of(account: Account) -> str:
     return f"User:{account.properties['sasl.username']}"
 
 
-def can_produce(kafka: DevCluster, account: Account, topic: str) -> str | None:
+def can_produce(kafka: DevCluster, account: Account, topic: str, *, idempotent: bool = False) -> str | None:
     """Return the error of a record that an account writes; None if it was written."""
     errors: list[KafkaError | None] = []
-    producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties})
+    properties = {**account.properties, "enable.idempotence": idempotent}
+    producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **properties})
     producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(TIMEOUT_S) == 0
     return None if errors[0] is None else errors[0].name()
 
 
-def can_consume(kafka: DevCluster, account: Account, topic: str, group: str) -> str | None:
+def can_commit(kafka: DevCluster, account: Account, topic: str, transactional_id: str) -> str | None:
+    """Return the error of a transaction that an account writes; None if it was committed."""
+    properties = {**account.properties, "transactional.id": transactional_id}
+    producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **properties})
+    try:
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        producer.produce(topic, b"x")
+        producer.commit_transaction(TIMEOUT_S)
+    except KafkaException as error:
+        return str(error.args[0].name())
+    return None
+
+
+def can_consume(
+    kafka: DevCluster, account: Account, topic: str, group: str, protocol: str = "classic"
+) -> str | None:
     """Return the error of a group's member that an account is; None if it gets a record."""
-    properties = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    properties = {
+        "group.id": group,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
     consumer = Consumer(
         {"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties, **properties}
     )
@@ -130,18 +152,26 @@ def test_an_application_can_do_what_its_access_declares_and_nothing_else(
     writer, reader = account(), account()
     project.topic("orders")
     project.topic("secret")
-    declare(project, "writer", principals=[principal_of(writer)], produces=[f"{prefix}orders"])
+    rights = {"produces": [f"{prefix}orders"], "transactional": [{"prefix": f"{prefix}tx-"}]}
+    declare(project, "writer", principals=[principal_of(writer)], **rights)
     consumes = [{"group": f"{prefix}billing", "topics": [{"prefix": f"{prefix}ord"}]}]
     declare(project, "reader", principals=[principal_of(reader)], consumes=consumes)
     project.run("apply", "--auto-approve").needs(0)
     assert project.run("plan", "--detailed-exitcode").needs(0)
-    assert can_produce(kafka_acl, writer, f"{prefix}orders") is None
+    assert can_produce(kafka_acl, writer, f"{prefix}orders", idempotent=True) is None
     assert can_produce(kafka_acl, writer, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
-    assert can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}billing") is None
-    assert can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}other") == "GROUP_AUTHORIZATION_FAILED"
+    assert can_commit(kafka_acl, writer, f"{prefix}orders", f"{prefix}tx-1") is None
+    refused = can_commit(kafka_acl, writer, f"{prefix}orders", f"{prefix}other")
+    assert refused == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    for protocol in ("classic", "consumer"):
+        refused = can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}other", protocol)
+        assert refused == "GROUP_AUTHORIZATION_FAILED"
+        # A group of one protocol is turned into one of the other when its last member has left.
+        assert can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}billing", protocol) is None
     assert can_produce(kafka_acl, reader, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
     # A line that leaves the manifest takes the right away, once somebody consents.
-    declare(project, "writer", principals=[principal_of(writer)], produces=[f"{prefix}secret"])
+    rights["produces"] = [f"{prefix}secret"]
+    declare(project, "writer", principals=[principal_of(writer)], **rights)
     held = project.run("plan", "--format", "json").needs(1).json["changes"]
     assert [(change["name"], change["status"]) for change in held] == [
         (principal_of(writer), "needs_consent")

@@ -56,6 +56,7 @@ REDPANDA_THROTTLE = refused(
     "with --throttle none", "Setting broker properties on named brokers is unsupported (INVALID_CONFIG)"
 )
 NO_QUOTAS = refused("no", "create refused: this cluster does not support AlterClientQuotas")
+NO_ACLS = refused("no", "create refused: this cluster does not support DescribeAcls")
 NO_CONSUMER_PROTOCOL = refused("no", "KF216: this cluster does not support the consumer protocol")
 NO_GROUP_CONFIGS = refused("no", "KF216: this cluster does not support configs of groups")
 NO_SIZES = Limit(
@@ -86,6 +87,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     "msk-serverless": {
         **OLD_GROUPS,
         "client quotas": {"apply": NO_QUOTAS},
+        "access": {"apply": NO_ACLS},
         "status": {"sizes": NO_SIZES},
         "doctor": {
             "min.insync.replicas": refused(
@@ -109,6 +111,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     "event-hubs": {
         **OLD_GROUPS,
         "client quotas": {"apply": NO_QUOTAS},
+        "access": {"apply": NO_ACLS},
         "apply": {"configs": refused("configs only at creation", NO_CONFIGS.line)},
         "saved plan": {"plan": refused("no change of configs", NO_CONFIGS.line)},
         "status": {

@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
@@ -179,11 +179,15 @@ def _weight(item: pytest.Item) -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """End the clusters of a group with its last test."""
-    yield
-    if nextitem is None or _group(nextitem) != _group(item):
-        group_clusters.end()
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """End the clusters of a group with its last test: after all runs of it, if it is run once more."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or _group(nextitem) != _group(item):
+            group_clusters.end()
 
 
 # --- markers ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 import tests.conftest
 from tests.conftest import (
-    pytest_collection_modifyitems, pytest_configure, pytest_runtest_teardown, pytest_xdist_make_scheduler
+    pytest_collection_modifyitems, pytest_configure, pytest_runtest_protocol, pytest_xdist_make_scheduler
 )
 
 class Ended:

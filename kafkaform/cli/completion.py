@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.settings import find_settings
 from kafkaform.core.model import ResourceRef
+from kafkaform.core.wording import pluralize
 from kafkaform.resources import KINDS, placed_ref, reader_ref
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def groups(context: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def kinds_and_resources(context: click.Context, incomplete: str) -> Iterable[str]:
     """Return the nouns of kinds, and the declared resources as KIND/NAME after a capital letter."""
-    nouns = [noun for kind in KINDS.values() for noun in (kind.words.noun, f"{kind.words.noun}s")]
+    nouns = [noun for kind in KINDS.values() for noun in (kind.words.noun, pluralize(kind.words.noun))]
     declared = _find_declared(context, incomplete.rpartition("/")[2]) if incomplete[:1].isupper() else ()
     return [*nouns, *map(str, declared)]
 

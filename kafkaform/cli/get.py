@@ -23,7 +23,7 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.core.rights import grant
-from kafkaform.core.wording import command, nearest, quoted
+from kafkaform.core.wording import command, nearest, pluralize, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources import KINDS
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ResourceReader
 
 _FORMATS = ("yaml", "json")
-_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, f"{noun}s")}
-_USAGE = "|".join([*KINDS_BY_NOUN, *(f"{noun}s" for noun in KINDS_BY_NOUN)])
+_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, pluralize(noun))}
+_USAGE = "|".join([*KINDS_BY_NOUN, *map(pluralize, KINDS_BY_NOUN)])
 
 
 def _parse(context: click.Context, argument: click.Parameter, given: str) -> tuple[str, str | None]:
@@ -79,7 +79,7 @@ def get(
         raise UsageError(
             f"-o {out} would write a file of that name", hint=f"--format {out} chooses the format"
         )
-    noun = f"{KINDS[kind].words.noun}s"
+    noun = pluralize(KINDS[kind].words.noun)
     if name is None and output == "yaml":
         raise UsageError(
             "a list of names cannot be printed as a manifest",

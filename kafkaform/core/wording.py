@@ -39,7 +39,12 @@ _SHOWN = 60
 
 def counted(number: int, noun: str) -> str:
     """Return a count with its noun: `1 topic`, `1,200 topics`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else pluralize(noun)}"
+
+
+def pluralize(noun: str) -> str:
+    """Return the plural of a noun: `topics`, `accesses`."""
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:

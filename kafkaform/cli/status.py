@@ -187,7 +187,9 @@ class StatusOptions:
     click.option(
         "--kind",
         type=click.Choice(list(_KINDS)),
-        help="Only resources of this kind. Without it, quotas are shown where a manifest declares one.",
+        metavar="KIND",
+        help=f"Only {join_alternatives([kind.words.noun for kind in KINDS.values()])} resources. Without it, "
+        "quotas are shown where a manifest declares one.",
     ),
     click.option(
         "--sort",

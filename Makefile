@@ -92,8 +92,8 @@ bench: $(READY) ## Measure plan, apply, status, doctor, drift, import, access an
 mutants: $(READY) ## Mutate a hundred lines of core modules, list what no test notices
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
-picture: $(READY) ## Draw the plan of the README anew, from a real run
-	@$(BIN)/python scripts/picture.py
+picture: $(READY) ## Draw the pictures of docs/ anew, from a real run on Kafka and Spark, with a browser
+	@$(BIN)/python -m scripts.picture
 
 PIN := --universal --python-version 3.11 --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
   --no-header --no-annotate --quiet

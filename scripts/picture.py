@@ -1,6 +1,7 @@
-"""Draw docs/plan.svg, the plan in the README, from a real run: `make picture`.
+"""Draw the pictures of docs/ from a real run: `make picture`.
 
-A real Kafka is started with topics that have drifted; rich draws the output of `kafkaform plan`.
+A real Kafka is started with topics that have drifted. rich draws what commands print on a terminal, and a
+browser what they write as pages.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import tempfile
 import termios
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer
+from markdown_it import MarkdownIt
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
@@ -27,8 +29,10 @@ from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
+from scripts.demo import produce_orders, set_config
+from tests.support.browser import drawn
 
-ROOT = Path(__file__).resolve().parent.parent
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 DAY_MS = 86_400_000
 COLUMNS = 120
 CONFIGURATION = """\
@@ -72,17 +76,26 @@ spec:
   processing: {maxTimePerRecord: 700ms}
   offsets: {initial: earliest}
 """
+COMMENT = """\
+<!doctype html><meta charset="utf-8"><style>
+body {{font: 14px/1.5 sans-serif; margin: 16px; color: #1f2328}}
+table {{border-collapse: collapse}} th, td {{border: 1px solid #d1d9e0; padding: 6px 13px}}
+code {{font: 85% monospace; background: #f6f8fa; border-radius: 6px; padding: .2em .4em}}
+</style>{}
+"""
 LIVE = {"orders.v1": (6, 7), "payments.v1": (12, 3), "shipments.v1": (6, 30)}
 
 
-def produce_records(address: str) -> None:
-    """Write records to the topics, so that the plan has sizes."""
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 50})
-    for number in range(20_000):
-        for topic in LIVE:
-            producer.produce(topic, key=str(number), value=os.urandom(700))
-        producer.poll(0)
-    producer.flush(60)
+def consume_records(address: str, count: int) -> Consumer:
+    """Return a member of the group that has read and committed this many orders."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "shipment-planner", "group.protocol": "consumer"}
+    )
+    consumer.subscribe(["orders.v1"])
+    for _ in range(count):
+        consumer.poll(30)
+    consumer.commit(asynchronous=False)
+    return consumer
 
 
 def capture_terminal(command: list[str], folder: str) -> str:
@@ -102,8 +115,48 @@ def capture_terminal(command: list[str], folder: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
+def draw_terminal(folder: str, *arguments: str) -> None:
+    """Draw what a command prints on a terminal; the picture has the command's name."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+    shown = capture_terminal([sys.executable, "-m", "kafkaform", *arguments], folder)
+    console.print(Text.from_ansi(shown))
+    # rich refers to a web font on another host; use the reader's monospaced font instead.
+    style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    style = style.replace("font-family: Fira Code, monospace", "font-family: monospace")
+    svg = console.export_svg(title=f"kafkaform {arguments[0]}", code_format=style)
+    (DOCS / f"{arguments[0]}.svg").write_text(svg, "utf-8")
+
+
+def run(folder: str, *arguments: str, expect: int = 0) -> str:
+    """Return what a kafkaform command prints; exits if its exit code is not `expect`."""
+    command = [sys.executable, "-m", "kafkaform", *arguments]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != expect:
+        sys.exit(f"picture: expected exit code {expect} of {arguments[0]}, got {done.returncode}")
+    return done.stdout
+
+
+def draw_comment(folder: str) -> None:
+    """Draw the comment of a pull request, with the look of Markdown on GitHub."""
+    # As many resources as a reader of the page takes in.
+    markdown = run(folder, "plan", "--format", "markdown", "--target", "Topic/[ors]*", expect=1)
+    page = Path(folder) / "comment.html"
+    page.write_text(COMMENT.format(MarkdownIt("gfm-like", {"linkify": False}).render(markdown)), "utf-8")
+    drawn(page, DOCS / "comment.png", width=900, height=820)
+
+
+def draw_skew(folder: str) -> None:
+    """Draw the top of the page of skew, light and dark."""
+    page = Path(folder) / "skew.html"
+    run(folder, "skew", "orders.v1", "--full", "--html", str(page))
+    for number, scheme in enumerate(("dark", "light")):
+        flag = f"--blink-settings=preferredColorScheme={number}"
+        drawn(page, DOCS / f"skew-{scheme}.png", flag, width=900, height=950)
+
+
 def main() -> int:
-    """Start Kafka, run a plan, and draw it."""
+    """Start Kafka, and draw the commands in the order of their use."""
+    os.environ["LOGNAME"] = "alice"  # who applies, in the record
     with tempfile.TemporaryDirectory(prefix="kafkaform-picture-") as folder:
         (Path(folder) / "topics").mkdir()
         (Path(folder) / "topics" / "shop.yaml").write_text(MANIFESTS)
@@ -119,16 +172,18 @@ def main() -> int:
                         for name, (partitions, days) in LIVE.items()
                     ]
                 )
-            produce_records(address)
+            for topic in LIVE:
+                produce_orders(address, topic, records=200_000)
             (Path(folder) / "kafkaform.yaml").write_text(CONFIGURATION.format(address=address))
-            plan = capture_terminal([sys.executable, "-m", "kafkaform", "plan"], folder)
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(plan))
-    # rich refers to a web font on another host; use the reader's monospaced font instead.
-    style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    style = style.replace("font-family: Fira Code, monospace", "font-family: monospace")
-    svg = console.export_svg(title="kafkaform plan", code_format=style)
-    (ROOT / "docs" / "plan.svg").write_text(svg, "utf-8")
+            draw_terminal(folder, "plan")
+            draw_comment(folder)
+            draw_skew(folder)
+            run(folder, "apply", "--auto-approve", "--target", "*/[ors]*", "--allow", "destructive")
+            consumer = consume_records(address, 150_000)
+            draw_terminal(folder, "status")
+            consumer.close()
+            set_config(address, "shipments.v1", "retention.ms", str(30 * DAY_MS))
+            draw_terminal(folder, "drift")
     return 0
 
 

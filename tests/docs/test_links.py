@@ -14,7 +14,7 @@ from tests.support.cli.project import ROOT
 PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _CODE_BLOCK = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)")
+_LINK = re.compile(r"(?:\]\(|\bsrc(?:set)?=\")(?P<target>[^)\s\"]+)(?: \"[^\"]*\")?[)\"]")
 
 
 def list_anchors(text: str) -> set[str]:
@@ -48,8 +48,9 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_broken_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     text = "# A `plan.json` page\n[a](#a-planjson-page) [b](page.md#nowhere) [c](none.md) `[d](no.md)` [e](https://e)"
+    text += '<img src="f.png">'
     page.write_text(text, "utf-8")
-    assert list(find_broken_links(page, text)) == ["page.md#nowhere", "none.md"]
+    assert list(find_broken_links(page, text)) == ["page.md#nowhere", "none.md", "f.png"]
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

@@ -57,7 +57,7 @@ def find_quotes(name: str, page: str) -> Iterator[Quote]:
     for span in re.findall(r"`([^`\n]+)`", prose):
         if " " in span and len(words_of(span)) > 1 and not _COMMAND.match(span) and not _CODE.match(span):
             yield Quote(name, span)
-    in_marks = re.findall(r'"([^"\n]+)"', re.sub(r"`[^`\n]*`", "X", prose))
+    in_marks = re.findall(r'"([^"\n]+)"', re.sub(r"`[^`\n]*`|<\w+ [^<>]*>", "X", prose))
     yield from (Quote(name, text) for text in in_marks if len(words_of(text)) > 1)
 
 

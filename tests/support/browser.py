@@ -25,7 +25,7 @@ def browser() -> str:
     return program("browser", *NAMES)
 
 
-def drawn(page: Path, image: Path, *, width: int, height: int) -> tuple[str, Picture]:
+def drawn(page: Path, image: Path, *flags: str, width: int, height: int) -> tuple[str, Picture]:
     """The page's document as HTML, after its scripts have run, and how it looks in a window of that size."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-browser", ignore_cleanup_errors=True) as profile:
         command = [
@@ -40,6 +40,7 @@ def drawn(page: Path, image: Path, *, width: int, height: int) -> tuple[str, Pic
             "--force-device-scale-factor=1",
             f"--user-data-dir={profile}",
             f"--window-size={width},{height}",
+            *flags,
             "--dump-dom",
             f"--screenshot={image}",
             page.as_uri(),

@@ -25,7 +25,7 @@ step() { # step EXIT_CODE COMMAND...
 }
 
 step 0 "${PYTHON:-python3}" -m venv venv
-step 0 venv/bin/python -m pip --disable-pip-version-check install "$wheel[local${extra:+,$extra}]"
+step 0 venv/bin/python -m pip --disable-pip-version-check install "${wheel}[local${extra:+,$extra}]"
 PATH=$folder/venv/bin:$PATH
 step 0 kafkaform init
 step 0 kafkaform dev up

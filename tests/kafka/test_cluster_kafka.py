@@ -13,6 +13,7 @@ from confluent_kafka.admin import ResourceType
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.model import Desired, Observation
 from kafkaform.core.operations import AlterConfigs, Operation
@@ -92,7 +93,8 @@ def test_an_account_that_may_only_read_changes_nothing(
         "TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE",
         "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",
     ).cluster  # fmt: skip
-    assert reader.facts() == acl.facts()
+    nobody = AuthorizerSettings()
+    assert reader.facts().having(nobody) == acl.facts().having(nobody)
     missing = topic(f"{prefix}missing")
     observation = reader.observe([a, missing])
     assert observation.resources == {a: expected}

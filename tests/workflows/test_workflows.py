@@ -158,7 +158,7 @@ def test_no_clone_keeps_the_token() -> None:
     clones = [
         at for at in (*steps(), *own_steps()) if at.step.get("uses", "").startswith("actions/checkout@")
     ]
-    assert len(clones) == 14
+    assert len(clones) == 15
     assert all(at.step["with"]["persist-credentials"] is False for at in clones)
 
 
@@ -321,7 +321,8 @@ def test_ci_requires_every_program() -> None:
     wanted -= {"sh", "shell"}  # of the test of `program`
     assert set(workflow(OWN)["env"][REQUIRE].split(",")) == wanted
     [here] = re.findall(rf"^export {REQUIRE}=(\S+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
-    assert set(here.split(",")) == wanted
+    # Runners of GitHub have Helm; elsewhere it is a Go module, which takes minutes to build.
+    assert set(here.split(",")) == wanted - {"helm"}
 
 
 def test_the_image_is_built_by_ci_and_published_by_a_release() -> None:

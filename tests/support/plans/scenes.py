@@ -312,7 +312,8 @@ VARIED: list[dict[str, str]] = [
         "min.cleanable.dirty.ratio": "1.0E-3",
         "min.compaction.lag.ms": "0",
         "min.insync.replicas": "1",
-        "preallocate": "TRUE",
+        # A broker that stops does not start again with an empty preallocated log: its zeros are no record.
+        "preallocate": "FALSE",
         "retention.bytes": "0",
         "retention.ms": "0",
         "segment.bytes": "1048576",

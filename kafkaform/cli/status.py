@@ -188,8 +188,8 @@ class StatusOptions:
         "--kind",
         type=click.Choice(list(_KINDS)),
         metavar="KIND",
-        help=f"Only {join_alternatives([kind.words.noun for kind in KINDS.values()])} resources. Without it, "
-        "quotas are shown where a manifest declares one.",
+        help="Only resources of this kind. Without it, quotas are shown where a manifest declares one. "
+        f"Kinds: {', '.join(kind.words.noun for kind in KINDS.values())}.",
     ),
     click.option(
         "--sort",

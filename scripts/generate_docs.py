@@ -102,6 +102,8 @@ RULES_INTRODUCTION = """\
 `kafkaform rules KF109` explains one. An error refuses the resource that it is about. Some findings of a rule
 have a higher or lower severity than the rule, as its text says.
 
+![A rule in a terminal](rules.svg)
+
 - **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by
   `plan` and `apply`, `health` by `doctor` and before every `apply`, `skew` by `skew` and `plan --skew`, and
   `forecast` by `plan --skew`. A note (no entry) reports what was found while the cluster was read.

@@ -175,6 +175,7 @@ def main() -> int:
             for topic in LIVE:
                 produce_orders(address, topic, records=200_000)
             (Path(folder) / "kafkaform.yaml").write_text(CONFIGURATION.format(address=address))
+            draw_terminal(folder, "rules", "KF109")
             draw_terminal(folder, "plan")
             draw_comment(folder)
             draw_skew(folder)

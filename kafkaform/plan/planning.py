@@ -231,7 +231,7 @@ def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> O
     if request.saved is not None and not refs:
         return Observation({})
     owned = settings.owns if request.prune else NO_GLOBS
-    pruned = [name for name, kind in KINDS.items() if kind.prunable and owned.of_kind(name)]
+    pruned = [name for name, kind in KINDS.items() if kind.prunable and owned.select(name)]
     return cluster.observe(
         refs,
         lambda ref: ref.kind in pruned and owned.match(ref),

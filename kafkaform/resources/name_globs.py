@@ -26,13 +26,13 @@ class NameGlobs:
     names: tuple[str, ...] = ()
     principals: tuple[str, ...] = ()
 
-    def of_kind(self, kind: str) -> tuple[str, ...]:
+    def select(self, kind: str) -> tuple[str, ...]:
         """Return the globs that apply to a kind."""
         return self.principals if KINDS[kind].names_principals else self.names
 
     def match(self, ref: ResourceRef) -> bool:
         """Return whether a glob matches a resource."""
-        return matches(ref.name, self.of_kind(ref.kind))
+        return matches(ref.name, self.select(ref.kind))
 
 
 NO_GLOBS = NameGlobs()

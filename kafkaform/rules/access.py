@@ -228,12 +228,12 @@ def change_of_other_team(context: RuleContext) -> Iterator[Finding]:
             declaring = find_declaring(desired, write_path(acl))
             teams = {manifest.intent.team for manifest in declaring} - {""}
             included = _list_included(names, acl.name) if acl.is_prefix else [acl.name]
-            others = [name for name in included if teams and team_of.get(name, *teams) not in teams]
-            if others:
+            foreign = [name for name in included if teams and team_of.get(name, *teams) not in teams]
+            if foreign:
                 yield Finding(
                     desired,
                     f"a manifest of team {listed(sorted(teams))} gives it {acl.describe_right()}, and topic "
-                    f"{others[0]} is of team {team_of[others[0]]}",
+                    f"{foreign[0]} is of team {team_of[foreign[0]]}",
                     "declare it in a manifest of that team, which then decides",
                     path=write_path(acl),
                 )
@@ -300,8 +300,8 @@ def twin_of_prefix(context: RuleContext) -> Iterator[Finding]:
         for acl in acls:
             if not acl.is_prefix or not acl.is_allowed or acl.resource_type not in alike:
                 continue
-            found = _list_included(folded[acl.resource_type], _fold(acl.name))
-            names = [name for each in found for name in alike[acl.resource_type][each]]
+            folded_names = _list_included(folded[acl.resource_type], _fold(acl.name))
+            names = [name for each in folded_names for name in alike[acl.resource_type][each]]
             twin = next((name for name in names if not name.startswith(acl.name)), None)
             if twin is not None:
                 used = any(name.startswith(acl.name) for name in names)

@@ -65,7 +65,7 @@ class UserReader:
         inventory = {ResourceRef(UserKind.name, name): live for name, live in users.items()}
         logins = _Logins(connection)
         resources = {
-            ref: observe_user(ref.name, live, refs.get(ref, {}), logins.of(ref))
+            ref: observe_user(ref.name, live, refs.get(ref, {}), logins.make_login(ref))
             for ref, live in inventory.items()
             if ref in refs or also(ref)
         }
@@ -106,7 +106,7 @@ class _Logins:
         self._undecided: dict[str, dict[ResourceRef, None]] = {}
         self._unavailable: dict[str, str] = {}
 
-    def of(self, ref: ResourceRef) -> Callable[[str, Reference], bool | None]:
+    def make_login(self, ref: ResourceRef) -> Callable[[str, Reference], bool | None]:
         """Return the function that logs in as one user."""
 
         def log_in(mechanism: str, password: Reference) -> bool | None:
@@ -198,7 +198,7 @@ class CredentialWriter:
                 error.in_part = is_sent
             is_sent = True
             outcomes |= errors
-            entries = {ref: others for ref, (_, *others) in entries.items() if others and not errors[ref]}
+            entries = {ref: unsent for ref, (_, *unsent) in entries.items() if unsent and not errors[ref]}
         return outcomes
 
     def _send_first(

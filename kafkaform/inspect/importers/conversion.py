@@ -199,12 +199,12 @@ class Conversion:
             for ref, line in (*made.partial, *made.unlike.items())
         ]
         # A role, or a list of consumers, may be read several times.
-        found = dict.fromkeys([*self.notes.left_out, *problems])
-        return tuple(sorted(found, key=lambda problem: problem.location or ()))
+        distinct = dict.fromkeys([*self.notes.left_out, *problems])
+        return tuple(sorted(distinct, key=lambda problem: problem.location or ()))
 
     def leave_out_credential(self, fields: Fields, user: str) -> None:
         """Name a SCRAM credential as left out."""
-        fields.leave_out_all(f"the SCRAM credential of {user}: passwords of users are not managed")
+        fields.leave_out_all(f"the SCRAM credential of {user}: declare it as a User, with its password")
 
     def describe(
         self, ref: ResourceRef, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None

@@ -32,7 +32,7 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         values = document.below("planned_values" if "planned_values" in document else "values")
         document.ignore(*document.untaken)
         values.ignore("outputs")
-        others: Counter[str] = Counter()
+        unconverted: Counter[str] = Counter()
         for resource in _list_resources(values.below("root_module")):
             # The names and versions of the provider, and dependencies.
             resource.ignore(*resource.untaken)
@@ -44,8 +44,8 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
                 attributes.ignore(*_CONNECTION)
                 _CONVERTERS[type_](attributes, out)
             else:
-                others[type_] += 1
-        for type_, count in others.items():
+                unconverted[type_] += 1
+        for type_, count in unconverted.items():
             values.leave_out_part(f"{counted(count, 'resource')} of the type {type_}: not managed")
 
 

@@ -327,11 +327,13 @@ def _describe_closed(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
     """Describe which live topics or groups an ACL closes, and who loses them."""
     resource_type = acl.resource_type
     closed = [name for name in _select_names(acl, usage) if not access.before.find_acls(resource_type, name)]
-    others = {each for name in closed for each in access.list_creators(resource_type, name)} - {acl.principal}
+    creators = {each for name in closed for each in access.list_creators(resource_type, name)} - {
+        acl.principal
+    }
     text = f"{_describe_names('closes', acl, closed)}{_describe_stopped(acl, access, usage)}"
     # Their ACLs may wait for another consent.
-    waiting = f"; it is closed to {listed(sorted(others))}, too, until what this plan gives them is applied"
-    return text + waiting if others else text
+    waiting = f"; it is closed to {listed(sorted(creators))}, too, until what this plan gives them is applied"
+    return text + waiting if creators else text
 
 
 def _describe_names(verb: str, acl: Acl, names: Sequence[str]) -> str:

@@ -99,9 +99,9 @@ def publish_note(
             if note["author"]["id"] == account and marker.marks(note["body"])
         ]
 
-    found, is_new = find_or_create(find, lambda: client.attempt("POST", notes, {"body": body}))
+    matching, is_new = find_or_create(find, lambda: client.attempt("POST", notes, {"body": body}))
     # Runs that overlap may each create one. All of them keep the oldest, so that they agree without a lock.
-    oldest, *duplicates = sorted(found, key=lambda note: note["id"])
+    oldest, *duplicates = sorted(matching, key=lambda note: note["id"])
     is_changed = not is_same(oldest["body"], body)
     if is_changed:
         client.ask("PUT", f"{notes}/{oldest['id']}", {"body": body})

@@ -114,7 +114,7 @@ def test_a_resource_is_declared_once(tmp_path: Path) -> None:
 def test_a_fork_has_schemas_and_more_defaults(tmp_path: Path) -> None:
     text = """\
 settings:
-  schemaRegistry: {url: "http://registry.example.com"}
+  schemaRegistry: {url: "http://schemas.example.com"}
   topics: {defaults: {partitions: 6, replication: 3}, whitelist: {prefixed: [a]}}
 topics: {a: {}}
 schemas: {a: {schema: "{}"}}

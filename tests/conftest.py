@@ -113,7 +113,6 @@ HEAVY = (
     "workflows/test_ci_examples.py",
     "kafka/test_devcluster.py",
     "kafka/test_cli_terminal.py",
-    "unit/support/test_scheduling.py",
     "docs/test_cli_docs.py",
 )
 """What takes longest, the longest first: begun last, it would keep one worker busy while the others wait."""

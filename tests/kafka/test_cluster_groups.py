@@ -94,14 +94,21 @@ def test_a_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: Kafka
     assert (told.committed, told.lag) == ({(name, 0): 1}, 2)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("protocol", "properties"),
+    [
+        ("classic", {"session_timeout_ms": 6_000}),
+        # The coordinator forgets a static member after its session timeout, of 45 s at the least.
+        pytest.param("consumer", {}, marks=pytest.mark.nightly("45 s of waiting")),
+    ],
+)
 def test_a_group_that_nobody_joined_is_known(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
     do(real_cluster, CommitInitialOffsets(group(name), {name: "earliest"}))
     assert read(real_cluster, name).never_joined
-    static: Any = {"instance_ids": ["static-1"], "client_id": "reader"}
+    static: Any = {"instance_ids": ["static-1"], "client_id": "reader", **properties}
     with running(kafka.bootstrap_servers, name, [name], protocol, **static):
         joined = settled(real_cluster, name, members=1)
     assert not joined.never_joined

@@ -46,7 +46,10 @@ EARLIER = "3.9.1"
 """A version of Kafka with the group coordinator before KIP-848."""
 
 
-@pytest.fixture(scope="module", params=[KAFKA_VERSION, EARLIER])
+@pytest.fixture(
+    scope="module",
+    params=[KAFKA_VERSION, pytest.param(EARLIER, marks=pytest.mark.nightly("the earlier coordinator"))],
+)
 def broker(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     with guarded(1, heap_mb=256, kafka_version=request.param) as cluster:
         yield cluster

@@ -167,12 +167,16 @@ def by_librdkafka(properties: Mapping[str, str]) -> None:
     connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
     errors: list[KafkaError] = []
     client = make_client(connection, Producer, {"error_cb": errors.append})
-    try:
-        assert client.list_topics(timeout=8).brokers
-    except KafkaException as error:
-        client.poll(0.1)  # which serves the callback
-        told = [e for e in errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
-        raise translate(KafkaException(told[0]) if told else error) from error
+    for attempts_left in reversed(range(8)):
+        try:
+            assert client.list_topics(timeout=1).brokers
+        except KafkaException as error:
+            client.poll(0.1)  # which serves the callback
+            causes = [e for e in errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
+            if causes or not attempts_left:
+                raise translate(KafkaException(causes[0]) if causes else error) from error
+        else:
+            return
 
 
 def by_transport(properties: Mapping[str, str]) -> None:

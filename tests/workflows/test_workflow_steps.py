@@ -187,6 +187,7 @@ def test_unknown_drift_leaves_the_issue(team: Team) -> None:
     assert team.hub.issues == before
 
 
+@pytest.mark.nightly("the same steps as in this repository")
 def test_another_repository_can_call_the_workflows(team: Team) -> None:
     team.hosted.commit("main", lambda folder: (folder / "kafkaform.yaml").rename(folder / "kafka.yaml"))
     inputs = {"cluster": "prod", "environment": "kafka-plan", "config": "kafka.yaml"}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pytest
 
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.key_counts import CountsLayout, KeyCounts
@@ -27,6 +28,13 @@ START_MS = 1_700_000_000_000
 TEN_HOURS_MS = 36_000_000
 STICKY_BATCH = 20
 """Records without a key that go to one partition together, as the sticky partitioner sends them."""
+
+MOST_USED = ("murmur2", "crc32", "fnv1a")
+EACH_PARTITIONER = tuple(
+    name if name in MOST_USED else pytest.param(name, marks=pytest.mark.nightly("another hash"))
+    for name in PARTITIONERS
+)
+"""Parameters of tests: the partitioners of most clients by day, all of them at night."""
 
 
 @dataclass(frozen=True, eq=False)

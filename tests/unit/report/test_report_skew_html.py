@@ -479,6 +479,7 @@ def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
     assert "The 200 fullest of 1,000 partitions" in section.text
 
 
+@pytest.mark.nightly("pages of 1,500 topics")
 def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> None:
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number:04}") for number in range(1500)]
     html = render_skew_html(samples.report(*topics))

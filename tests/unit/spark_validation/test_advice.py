@@ -25,6 +25,7 @@ from spark_validation.salts import MOST_SALTS, Loads
 from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
 from tests.support.skew.simulation import (
+    EACH_PARTITIONER,
     SimulatedTopic,
     bursts,
     empty,
@@ -159,7 +160,7 @@ def placed_alike(by: str, partitions: int) -> list[int]:
     return [int(code) for code in np.flatnonzero(alike)[:3]]
 
 
-@pytest.mark.parametrize("by", [name for name in PARTITIONERS if name != "murmur2"])
+@pytest.mark.parametrize("by", EACH_PARTITIONER[1:])
 @pytest.mark.parametrize(
     "counts",
     [

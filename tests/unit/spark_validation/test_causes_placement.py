@@ -24,7 +24,7 @@ from spark_validation.results import (
 )
 from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
-from tests.support.skew.simulation import START_MS, SimulatedTopic, lying, named
+from tests.support.skew.simulation import EACH_PARTITIONER, START_MS, SimulatedTopic, lying, named
 
 RECORDS = 120_000
 KEYS = 6_000
@@ -81,7 +81,7 @@ def increased(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEYS
 
 
 @READ
-@pytest.mark.parametrize("by", PARTITIONERS)
+@pytest.mark.parametrize("by", EACH_PARTITIONER)
 @pytest.mark.parametrize(
     ("before", "partitions", "at"),
     [(6, 12, 0.5), (4, 6, 0.3), (6, 12, 0.9), (12, 13, 0.5), (1, 6, 0.4), (2, 3, 0.5)],
@@ -103,7 +103,7 @@ def test_an_increase_is_found_whoever_placed_the_keys(
 
 
 @READ
-@pytest.mark.parametrize("by", PARTITIONERS)
+@pytest.mark.parametrize("by", EACH_PARTITIONER)
 @pytest.mark.parametrize(
     "counts", [(3, 6, 12), (4, 6, 12), (1, 3, 12), (10, 11, 12), (2, 4, 8), (2, 4, 8, 16)]
 )
@@ -122,7 +122,7 @@ def test_several_increases_are_a_chain_with_times(
 
 
 @READ
-@pytest.mark.parametrize("by", PARTITIONERS)
+@pytest.mark.parametrize("by", EACH_PARTITIONER)
 def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(
     by: str, records: int, seed: int
 ) -> None:
@@ -225,7 +225,7 @@ def test_the_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_sec
     assert result.what_if_withheld is None
 
 
-@pytest.mark.parametrize("by", PARTITIONERS)
+@pytest.mark.parametrize("by", EACH_PARTITIONER)
 def test_what_lay_on_one_partition_is_ascribed_to_the_partitioner_of_now(by: str) -> None:
     result = analysed(increased(by, {0.4: 1, 1.0: 6}))
     facts = repartition(result)

@@ -201,6 +201,7 @@ def test_memory_grows_with_keys_and_not_with_records(
     assert peak() < 30e6
 
 
+@pytest.mark.nightly("a million keys")
 def test_a_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
     counts = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
     assert counts.distinct == 1_000_000

@@ -25,7 +25,7 @@ from spark_validation.key_counts import (
     pack,
     unpack,
 )
-from tests.support.skew.records import Record, assert_same, batches, count, hashes, is_empty
+from tests.support.skew.records import Record, assert_same, batches, count, is_empty
 from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
 
 
@@ -95,13 +95,10 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
     np.testing.assert_array_equal(unpack(pack(whole), layout).misfits, whole.misfits)
     # The order favours no partition.
     share = np.bincount(whole.misfits[:, MISFIT_COLUMNS.index("partition")], minlength=4) / MISFITS
-    every = [{record.key for record in records if record.partition == number} for number in range(4)]
-    misfits = np.array(
-        [
-            sum(all(value % 4 != number for value in hashes(key or b"")) for key in keys)
-            for number, keys in enumerate(every)
-        ]
-    )
+    lies = {record.key or b"": record.partition for record in records}
+    keys, at = Keys.from_list([*lies]), np.array([*lies.values()])
+    unlike = np.all([place(keys) % 4 != at for place in PARTITIONERS.values()], axis=0)
+    misfits = np.bincount(at[unlike], minlength=4)
     np.testing.assert_allclose(share, misfits / misfits.sum(), atol=0.05)
 
 

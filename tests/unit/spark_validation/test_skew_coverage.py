@@ -44,6 +44,7 @@ HELD = 0.9
 """How often an interval must hold the truth; nominally it is 0.95."""
 
 DRAWS = (40, pytest.param(200, marks=pytest.mark.nightly("200 samples of each topic")))
+SIMULATION = pytest.mark.nightly("40 samples of topics that are analysed several times each")
 
 Judged = list[tuple[float, Estimate]]
 """The truth and the estimate, for each draw."""
@@ -104,6 +105,7 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
     return judged
 
 
+@SIMULATION
 @pytest.mark.parametrize("size", [2_000, 12_000, 40_000])
 @pytest.mark.parametrize("exponent", [None, 0.8, 1.1])
 def test_intervals_of_listed_keys_allow_for_their_having_been_chosen(
@@ -321,6 +323,7 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
     return judged, tuple(diagnoses)
 
 
+@SIMULATION
 @pytest.mark.parametrize(("name", "measure"), CASES)
 def test_the_interval_holds_the_truth_where_windows_differ(name: str, measure: str, draws: int) -> None:
     judged = uneven_draws(name, draws)[0][measure]
@@ -328,6 +331,7 @@ def test_the_interval_holds_the_truth_where_windows_differ(name: str, measure: s
     assert held(judged) >= HELD
 
 
+@SIMULATION
 @pytest.mark.parametrize(
     ("name", "measure"),
     [
@@ -367,6 +371,7 @@ WIDEST = {
 }
 
 
+@SIMULATION
 @pytest.mark.parametrize("name", UNEVEN)
 def test_intervals_are_narrow_enough_to_be_of_use_where_windows_differ(name: str, draws: int) -> None:
     judged, _ = uneven_draws(name, draws)
@@ -377,6 +382,7 @@ def test_intervals_are_narrow_enough_to_be_of_use_where_windows_differ(name: str
 SPARSE = ("aborted", "compacted")
 
 
+@SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
     """What few windows meet is neither a hot partition nor a burst, even before reading goes on."""
@@ -387,6 +393,7 @@ def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, dr
     assert diagnoses.count("balanced") >= 0.97 * draws
 
 
+@SIMULATION
 @pytest.mark.parametrize("size", [2_000, 5_000])
 @pytest.mark.parametrize("dirty", [0.02, 0.1])
 def test_a_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
@@ -423,6 +430,7 @@ def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
     return judged, tuple(diagnoses)
 
 
+@SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
 def test_reading_goes_on_in_a_sparse_log_and_makes_intervals_much_narrower(name: str, draws: int) -> None:
     judged, diagnoses = larger_draws(name, draws)

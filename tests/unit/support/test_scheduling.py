@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import GROUP_CLUSTERS, HEAVY, SPARK, get_group
 
 ROOT = Path(__file__).parents[3]
+PYTEST_IN_PYTEST = pytest.mark.nightly("it starts pytest in a process of its own")
 CONFTEST = """
 import os
 from pathlib import Path
@@ -81,6 +82,7 @@ def pytest_in(
     )
 
 
+@PYTEST_IN_PYTEST
 def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cluster(tmp_path: Path) -> None:
     plain = [f"tests/unit/test_plain_{letter}.py" for letter in "abcd"]
     spark = [f"tests/{SPARK}/test_{letter}.py" for letter in "ef"]
@@ -174,6 +176,7 @@ IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 """How a shell without job control begins what is to run in the background."""
 
 
+@PYTEST_IN_PYTEST
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_ctrl_c_arrives_also_where_the_shell_has_it_ignored(tmp_path: Path, workers: int) -> None:
     done = pytest_in(tmp_path, {"tests/unit/test_a.py": INTERRUPTED}, "-n", f"{workers}", begun_by=IGNORING)
@@ -192,6 +195,7 @@ def test_next(): pass
 """
 
 
+@PYTEST_IN_PYTEST
 def test_a_test_that_swallows_its_time_limit_is_ended_and_the_others_are_run(tmp_path: Path) -> None:
     limits = ("--timeout", "0.2", "-o", "faulthandler_timeout=1")
     options = ("-c", f"{ROOT / 'pyproject.toml'}", *limits, "-n", "1")
@@ -221,6 +225,7 @@ def test_a_script_of_that_name(monkeypatch, tmp_path):
 """
 
 
+@PYTEST_IN_PYTEST
 def test_only_a_unit_test_is_kept_from_starting_a_jvm(tmp_path: Path) -> None:
     conftest = ROOT.joinpath("tests/unit/conftest.py").read_text()
     files = {"tests/unit/conftest.py": conftest}

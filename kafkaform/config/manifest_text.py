@@ -14,6 +14,7 @@ import yaml
 from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import API_VERSION
 from kafkaform.config.manifests.scalars import format_value, is_plainly_text
+from kafkaform.config.manifests.templates import escape_templates
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import is_plain, printable
@@ -74,19 +75,19 @@ class LiveManifest:
             # No line is folded, so that a diff shows whole values.
             width=float("inf"),
         )
-        return self._escape(str(text), r"\x24{")
+        return escape_templates(str(text), r"\x", references=self._has_references)
 
     def to_json(self) -> str:
         """Render JSON, which is also YAML if it has no escaped character beyond U+FFFF."""
-        text = self._escape(json.dumps(self.data, indent=2, ensure_ascii=False), r"\u0024{")
+        text = json.dumps(self.data, indent=2, ensure_ascii=False)
+        text = escape_templates(text, r"\u00", references=self._has_references)
         return _NOT_ASCII.sub(
             lambda match: match[0] if is_plain(match[0]) else json.dumps(match[0])[1:-1], text
         )
 
-    def _escape(self, text: str, escaped: str) -> str:
-        """Escape ${…}, which manifests reject as a mistake; a text that has it is quoted."""
-        has_references = bool(KINDS[self.data["kind"]].format.secrets)
-        return text if has_references else text.replace("${", escaped)
+    @property
+    def _has_references(self) -> bool:
+        return bool(KINDS[self.data["kind"]].format.secrets)
 
 
 def build_live_manifest(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkaform.config.manifests.files import find_manifest_files, read_bytes
 from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
+from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.lazy_dataclass import dataclass
@@ -237,21 +238,33 @@ def _read_manifests(path: Path, root: Path | None, problems: list[Problem]) -> l
     if not given and len(problems) == before:
         hint = "write a manifest, or delete the file"
         problems.append(Problem("the file contains no manifest", Location(shown), hint))
-    # Few files have it, and walking all texts of the others would take time.
-    if b"${" in raw:
+    source = raw.decode(errors="replace")
+    # Few files have one, and walking all texts of the others would take time.
+    if find_template(source) is not None:
         for document in given:
-            problems.extend(_find_references(document))
+            problems.extend(dict.fromkeys(_find_templates(document, source.splitlines())))
     return given
 
 
-def _find_references(document: Document) -> Iterator[Problem]:
-    before = ""
-    for place, text in document.walk_texts():
-        # A value follows its key. The kind checks references to secrets.
-        if "${" in text and before not in SECRETS:
+def _find_templates(document: Document, source: Sequence[str]) -> Iterator[Problem]:
+    known: set[str] = set()
+    for path, place, text in document.walk_texts():
+        template = find_template(text)
+        # An escape in quotes says that it is text: it is not in the source.
+        if template is None or not any(
+            template.mark in line for line in source[place.line - 1 : place.line + text.count("\n") + 1]
+        ):
+            continue
+        if template.mark == "${":
+            # The kind checks references to secrets.
+            if path[-1:] and path[-1] in SECRETS:
+                continue
             hint = "write the value; values that differ by environment go into spec.overrides"
             yield Problem("${…} is not expanded in manifests", place, hint)
-        before = text
+        # Annotations are for people and for other tools.
+        elif "annotations" not in path and template.message not in known:
+            known.add(template.message)
+            yield Problem(template.message, place)
 
 
 def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | None:

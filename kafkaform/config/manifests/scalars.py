@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import yaml
 
+from kafkaform.config.manifests.templates import escape_templates, find_template
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
 from kafkaform.core.lazy_dataclass import dataclass
@@ -76,7 +77,7 @@ class Style:
             return f"{like.style}{text}{like.style}" if like is not None and like.style == quote else text
         if not quote and self._needs_no_quotes(value):
             return value
-        if quote == "'" and value.isprintable() and "${" not in value:
+        if quote == "'" and value.isprintable() and find_template(value) is None:
             return "'" + value.replace("'", "''") + "'"
         return _double_quote(value)
 
@@ -100,8 +101,7 @@ class Style:
 
 def _double_quote(text: str) -> str:
     quoted: str = yaml.dump(text, default_style='"', width=float("inf"), allow_unicode=text.isprintable())
-    # Manifests reject ${…} as a mistake; in double quotes this escape is valid.
-    return quoted.removesuffix("\n").replace("${", r"\x24{")
+    return escape_templates(quoted.removesuffix("\n"), r"\x")
 
 
 def format_like(key: ConfigKey | None, value: str, old: str | None) -> Plain:

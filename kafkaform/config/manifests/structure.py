@@ -6,6 +6,7 @@ from functools import cache, reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from kafkaform.config.manifests.templates import find_template
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import acceptor, load_schema
 from kafkaform.core.wording import nearest, quoted
@@ -271,6 +272,9 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
             return f"write a list: [{_display(value) if isinstance(value, int) else value}]"
         case list() if "object" in wanted:
             return "write lines `name: value` without dashes"
+        case dict() if "string" in wanted and [*value.values()] == [None]:
+            template = find_template(f"{{{next(iter(value))}}}")
+            return template.message if template is not None else None
         case dict() if value and path[-2:-1] == ["config"] and "." not in path[-1]:
             return f"write the name in one piece: {path[-1]}.{next(iter(value))}"
         case str() | int() if wanted == {"object"} and 0 < len(error.schema.get("properties", ())) <= _FEW:

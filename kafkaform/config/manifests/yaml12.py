@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 
+from kafkaform.config.manifests.templates import explain_source, find_conflict
 from kafkaform.config.manifests.yaml_hazards import (
     MAX_DEPTH,
     UNTAGGED,
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = "dict[str, Data] | list[Data] | str | int | float | bool | None"
 Path: TypeAlias = Sequence[str | int]
+
+
+class Unquoted(str):
+    """The source text of a scalar without quotes, which readers of YAML may take for another type."""
+
+    __slots__ = ()
+
 
 MAX_BYTES = 5 * 1024 * 1024
 """The maximum size of a file; a manifest of a thousand topics has about a tenth of it."""
@@ -97,11 +105,11 @@ class Document:
         steps, _ = self._follow(path)
         return steps == len(path)
 
-    def walk_texts(self) -> Iterator[tuple[Location, str]]:
-        """Yield every text of the document, including keys, with its place."""
-        for at, value in enumerate(_walk_values(self.data)):
+    def walk_texts(self) -> Iterator[tuple[Path, Location, str]]:
+        """Yield every text of the document, including keys: the path of the value, its place, and the text."""
+        for at, (path, value) in enumerate(_walk_values(self.data)):
             if isinstance(value, str):
-                yield self._locate_number(at), value
+                yield path, self._locate_number(at), value
 
     def create_reporter(self, prefix: Path, problems: list[Problem]) -> ReportProblem:
         """Create a function that adds problems of the values below a path, with their places."""
@@ -186,20 +194,20 @@ def _count_places(data: Data) -> int:
     return keys + len(values)
 
 
-def _walk_values(data: Data) -> Iterator[Data]:
-    """Yield a value and every key and value below it, in the order of the text."""
-    yield data
+def _walk_values(data: Data, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Path, Data]]:
+    """Yield a value and every key and value below it, in the order of the text, with their paths."""
+    yield path, data
     if isinstance(data, dict):
         for name, value in data.items():
-            yield name
-            yield from _walk_values(value)
+            yield (*path, name), name
+            yield from _walk_values(value, (*path, name))
     elif isinstance(data, list):
-        for value in data:
-            yield from _walk_values(value)
+        for index, value in enumerate(data):
+            yield from _walk_values(value, (*path, index))
 
 
 def read_documents(
-    raw: bytes, file: str, report: Callable[[Problem], None], *, verbatim: frozenset[str] = frozenset()
+    raw: bytes, file: str, report: Callable[[Problem], None], *, verbatim: frozenset[str] | None = frozenset()
 ) -> list[Document]:
     """Read the documents of a file, without those that have problems.
 
@@ -207,10 +215,14 @@ def read_documents(
         raw: The bytes of the file.
         file: The name of the file, for locations.
         report: Called with each problem.
-        verbatim: Keys below which scalars keep their source text.
+        verbatim: Keys below which scalars keep their source text; None for all, with those that are not
+            quoted as `Unquoted`.
     """
     text = _decode(raw, file, report)
     if text is None:
+        return []
+    if "<<<<<<<" in text and (conflict := find_conflict(text, file)) is not None:
+        report(conflict)
         return []
     documents = []
     # Counting costs a call of Python for each value, so that only texts that may exceed a limit are counted.
@@ -224,7 +236,9 @@ def read_documents(
             document = None if aliases else _construct(node, file, verbatim)
             if document is None:
                 problems = list(find_node_problems(node, file))
-                for problem in problems:
+                places = [problem.location for problem in problems if problem.location is not None]
+                template = explain_source(text, file, [place.line - 1 for place in places])
+                for problem in [template] if problems and template is not None else problems:
                     report(problem)
                 document = None if problems else _construct(node, file, verbatim, checked=True)
             if document is not None:
@@ -234,7 +248,8 @@ def read_documents(
     except yaml.MarkedYAMLError as error:
         if error.problem == "did not find expected <document start>" and documents:
             del documents[-1]  # its end was probably not intended
-        report(explain_syntax_error(error, file, text))
+        marks = [mark.line for mark in (error.problem_mark, error.context_mark) if mark is not None]
+        report(explain_source(text, file, marks) or explain_syntax_error(error, file, text))
     except yaml.reader.ReaderError as error:
         # libyaml counts bytes of UTF-8.
         place = _locate_end(text.encode()[: error.position], file)
@@ -274,12 +289,12 @@ class _Hazard(Exception):  # noqa: N818 - not an error yet: `find_node_problems`
 
 
 def _construct(
-    root: yaml.Node, file: str, verbatim: frozenset[str], *, checked: bool = False
+    root: yaml.Node, file: str, verbatim: frozenset[str] | None, *, checked: bool = False
 ) -> Document | None:
     """Construct the document of a node; None if it needs a check for hazards, unless it was checked."""
     construction = _Construction(verbatim, checked)
     try:
-        data = construction.construct(root, False, 1)
+        data = construction.construct(root, verbatim is None, 1)
     except _Hazard:
         return None
     return Document(file, data, array("I", construction.marks))
@@ -289,14 +304,15 @@ class _Construction:
     """The construction of the values and marks of one document.
 
     Args:
-        verbatim: Keys below which scalars keep their source text.
+        verbatim: Keys below which scalars keep their source text; None for all.
         checked: Whether the document was checked for hazards.
     """
 
-    __slots__ = ("_checked", "_verbatim", "marks")
+    __slots__ = ("_checked", "_unquoted", "_verbatim", "marks")
 
-    def __init__(self, verbatim: frozenset[str], checked: bool) -> None:
-        self._verbatim = verbatim
+    def __init__(self, verbatim: frozenset[str] | None, checked: bool) -> None:
+        self._verbatim = verbatim or frozenset()
+        self._unquoted = str if verbatim is not None else Unquoted
         self._checked = checked
         self.marks: list[int] = []
 
@@ -307,7 +323,7 @@ class _Construction:
         if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
             raise _Hazard
         if isinstance(node, yaml.ScalarNode):
-            return _resolve_scalar(node, keep=keep)
+            return _resolve_scalar(node, self._unquoted if keep else None)
         below = depth + 1
         if isinstance(node, yaml.SequenceNode):
             return [self.construct(child, keep, below) for child in node.value]
@@ -325,15 +341,15 @@ class _Construction:
         return data
 
 
-def _resolve_scalar(node: yaml.ScalarNode, *, keep: bool) -> str | int | float | bool | None:
+def _resolve_scalar(node: yaml.ScalarNode, keep: type[str] | None) -> str | int | float | bool | None:
     text: str = node.value
     if node.style:  # quoted, or a block scalar
         return text
     # Also below `verbatim`: null unsets a config.
     if text in _NULL:
         return None
-    if keep:
-        return text
+    if keep is not None:
+        return keep(text)
     if text in _BOOL:
         return _BOOL[text]
     return _resolve_number(text)

@@ -192,8 +192,7 @@ def _find_key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
     for key_node, _ in node.value:
         place = locate_node(file, key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            hint = "quote the value if the braces are text; {{ … }} is not expanded"
-            yield Problem("a key must be plain text", place, hint)
+            yield Problem("a key must be plain text", place, "quote the value if the braces are text")
         elif key_node.value == "<<" and not key_node.style:
             # Readers differ in whether they merge: one file would mean two things.
             yield Problem("merge keys (<<) are not part of YAML 1.2", place, "write the fields out")
@@ -286,6 +285,8 @@ def _explain_second_colon(lines: list[str], number: int, column: int, place: Loc
 def _explain_stray_line(lines: list[str], number: int, place: Location) -> Problem:
     """Explain a line that belongs to none of the mappings and lists above it."""
     indent = _count_indent(_get_line(lines, number))
+    if place.column > indent + 1:
+        return Problem("this does not belong to the value before it", place, _QUOTE)
     levels = sorted({_count_indent(line) for line in lines[:number] if _has_content(line)})
     if levels and indent not in levels:
         near = min(levels, key=lambda level: (abs(level - indent), -level))

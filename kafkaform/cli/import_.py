@@ -79,6 +79,7 @@ class ImportOptions:
     Attributes:
         files: The files of another tool, instead of a cluster.
         tool: The tool; None if none was given.
+        source_cluster: The cluster in these files whose resources are taken.
         out: The folder to write to.
         all_clusters: Whether every cluster of the configuration is imported.
         globs: Only resources with these names.
@@ -92,6 +93,7 @@ class ImportOptions:
 
     files: tuple[Path, ...]
     tool: str | None
+    source_cluster: str | None
     out: Path | None
     all_clusters: bool
     globs: tuple[str, ...]
@@ -115,6 +117,11 @@ class ImportOptions:
         type=click.Choice([AUTO, *IMPORTERS]),
         help="Read the manifests of another tool from FILE, a folder or -, without a cluster; auto "
         "finds out of which tool they are.  [default: auto, if there are files]",
+    ),
+    click.option(
+        "--source-cluster",
+        metavar="NAME",
+        help="If the files of another tool are of several clusters: take the resources of this one.",
     ),
     click.option(
         "-o",
@@ -195,10 +202,14 @@ def _read_files(given: ImportOptions) -> Conversion | None:
     if not given.files:
         if given.tool is not None:
             raise UsageError("--from needs files", hint=f"give their paths: --from {given.tool} FILE")
+        if given.source_cluster is not None:
+            raise UsageError(
+                "--source-cluster is a cluster in files", hint="for a live cluster: --cluster NAME"
+            )
         return None
     if given.all_clusters:
         raise UsageError("--all-clusters is about clusters, not files", hint="leave out one of them")
-    return read_foreign(given.files, given.tool or AUTO)
+    return read_foreign(given.files, given.tool or AUTO, given.source_cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +277,13 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     additions = conversion.additions if conversion is not None else NOTHING_ADDED
     made = make_import(observation, selection, declared, context, layout, additions)
     if conversion is not None:
-        made = replace(made, partial=(), unlike={}, unconverted=conversion.list_unconverted(made))
+        made = replace(
+            made,
+            partial=(),
+            unlike={},
+            unconverted=conversion.list_unconverted(made),
+            notes=tuple(map(str, conversion.notes.remarks)),
+        )
     # All files are checked before the first is written, so that an error leaves no partial import.
     _check_files(made.files, context, overwrite=options.overwrite)
     if not options.dry_run:

@@ -1,7 +1,7 @@
-"""Texts that are templates: Helm, Jinja and others put values into them before a reader of YAML sees them.
+r"""Texts that are templates: Helm, Jinja and others put values into them before they are read as YAML.
 
-Taken literally, `{{ .Values.user }}` would be the name of a principal that gets rights. A name that really has
-such a part is written with an escape in double quotes, as `kafkaform import` does: `"\\x7bteam}"`.
+Taken literally, `{{ .Values.user }}` would be the name of a principal that gets rights. A name that really
+has such a part is written with an escape in double quotes, as `kafkaform import` does: `"\x7bteam}"`.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ def explain_source(text: str, file: str, lines: Iterable[int]) -> Problem | None
 def find_conflict(text: str, file: str) -> Problem | None:
     """Return the problem of a text with the markers of a merge conflict."""
     markers = [*_CONFLICT.finditer(text)]
-    if len({marker[1] for marker in markers}) < 2:  # noqa: PLR2004 - the beginning and the end
+    if len({marker[1] for marker in markers}) < 2:  # one at its beginning, and one at its end
         return None
     place = Location(file, text.count("\n", 0, markers[0].start()) + 1)
     return Problem("merge conflict marker", place, "keep one side, and delete the lines with the markers")
 
 
 def escape_templates(text: str, code: str, *, references: bool = False) -> str:
-    """Return YAML or JSON whose quoted texts have escapes where they would be taken for templates.
+    r"""Return YAML or JSON whose quoted texts have escapes where they would be taken for templates.
 
     Args:
         text: The YAML or JSON; only texts in double quotes look like templates.
-        code: The beginning of an escape with two hexadecimal digits, such as `\\x`.
+        code: The beginning of an escape with two hexadecimal digits, such as `\x`.
         references: Whether `${env:NAME}` and `${file:PATH}` are references to secrets.
     """
     at = 0

@@ -106,7 +106,7 @@ class Document:
         return steps == len(path)
 
     def walk_texts(self) -> Iterator[tuple[Path, Location, str]]:
-        """Yield every text of the document, including keys: the path of the value, its place, and the text."""
+        """Yield the path, the place and the text of every key and every value that is a text."""
         for at, (path, value) in enumerate(_walk_values(self.data)):
             if isinstance(value, str):
                 yield path, self._locate_number(at), value

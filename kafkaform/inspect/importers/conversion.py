@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from math import isfinite
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifest_text import Additions
@@ -15,10 +18,10 @@ from kafkaform.core.acls import (
     parse_operation,
     parse_principal,
 )
-from kafkaform.core.errors import Problem
+from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
-from kafkaform.core.wording import quoted
-from kafkaform.inspect.importers.fields import Fields, Notes
+from kafkaform.core.wording import command, counted, listed, quoted
+from kafkaform.inspect.importers.fields import Fields, Notes, Reading
 from kafkaform.resources import ACCESS, placed_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
@@ -36,6 +39,10 @@ Right: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 """Operations on resources of a type: the type, the name, `literal` or `prefixed`, and the operations."""
 
 _TYPES = {each.replace("-", ""): each for each in ResourceType}
+_NOUNS = {"jikkou": "provider", "julieops": "context"}
+"""What a tool calls the clusters in its files."""
+_MOST_CLUSTERS = 20
+_LIMIT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
 
 
@@ -47,7 +54,7 @@ def fill_rights(fields: Fields, defaults: Mapping[str, str], rights: Iterable[Ri
         defaults: For each such field, the value if it is missing.
         rights: The rights.
     """
-    values = {name: fields.text(name, default) for name, default in defaults.items()}
+    values = {name: fields.name(name, default) for name, default in defaults.items()}
     return [
         (kind, name.format_map(values), pattern, operations) for kind, name, pattern, operations in rights
     ]
@@ -61,13 +68,25 @@ def principal_ref(principal: str) -> ResourceRef:
 class Conversion:
     """The resources that the files of another tool declare.
 
+    Args:
+        tool: The name of the tool.
+        reading: Its reader of YAML.
+        source_cluster: The name of the cluster in the files whose resources are taken; None if they are of
+            one cluster.
+
     Attributes:
         notes: What is wrong in the files, and what is left out.
         additions: The parts of manifests that no cluster stores, by resource.
     """
 
-    def __init__(self) -> None:
-        self.notes = Notes()
+    def __init__(
+        self, tool: str = "", reading: Reading = Reading.SOURCE, source_cluster: str | None = None
+    ) -> None:
+        self.notes = Notes(tool, reading)
+        self._source_cluster = source_cluster
+        self._noun = _NOUNS.get(tool, "cluster")
+        self._clusters: Counter[tuple[str, ...]] = Counter()
+        self._declared: dict[str, Location] = {}
         self.additions: dict[ResourceRef, Additions] = {}
         self._resources: dict[ResourceRef, Observed] = {}
         self._acls: dict[ResourceRef, dict[str, FieldValue]] = {}
@@ -79,6 +98,68 @@ class Conversion:
         access = {ref: Observed(ref, None, state) for ref, state in self._acls.items()}
         resources = {**self._resources, **access}
         return Observation(resources, frozenset(resources))
+
+    def takes(self, fields: Fields, *cluster: str) -> bool:
+        """Return whether a resource is of the cluster that is imported.
+
+        Args:
+            fields: Its declaration.
+            cluster: The name of its cluster, and what else tells clusters apart; empty texts are unknown.
+        """
+        self._clusters[cluster] += 1
+        if self._source_cluster is None or _has_name(cluster, self._source_cluster):
+            return True
+        first, *_ = cluster
+        # Another one, or one of which not enough is known.
+        if first and ("" not in cluster or not self._source_cluster.startswith(f"{first}/")):
+            fields.skip()
+        else:
+            fields.leave_out_all(f"it does not say whether it is of the {self._noun} {self._source_cluster}")
+        return False
+
+    def check_cluster(self) -> None:
+        """Check that the resources are of one cluster.
+
+        Raises:
+            UsageError: They are of several, and none of them was chosen.
+        """
+        # A cluster that is named in part is the one of this name that is named in full.
+        clusters = [
+            cluster
+            for cluster in self._clusters
+            if any(cluster) and not any(_is_refined(cluster, other) for other in self._clusters)
+        ]
+        firsts = Counter(cluster[0] for cluster in clusters)
+        names = {
+            cluster: cluster[0] if cluster[0] and firsts[cluster[0]] == 1 else _join_name(cluster)
+            for cluster in clusters
+        }
+        chosen = clusters
+        if (source := self._source_cluster) is not None:
+            chosen = [cluster for cluster in clusters if _has_name(cluster, source)]
+            if not chosen:
+                known = (
+                    f"they are of {listed([*names.values()], _MOST_CLUSTERS)}" if names else "they name none"
+                )
+                raise UsageError(f"the files have nothing of the {self._noun} {quoted(source)}", hint=known)
+        if len(chosen) > 1:
+            options = ("--source-cluster", names[chosen[0]], "--out", "DIR")
+            which = listed([names[cluster] for cluster in chosen], _MOST_CLUSTERS)
+            raise UsageError(
+                f"these files are of {counted(len(chosen), self._noun)}: {which}",
+                hint=f"take one, into a folder of its own: {command('import', 'FILE', options=options)}",
+            )
+        for cluster in clusters:
+            if cluster not in chosen:
+                count = counted(self._clusters[cluster], "resource")
+                self.notes.remark(f"{count} of the {self._noun} {names[cluster]}: skipped")
+
+    def declare(self, fields: Fields, name: str) -> None:
+        """Report that something with a unique name is declared twice."""
+        if name in self._declared:
+            hint = f"first declared at {self._declared[name]}; import the files of one cluster at a time"
+            fields.reject(f"{name} is declared twice", hint)
+        self._declared.setdefault(name, fields.place)
 
     def add_topic(
         self,
@@ -119,7 +200,7 @@ class Conversion:
         fields: Fields,
         principal: str,
         resource: tuple[str, str],
-        operations: Iterable[str],
+        operations: Sequence[str],
         *,
         pattern: str = "literal",
         host: str = WILDCARD,
@@ -139,10 +220,20 @@ class Conversion:
             permission: Whether it is allowed or denied.
         """
         type_name, name = resource
+        given = {"principal": principal, "type of resource": type_name, "name of a resource": name}
+        given |= {
+            "pattern type": pattern,
+            "host": host,
+            "permission": permission,
+            "operation": "".join(operations),
+        }
+        if missing := [noun for noun, value in given.items() if not value]:
+            fields.leave_out_part(f"ACL of {principal or 'nobody'}: it has no {' and no '.join(missing)}")
+            return
         resource_type = _TYPES.get(_normalise(type_name))
         is_prefix = _PATTERNS.get(_normalise(pattern))
         is_allowed = {"allow": True, "deny": False}.get(_normalise(permission))
-        if resource_type is None or is_prefix is None or is_allowed is None or not name:
+        if resource_type is None or is_prefix is None or is_allowed is None:
             named = f"{permission} on {pattern} {type_name} {quoted(name)}"
             fields.leave_out_part(f"ACL of {principal}: Kafka has no such ACL: {named}")
             return
@@ -180,12 +271,13 @@ class Conversion:
         """
         state: dict[str, FieldValue] = {}
         for name, text in limits.items():
-            try:
+            if _LIMIT.fullmatch(text) and isfinite(float(text)):
                 state[CONFIG_PREFIX + name] = value_text(name, float(text))
-            except (ValueError, OverflowError):
+            else:
                 fields.reject(f"{name} must be a number, not {quoted(text)}")
-        if not state:
+        if not limits:
             fields.leave_out_part("a quota without limits, which Kafka does not keep")
+        if not state:
             return None
         entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
         ref = ResourceRef(ClientQuotaKind.name, entity.name)
@@ -220,11 +312,22 @@ class Conversion:
         return self.additions.setdefault(ref, Additions())
 
     def _add(self, fields: Fields, observed: Observed) -> None:
-        first = self._places.setdefault(observed.ref, fields.place)
-        if observed.ref in self._resources:
-            hint = f"first declared at {first}; import the files of one cluster at a time"
-            fields.reject(f"{observed.ref} is declared twice", hint)
+        self._places.setdefault(observed.ref, fields.place)
+        self.declare(fields, str(observed.ref))
         self._resources[observed.ref] = observed
+
+
+def _join_name(cluster: Sequence[str]) -> str:
+    return "/".join(filter(None, cluster))
+
+
+def _has_name(cluster: Sequence[str], name: str) -> bool:
+    return name in (cluster[0], _join_name(cluster))
+
+
+def _is_refined(cluster: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether another cluster may be the same one, and has more of its name."""
+    return cluster != other and all(part in ("", known) for part, known in zip(cluster, other, strict=True))
 
 
 def _normalise(text: str) -> str:

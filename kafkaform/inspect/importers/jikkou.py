@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
+from kafkaform.inspect.importers.fields import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
+READING = Reading.TREE
 _RESERVED = "jikkou.io/"
 """The part of the names of annotations that jikkou itself reads."""
+_SHARED_KINDS = frozenset({"ConfigMap", "KafkaPrincipalRole"})
+_NAMED = _SHARED_KINDS | {"KafkaPrincipalAuthorization", "KafkaTopic"}
 _LIMITS = {
     "producerByteRate": "producer_byte_rate",
     "consumerByteRate": "consumer_byte_rate",
@@ -61,7 +65,17 @@ class _Resource:
     @property
     def is_skipped(self) -> bool:
         """True if jikkou is to delete or ignore it."""
-        return any(self.annotations.text(f"jikkou.io/{name}") == "true" for name in ("delete", "ignore"))
+        return any(self._read_flag(f"{_RESERVED}{name}") for name in ("delete", "ignore"))
+
+    def _read_flag(self, name: str) -> bool:
+        """Return whether an annotation is true, as `BooleanTypeConverter` and the reader of YAML do."""
+        text = self.annotations.text(name)
+        truths, lies = {"true", "yes", "y"}, {"", "false", "no", "n"}
+        if self.annotations.is_unquoted(name):
+            truths, lies = truths | {"on"}, lies | {"off"}
+        if text.lower() not in truths | lies:
+            self.annotations.reject_field(name, f"must be true or false, not {quoted(text)}")
+        return text.lower() in truths
 
 
 class _Shared:
@@ -69,21 +83,25 @@ class _Shared:
 
     def __init__(self, resources: Sequence[_Resource]) -> None:
         self.configs = {
-            each.name: each.fields.mapping("data") for each in resources if each.kind == "ConfigMap"
+            each.name: each.fields.configs("data") for each in resources if each.kind == "ConfigMap"
         }
         self.roles = {
             each.name: [*each.fields.below("spec").list_each("acls")]
             for each in resources
             if each.kind == "KafkaPrincipalRole"
         }
+        self.used: set[str] = set()
 
 
 def convert(documents: Sequence[Fields], out: Conversion) -> None:
     """Convert resources and lists of them."""
-    resources = [resource for document in documents for resource in _list_resources(document)]
+    resources = [resource for document in documents for resource in _list_resources(document, out)]
     shared = _Shared(resources)
     for each in resources:
-        if each.kind in {"ConfigMap", "KafkaPrincipalRole"}:
+        # jikkou refuses two of a name, which would become one with the rights of both.
+        if each.kind in _NAMED and not each.is_skipped:
+            out.declare(each.fields, f"{each.kind} {each.name}")
+        if each.kind in _SHARED_KINDS:
             continue
         if each.kind == "KafkaUser":
             out.leave_out_credential(each.fields, each.name)
@@ -96,25 +114,32 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
             own = [name for name in each.annotations.untaken if _RESERVED in name]
             each.annotations.leave_out("only jikkou reads it", *own)
             if ref is not None:
-                out.describe(ref, each.labels, each.annotations.mapping_of_rest())
+                out.describe(ref, each.labels, each.annotations.mapping_of_rest(prose=True))
+    for each in resources:
+        if each.kind == "KafkaPrincipalRole" and each.name not in shared.used:
+            each.fields.skip(f"KafkaPrincipalRole {each.name}: nothing refers to it, so it grants nothing")
 
 
-def _list_resources(document: Fields) -> Iterator[_Resource]:
+def _list_resources(document: Fields, out: Conversion, kind: str = "") -> Iterator[_Resource]:
     document.ignore("apiVersion", "status")
-    kind, metadata = document.text("kind"), document.below("metadata")
+    kind, metadata = kind or document.text("kind"), document.below("metadata")
     if "items" not in document:
         labels, annotations = metadata.mapping("labels"), metadata.below("annotations")
-        yield _Resource(kind, metadata.text("name"), document, labels, annotations)
+        # Without the name of a provider, a resource is for each of them: `CoreAnnotations.matchesProvider`.
+        provider = annotations.text(f"{_RESERVED}provider")
+        if not provider or out.takes(document, provider):
+            name = metadata.require("name") if kind in _NAMED else metadata.text("name")
+            yield _Resource(kind, name, document, labels, annotations)
         return
     for section in (metadata.below("labels"), metadata.below("annotations")):
         section.leave_out("only those of each resource are kept", *section.names)
     for item in document.list_each("items"):
-        for resource in _list_resources(item):
-            yield replace(resource, kind=kind.removesuffix("List"))
+        item.ignore("kind")
+        yield from _list_resources(item, out, kind.removesuffix("List"))
 
 
 def _add_topic(spec: Fields, name: str, shared: _Shared, out: Conversion) -> ResourceRef:
-    configs = spec.mapping("configs")
+    configs = spec.configs("configs")
     for reference in spec.texts("configMapRefs"):
         if reference not in shared.configs:
             spec.reject(f"there is no ConfigMap {reference}", "give its file beside the others")
@@ -125,6 +150,7 @@ def _add_topic(spec: Fields, name: str, shared: _Shared, out: Conversion) -> Res
 def _add_authorization(spec: Fields, name: str, shared: _Shared, out: Conversion) -> ResourceRef:
     acls = [*spec.list_each("acls")]
     for role in spec.texts("roles"):
+        shared.used.add(role)
         if role not in shared.roles:
             spec.reject(f"there is no KafkaPrincipalRole {role}", "give its file beside the others")
         acls += shared.roles.get(role, [])
@@ -133,7 +159,7 @@ def _add_authorization(spec: Fields, name: str, shared: _Shared, out: Conversion
         out.add_acl(
             acl,
             name,
-            (resource.text("type"), resource.text("pattern")),
+            (resource.text("type"), resource.name("pattern")),
             acl.texts("operations"),
             # MATCH is a regular expression, for which jikkou makes an ACL on each topic that there is.
             pattern=resource.text("patternType", "LITERAL"),
@@ -148,7 +174,9 @@ def _add_quota(spec: Fields, _name: str, _shared: _Shared, out: Conversion) -> R
     if type_ not in _ENTITIES:
         spec.reject(f"{type_} is not a type of quota", f"types: {', '.join(_ENTITIES)}")
         return None
-    parts = {part: None if name is None else entity.text(name) for part, name in _ENTITIES[type_].items()}
+    parts = {part: None if name is None else entity.require(name) for part, name in _ENTITIES[type_].items()}
+    if "" in parts.values():
+        return None
     limits = {name: text for key, name in _LIMITS.items() if (text := configs.text(key))}
     return out.add_quota(spec, parts, limits)
 

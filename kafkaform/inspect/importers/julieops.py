@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
+from kafkaform.inspect.importers.fields import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
+READING = Reading.TREE
 _NAMELESS = ("context", "platform", "projects", "special_topics")
 """The fields of a topology that are no part of the names of its topics, except that `context` comes first."""
 _LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
@@ -103,19 +105,26 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         document.leave_out("write the ACLs of custom roles by hand", "roles")
         for name, plan in document.list_named("plans"):
             plan.ignore("alias")
-            plans[name] = plan.mapping("config")
+            out.declare(plan, f"the plan {name}")
+            plans[name] = plan.configs("config", Reading.SOURCE)
     for document in documents:
-        if "context" not in document:
+        if "context" not in document.names:
+            continue
+        # JulieOps refuses two contexts, unless they are allowed.
+        if not out.takes(document, document.require("context")):
             continue
         names = ("context", *(name for name in document.names if name not in _NAMELESS))
-        prefix = "".join(f"{document.text(name)}." for name in names)
+        prefix = "".join(f"{document.require(name)}." for name in names)
         for project in document.list_each("projects"):
-            _Project(project, f"{prefix}{project.text('name')}.", plans, out).convert()
+            start = f"{prefix}{project.require('name')}."
+            out.declare(project, f"the project {start[:-1]}")
+            _Project(project, start, plans, out).convert()
         for topic in document.list_each("special_topics"):
-            _add_topic(topic, topic.text("name"), plans, out)
+            name = topic.require("name")
+            _add_topic(topic, name, plans, out)
             topic.ignore("dataType")
             for right in (*_list_consumers(topic), *_list_producers(topic)):
-                right.add(topic.text("name"), out)
+                right.add(name, out)
         _convert_platform(document.below("platform"), out)
 
 
@@ -139,8 +148,8 @@ class _Project:
         """Convert its topics and applications."""
         consumers, producers = _list_consumers(self.fields), _list_producers(self.fields)
         for topic in self.fields.list_each("topics"):
-            data_type = topic.text("dataType")
-            name = f"{self.prefix}{topic.text('name')}{data_type and f'.{data_type}'}"
+            data_type = topic.name("dataType")
+            name = f"{self.prefix}{topic.require('name')}{data_type and f'.{data_type}'}"
             _add_topic(topic, name, self.plans, self.out)
             # Of several producers with one principal, JulieOps takes the first.
             chosen = {user.principal: user for user in reversed([*_list_producers(topic), *producers])}
@@ -174,7 +183,7 @@ def _add_topic(topic: Fields, name: str, plans: Mapping[str, Mapping[str, str]],
     plan = topic.text("plan")
     if plan and plan not in plans:
         topic.reject(f"there is no plan {plan}", "give the file with the plans beside the topologies")
-    configs = {**plans.get(plan, {}), **topic.mapping("config")}
+    configs = {**plans.get(plan, {}), **topic.configs("config")}
     partitions, replicas = (
         topic.parse_count("config", configs.pop(key, "-1"))
         for key in ("num.partitions", "replication.factor")
@@ -209,9 +218,9 @@ def _list_consumers(owner: Fields) -> list[_User]:
     return [
         _User(
             user,
-            user.text("principal"),
+            user.require("principal"),
             "Read",
-            ((*_parse_pattern("group", user.text("group", WILDCARD)), ("Read",)),),
+            ((*_parse_pattern("group", user.name("group", WILDCARD)), ("Read",)),),
         )
         for user in owner.list_each("consumers")
     ]
@@ -221,13 +230,13 @@ def _list_producers(owner: Fields) -> list[_User]:
     users = []
     for user in owner.list_each("producers"):
         rights: list[Right] = []
-        if transactional_id := user.text("transactionId"):
+        if transactional_id := user.name("transactionId"):
             rights.append((*_parse_pattern("transactional-id", transactional_id), ("Describe", "Write")))
+        user.flag("idempotence")
         # JulieOps looks only whether `idempotence` is there, and not at its value.
-        if transactional_id or "idempotence" in user:
+        if transactional_id or user.text("idempotence"):
             rights.append(("cluster", CLUSTER_NAME, "literal", ("IdempotentWrite",)))
-        user.ignore("idempotence")
-        users.append(_User(user, user.text("principal"), "Write", tuple(rights)))
+        users.append(_User(user, user.require("principal"), "Write", tuple(rights)))
     return users
 
 
@@ -239,8 +248,10 @@ def _parse_pattern(kind: str, text: str) -> tuple[str, str, str]:
 def _convert_platform(platform: Fields, out: Conversion) -> None:
     for quota in platform.below("kafka").list_each("quotas"):
         limits = {name: text for name in _LIMITS if (text := quota.text(name))}
-        # The principal is the name of the user as it is: `User:App0`, which no user of Kafka has.
-        out.add_quota(quota, {"user": quota.text("principal") or None}, limits)
+        # The principal is the name of the user as it is: `User:App0`, which no user of Kafka has. An empty
+        # one is the default, and JulieOps fails if there is none.
+        principal = quota.name("principal") if "principal" in quota else quota.require("principal")
+        out.add_quota(quota, {"user": principal or None}, limits)
     for component, (defaults, rights) in _PLATFORM.items():
         section = platform.below(component)
         section.leave_out(_RBAC, "rbac")
@@ -260,7 +271,7 @@ def _add_application(
 
 def _add_rights(fields: Fields, rights: Iterable[Right], out: Conversion) -> None:
     """Add the ACLs of a user of JulieOps, whose metadata become labels."""
-    principal = fields.text("principal")
+    principal = fields.require("principal")
     for right in rights:
         out.add_right(fields, principal, right)
     out.describe(principal_ref(principal), fields.mapping("metadata"))

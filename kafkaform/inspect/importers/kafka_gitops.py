@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
+from kafkaform.inspect.importers.fields import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
+READING = Reading.SOURCE
 _KEYS = {"customServiceAcls", "customUserAcls", "schemas", "services", "settings", "topics", "users"}
+_TYPES = ("application", "kafka-connect", "kafka-streams")
 _TOPIC_LISTS = ("blacklist", "exclude", "include", "whitelist")
 _CONNECT: tuple[Right, ...] = (("group", "{group-id}", "literal", ("Read",)),)
 _STORAGE = {"config": "s", "offset": "s", "status": ""}
@@ -57,11 +60,14 @@ def matches(data: Mapping[str, Data]) -> bool:
 
 def convert(documents: Sequence[Fields], out: Conversion) -> None:
     """Convert a state, which several files may be parts of."""
-    settings = _Settings(documents)
-    customs = [
-        {name: acls for document in documents for name, acls in document.list_named(section)}
-        for section in ("customServiceAcls", "customUserAcls")
-    ]
+    settings = _Settings(documents, out)
+    customs: list[dict[str, list[Fields]]] = [{}, {}]
+    for document in documents:
+        for section, custom in zip(("customServiceAcls", "customUserAcls"), customs, strict=True):
+            for name, acls in document.list_named(section):
+                custom.setdefault(name, []).append(acls)
+                for acl_name, acl in acls.list_children():
+                    out.declare(acl, f"the ACL {acl_name} of {name} in {section}")
     for document in documents:
         document.leave_out("schemas are not managed", "schemas")
         for name, topic in document.list_named("topics"):
@@ -69,27 +75,29 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
                 topic.count("partitions", settings.partitions),
                 topic.count("replication", settings.replication),
             )
-            out.add_topic(topic, name, counts, topic.mapping("configs"))
+            out.add_topic(topic, name, counts, topic.configs("configs"))
         for name, service in document.list_named("services"):
-            owner = _Owner(out, service, name, "service", settings, customs[0].pop(name, None))
+            owner = _Owner(out, service, name, "service", settings, customs[0].pop(name, ()))
             owner.add(_list_service_rights(service, name, settings))
         for name, user in document.list_named("users"):
-            owner = _Owner(out, user, name, "user", settings, customs[1].pop(name, None))
+            owner = _Owner(out, user, name, "user", settings, customs[1].pop(name, ()))
             owner.add(_list_role_rights(user, name))
     for custom in customs:
-        for name, acls in custom.items():
+        for name, acls in ((name, acls) for name, parts in custom.items() for acls in parts):
             acls.leave_out_all(f"{name} is not declared, so that kafka-gitops does not create its ACLs")
 
 
 class _Settings:
     """The settings of a state, from all of its files."""
 
-    def __init__(self, documents: Sequence[Fields]) -> None:
+    def __init__(self, documents: Sequence[Fields], out: Conversion) -> None:
         self.in_cloud = self.describes = False
         self.partitions: int | None = None
         self.replication: int | None = None
         given = {PurePath(document.place.file).name for document in documents}
-        for settings in (document.below("settings") for document in documents):
+        for settings in (document.below("settings") for document in documents if "settings" in document):
+            # Two states are of two clusters; kafka-gitops ignores the settings of the parts of one.
+            out.declare(settings, "settings")
             settings.leave_out("schemas are not managed", "schemaRegistry")
             files, topics = settings.below("files"), settings.below("topics")
             for name in files.names:
@@ -121,11 +129,13 @@ class _Owner:
     name: str
     noun: str
     settings: _Settings
-    custom: Fields | None
+    custom: Sequence[Fields]
 
     def add(self, rights: Iterable[Right]) -> None:
         """Add the ACLs of its rights, and its custom ones."""
-        principal = self.fields.text("principal")
+        # In two files, it would get the rights of both.
+        self.out.declare(self.fields, f"the {self.noun} {self.name}")
+        principal = self.fields.name("principal")
         rights = [*rights]
         if self.settings.in_cloud:
             self._leave_out("its principal is the id of a service account, which only Confluent Cloud has")
@@ -137,12 +147,12 @@ class _Owner:
             self.out.add_right(self.fields, principal, right)
         if principal:
             self.out.describe(principal_ref(principal), {}, {self.noun: self.name})
-        for _, acl in self.custom.list_children() if self.custom is not None else ():
+        for _, acl in (each for acls in self.custom for each in acls.list_children()):
             # A user's custom ACL has the user's principal by default; a service's must have its own.
             self.out.add_acl(
                 acl,
                 acl.text("principal", principal if self.noun == "user" else ""),
-                (acl.text("type"), acl.text("name")),
+                (acl.text("type"), acl.name("name")),
                 [acl.text("operation")],
                 pattern=acl.text("pattern"),
                 host=acl.text("host", WILDCARD),
@@ -150,9 +160,8 @@ class _Owner:
             )
 
     def _leave_out(self, reason: str) -> None:
-        for fields in (self.fields, self.custom):
-            if fields is not None:
-                fields.leave_out_all(f"the ACLs of the {self.noun} {self.name}: {reason}")
+        for fields in (self.fields, *self.custom):
+            fields.leave_out_all(f"the ACLs of the {self.noun} {self.name}: {reason}")
 
 
 def _list_role_rights(user: Fields, name: str) -> Iterator[Right]:
@@ -163,12 +172,17 @@ def _list_role_rights(user: Fields, name: str) -> Iterator[Right]:
 
 
 def _list_service_rights(service: Fields, name: str, settings: _Settings) -> Iterator[Right]:
+    type_ = service.text("type")
+    if type_ not in _TYPES:
+        reason = f"kafka-gitops has no type {type_}" if type_ else "it has no type"
+        service.leave_out_all(f"the service {name}: {reason}")
+        return
     produces, consumes = service.texts("produces"), service.texts("consumes")
     yield from _list_topic_rights(produces, consumes, settings)
-    match service.text("type"):
+    match type_:
         case "application":
             if consumes:
-                yield "group", service.text("group-id", name), "literal", ("Read",)
+                yield "group", service.name("group-id", name), "literal", ("Read",)
         case "kafka-connect":
             yield from fill_rights(service, {"group-id": name}, _CONNECT)
             storage = {kind: f"connect-{kind}{ending}-{name}" for kind, ending in _STORAGE.items()}
@@ -178,10 +192,8 @@ def _list_service_rights(service: Fields, name: str, settings: _Settings) -> Ite
                 yield from _list_topic_rights(fields.texts("produces"), sinks, settings)
                 if sinks:
                     yield "group", f"connect-{connector}", "literal", ("Read",)
-        case "kafka-streams":
+        case _:
             yield from fill_rights(service, {"application-id": name}, _STREAMS)
-        case unknown:
-            service.leave_out_all(f"the service {name}: kafka-gitops has no type {unknown}")
 
 
 def _list_topic_rights(

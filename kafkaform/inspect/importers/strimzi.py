@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
+from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
+from kafkaform.inspect.importers.fields import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
+READING = Reading.JSON
 _PREFIX = "kafka.strimzi.io/"
 _BOOKKEEPING = (
     "creationTimestamp", "finalizers", "generation", "managedFields", "namespace", "ownerReferences",
@@ -29,10 +32,10 @@ _LIMITS = {
 
 
 def matches(data: Mapping[str, Data]) -> bool:
-    """Return whether a document is a resource of Strimzi, or a list of them."""
+    """Return whether a document is a resource of Strimzi, or a list with one."""
     items = data.get("items")
     resources = items if isinstance(items, list) else [data]
-    return bool(resources) and all(
+    return any(
         isinstance(each, dict) and str(each.get("apiVersion")).startswith(_PREFIX) for each in resources
     )
 
@@ -47,25 +50,35 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
 
 
 def _add(resource: Fields, out: Conversion) -> None:
-    resource.ignore("apiVersion", "status")
+    if not resource.text("apiVersion").startswith(_PREFIX):
+        resource.skip(f"{resource.text('kind')}: no resource of Strimzi")
+        return
+    resource.ignore("status")
     kind, metadata, spec = resource.text("kind"), resource.below("metadata"), resource.below("spec")
     metadata.ignore(*_BOOKKEEPING)
-    name, labels, annotations = (
-        metadata.text("name"),
-        metadata.mapping("labels"),
-        metadata.below("annotations"),
-    )
-    annotations.ignore("kubectl.kubernetes.io/last-applied-configuration")
+    labels, annotations = metadata.mapping("labels"), metadata.below("annotations")
     if kind not in {"KafkaTopic", "KafkaUser"}:
-        resource.leave_out_all(f"{kind} {name}: not managed")
-    elif annotations.text("strimzi.io/managed") == "false":
+        resource.leave_out_all(f"{kind} {metadata.text('name')}: not managed")
+        return
+    if not out.takes(resource, labels.get("strimzi.io/cluster", ""), metadata.text("namespace")):
+        return
+    name = metadata.require("name")
+    if kind == "KafkaUser":
+        # Kubernetes would keep the last one; both would become one with the rights of both.
+        out.declare(resource, f"{kind} {name}")
+    annotations.ignore("kubectl.kubernetes.io/last-applied-configuration")
+    # As `TopicOperatorUtil.isManaged`, where all but the text "false" is true.
+    managed = annotations.text("strimzi.io/managed", "true")
+    if managed not in {"true", "false"}:
+        annotations.reject_field("strimzi.io/managed", f"must be true or false, not {quoted(managed)}")
+    if managed == "false":
         resource.leave_out_all(f"{kind} {name}: not managed by Strimzi either (strimzi.io/managed)")
     else:
         annotations.leave_out(
             "only Strimzi reads it", *(key for key in annotations.untaken if "strimzi.io/" in key)
         )
         add = _add_topic if kind == "KafkaTopic" else _add_user
-        add(spec, name, (labels, annotations.mapping_of_rest()), out)
+        add(spec, name, (labels, annotations.mapping_of_rest(prose=True)), out)
 
 
 def _add_topic(
@@ -73,7 +86,7 @@ def _add_topic(
 ) -> None:
     counts = spec.count("partitions"), spec.count("replicas")
     out.describe(
-        out.add_topic(spec, spec.text("topicName", name), counts, spec.mapping("config")), *described
+        out.add_topic(spec, spec.name("topicName", name), counts, spec.configs("config")), *described
     )
 
 
@@ -91,13 +104,21 @@ def _add_user(
     for rule in authorization.list_each("acls"):
         resource = rule.below("resource")
         kind = resource.text("type")
+        if kind == "cluster":
+            # As `AclRuleClusterResource`, which has neither.
+            resource.ignore("name", "patternType")
+        target = (
+            (CLUSTER_NAME, "literal")
+            if kind == "cluster"
+            else (resource.name("name"), resource.text("patternType", "literal"))
+        )
         out.add_acl(
             rule,
             f"User:{user}",
-            (kind, resource.text("name", CLUSTER_NAME if kind == "cluster" else "")),
+            (kind, target[0]),
             # Before v1, a rule could have one operation.
             [*rule.texts("operations"), *([rule.text("operation")] if "operation" in rule else [])],
-            pattern=resource.text("patternType", "literal"),
+            pattern=target[1],
             host=rule.text("host", WILDCARD),
             permission=rule.text("type", "allow"),
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import WILDCARD
 from kafkaform.inspect.importers.conversion import principal_ref
+from kafkaform.inspect.importers.fields import Reading
 from kafkaform.resources.replicas.layout import Strategy
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
+READING = Reading.JSON
 _STRATEGIES = {
     "any": Strategy.BALANCED,
     "balanced-leaders": Strategy.BALANCED,
@@ -34,11 +36,12 @@ def matches(data: Mapping[str, Data]) -> bool:
 def convert(documents: Sequence[Fields], out: Conversion) -> None:
     """Convert topics and ACLs."""
     for document in documents:
-        document.reject_texts("$", "topicctl puts a variable of the environment here", "write its value")
         meta, spec = document.below("meta"), document.below("spec")
-        name = meta.text("name")
         if "bootstrapAddrs" in spec:
-            document.leave_out_all(f"the cluster {name}: write it under clusters: of kafkaform.yaml")
+            document.leave_out_all("a cluster: write it under clusters: of kafkaform.yaml")
+            continue
+        document.reject_texts("$", "topicctl puts a variable of the environment here", "write its value")
+        if not out.takes(document, *(meta.text(part) for part in ("cluster", "environment", "region"))):
             continue
         labels = {key: text for key in ("cluster", "region", "environment") if (text := meta.text(key))}
         labels |= meta.mapping("labels")
@@ -46,14 +49,16 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         if consumers := meta.texts("consumers"):
             annotations["consumers"] = ", ".join(consumers)
         if "acls" in spec:
+            meta.ignore("name")
             for acl in spec.list_each("acls"):
                 _add_acl(acl, labels, annotations, out)
         else:
-            out.describe(_add_topic(spec, name, out), labels, annotations)
+            out.describe(_add_topic(spec, meta.require("name"), out), labels, annotations)
 
 
 def _add_topic(spec: Fields, name: str, out: Conversion) -> ResourceRef:
-    configs = spec.mapping("settings")
+    # As `interfaceToString`.
+    configs = spec.configs("settings", decimals=2)
     # 0 means not set.
     if spec.text("retentionMinutes", "0") != "0" and (minutes := spec.count("retentionMinutes")):
         configs["retention.ms"] = str(minutes * _MINUTE_MS)
@@ -72,14 +77,15 @@ def _add_topic(spec: Fields, name: str, out: Conversion) -> ResourceRef:
 
 def _add_acl(acl: Fields, labels: Mapping[str, str], annotations: Mapping[str, str], out: Conversion) -> None:
     resource = acl.below("resource")
-    principal = resource.text("principal")
+    principal = resource.require("principal")
     out.add_acl(
         resource,
         principal,
-        (resource.text("type"), resource.text("name")),
+        (resource.text("type"), resource.name("name")),
         acl.texts("operations"),
         pattern=resource.text("patternType"),
-        host=resource.text("host", WILDCARD),
+        # As `SetDefaults`, also for an empty one.
+        host=resource.text("host") or WILDCARD,
         permission=resource.text("permission", "allow"),
     )
     out.describe(principal_ref(principal), labels, annotations)

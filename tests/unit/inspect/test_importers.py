@@ -157,7 +157,7 @@ def test_topicctl_replaces_variables(tmp_path: Path) -> None:
 def test_julieops_needs_the_plans_and_has_custom_roles(tmp_path: Path) -> None:
     topic = "{name: t, plan: gold, config: {num.partitions: 1, replication.factor: 1}}"
     assert mistakes(tmp_path, f"context: c\nprojects: [{{name: p, topics: [{topic}]}}]") == wording
-    text = "context: c\nprojects: [{name: p, operators: [{principal: 'User:a'}]}]\n---\nroles: []"
+    text = "context: c\nprojects: [{name: p, operators: [{principal: 'User:a'}]}]\n---\nroles: [{name: o}]"
     assert problems(tmp_path, text) == wording
 
 

@@ -1,0 +1,459 @@
+"""Files of other tools that could be taken for something else: refused, left out, or kept as they are.
+
+Each case is of a kind: two clusters in one input, booleans and numbers by the reader of the tool, values that
+are not known, empty items, missing fields, templates, and names that look like numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkaform.core.acl_fields import parse_path
+from kafkaform.core.errors import InvalidInput, Problem, UsageError
+from kafkaform.inspect.importers import AUTO, read_foreign
+from kafkaform.inspect.importers.conversion import Conversion
+
+
+def strimzi(kind: str, metadata: str, spec: str) -> str:
+    return f"apiVersion: kafka.strimzi.io/v1\nkind: {kind}\nmetadata: {metadata}\nspec: {spec}\n"
+
+
+def jikkou(kind: str, metadata: str, spec: str) -> str:
+    return f"apiVersion: kafka.jikkou.io/v1\nkind: {kind}\nmetadata: {metadata}\nspec: {spec}\n"
+
+
+def strimzi_user(
+    metadata: str, resource: str = "type: topic, name: t", rest: str = "operations: [Read]"
+) -> str:
+    acls = f"[{{resource: {{{resource}}}, {rest}}}]"
+    return strimzi("KafkaUser", metadata, f"{{authorization: {{type: simple, acls: {acls}}}}}")
+
+
+def strimzi_config(config: str) -> str:
+    return strimzi("KafkaTopic", "{name: a}", f"{{partitions: 1, replicas: 1, config: {{{config}}}}}")
+
+
+def jikkou_acl(name: str, acl: str = "resource: {type: topic, pattern: t}, operations: [READ]") -> str:
+    return jikkou("KafkaPrincipalAuthorization", f"{{name: {name}}}", f"{{acls: [{{{acl}}}]}}")
+
+
+def jikkou_quota(spec: str) -> str:
+    return jikkou("KafkaClientQuota", "{}", f"{{{spec}}}")
+
+
+def gitops(service: str) -> str:
+    return f"services: {{s: {{type: application, principal: 'User:s', {service}}}}}\n"
+
+
+def julie(project: str, context: str = "c") -> str:
+    return f"context: {context}\nprojects: [{{name: p, {project}}}]\n"
+
+
+def julie_app(rest: str) -> str:
+    return julie(f"streams: [{{principal: 'User:a', topics: {{read: [x]}}, {rest}}}]")
+
+
+def topicctl(meta: str, spec: str = "partitions: 1, replicationFactor: 1") -> str:
+    return f"meta: {{{meta}}}\nspec: {{{spec}}}\n"
+
+
+def topicctl_acl(meta: str, resource: str = "", operations: str = "read") -> str:
+    known = f"type: topic, name: t, patternType: literal, principal: 'User:a'{resource}"
+    return topicctl(meta, f"acls: [{{resource: {{{known}}}, operations: [{operations}]}}]")
+
+
+def terraform(type_: str, values: dict[str, object], **plan: object) -> str:
+    resource = {"address": f"{type_}.r", "mode": "managed", "type": type_, "name": "r", "values": values}
+    data = {"format_version": "1.2", "planned_values": {"root_module": {"resources": [resource]}}, **plan}
+    return json.dumps(data)
+
+
+def late(type_: str, **unknown: object) -> dict[str, object]:
+    return {"resource_changes": [{"address": f"{type_}.r", "change": {"after_unknown": unknown}}]}
+
+
+QUOTA: dict[str, object] = {"entity_type": "user", "config": {"producer_byte_rate": 1}}
+ACL: dict[str, object] = {
+    "resource_type": "Topic", "resource_name": "t", "acl_principal": "User:a", "acl_host": "*",
+    "acl_operation": "Read", "acl_permission_type": "Allow",
+}  # fmt: skip
+
+
+def read(folder: Path, text: str, tool: str = AUTO, source: str | None = None) -> Conversion:
+    path = folder / "in.yaml"
+    path.write_text(text, "utf-8")
+    return read_foreign([path], tool, source)
+
+
+def rights(conversion: Conversion) -> list[str]:
+    return sorted(
+        str(parse_path(path, observed.ref.name))
+        for observed in conversion.observation.resources.values()
+        if observed.ref.kind == "Access"
+        for path in observed.state
+    )
+
+
+def get_rest(text: str, problem: Problem) -> str:
+    """Return the text from the place of a problem."""
+    place = problem.location
+    assert place is not None
+    return "\n".join(text.splitlines()[place.line - 1 :])[place.column - 1 :]
+
+
+TEMPLATE = "this is a template"
+EMPTY, MISSING, FLAG, TWICE = "is empty", "is missing", "must be true or false", "is declared twice"
+COUNT, NUMBER, TEXT = "must be a whole number", "must be a number", "must be a text"
+REFUSED: dict[str, tuple[str, str, str]] = {
+    # Templates, as a name that gets rights, elsewhere, and as a statement of their own.
+    "go, group": (gitops("consumes: [a], group-id: '{{ .Values.g }}'"), "'{{ .Values.g", TEMPLATE),
+    "go, unquoted": (gitops("consumes: [{{ .Values.t }}]"), "{{ .Values.t", TEMPLATE),
+    "go, range": ("{{- range .t }}\n---\n" + topicctl("name: a") + "{{- end }}", "{{- range", TEMPLATE),
+    "go, include": (strimzi_user("\n  name: a\n  {{- include 'l' . }}"), "{{- include", TEMPLATE),
+    "go, key": ("topics: {'{{ .Values.t }}': {partitions: 1, replication: 1}}", "'{{ .Values.t", TEMPLATE),
+    "jinja, item": (julie("topics: [{name: '{{ t }}'}]"), "'{{ t }}'", TEMPLATE),
+    "jinja, loop": (jikkou("KafkaTopic", "{name: a}", "\n  {% if x %}\n  partitions: 1"), "{% if", TEMPLATE),
+    "erb": (topicctl_acl("name: x", ", host: '<%= h %>'"), "'<%=", TEMPLATE),
+    "envsubst": (strimzi_user("{name: '${TEAM}-app'}"), "'${TEAM}", TEMPLATE),
+    "envsubst, short": (jikkou_acl("'User:$APP'"), "'User:$APP'", TEMPLATE),
+    "openshift": (strimzi_user("{name: a}", "type: group, name: '${{GROUP}}'"), "'${{GROUP}}'", TEMPLATE),
+    "placeholder": (gitops("produces: [{team}-orders]"), "{team}-orders", TEMPLATE),
+    "placeholder, quoted": (gitops("produces: ['{team}-orders']"), "'{team}-orders'", TEMPLATE),
+    "placeholder, whole": (gitops("produces: [{team}]"), "{team}]", TEMPLATE),
+    "terraform": ('resource "kafka_topic" "a" {\n  name = "a"\n}\n', "resource", TEMPLATE),
+    "terraform, json": ('{"resource": {"kafka_topic": {"a": {"name": "a"}}}}', '{"resource', TEMPLATE),
+    # Empty items.
+    "empty topic": (gitops("consumes: [a, ~]"), "~", EMPTY),
+    "empty operation": (strimzi_user("{name: a}", rest="operations: [Read, '']"), "''", EMPTY),
+    "empty rule": (topicctl("name: a", "acls: [~]"), "~", EMPTY),
+    "empty user": (julie("consumers: [~]"), "~", EMPTY),
+    "empty role": (jikkou("KafkaPrincipalAuthorization", "{name: 'User:a'}", "{roles: [~]}"), "~", EMPTY),
+    "empty part of a config": (strimzi_config("cleanup.policy: [compact, ~]"), "~", EMPTY),
+    "empty context": ("context:\nprojects: []\n", "\n", EMPTY),
+    # Missing fields.
+    "user without a name": (strimzi_user("{}"), "{}", MISSING),
+    "topic without a name": (topicctl("cluster: c"), "{cluster", MISSING),
+    "principal without a name": (jikkou_acl("''"), "''", EMPTY),
+    "quota without a user": (jikkou_quota("type: USER, entity: {}"), "{}", MISSING),
+    "quota without a client": (jikkou_quota("type: USER_CLIENT, entity: {user: a}"), "{user", MISSING),
+    "consumer without a principal": (julie("consumers: [{group: g}]"), "{group", MISSING),
+    "julie quota without a principal": (
+        "context: c\nplatform: {kafka: {quotas: [{producer_byte_rate: 1}]}}\n", "{producer", MISSING
+    ),
+    # Booleans and numbers that the tool itself refuses, or that readers take for different ones.
+    "flag of julie": (julie_app("exactlyOnce: 'yes'"), "'yes'", FLAG),
+    "flag of gitops": ("settings: {ccloud: {enabled: maybe}}\n", "maybe", FLAG),
+    "flag of jikkou": (
+        jikkou("KafkaTopic", "{name: a, annotations: {jikkou.io/delete: 'on'}}", "{}"), "'on'", FLAG
+    ),
+    "flag of strimzi": (
+        strimzi("KafkaTopic", "{name: a, annotations: {strimzi.io/managed: 'no'}}", "{}"), "'no'", FLAG
+    ),
+    "octal count": ("topics: {a: {partitions: 010}}", "010", COUNT),
+    "count with an exponent": (strimzi("KafkaTopic", "{name: a}", "{partitions: 1e1}"), "1e1", COUNT),
+    "octal config": (strimzi_config("retention.ms: 0100"), "0100", "not the same number"),
+    "quota without an end": (
+        jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: .inf}"), "spec", NUMBER
+    ),
+    "octal quota": (
+        jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: 010}"), "spec", NUMBER
+    ),
+    "mapping as a name": (strimzi_user("{name: {a: b}}"), "{a: b}", TEXT),
+    # What is declared twice would get the rights of both.
+    "two users": (strimzi_user("{name: a}") + "---\n" + strimzi_user("{name: a}"), "apiVersion", TWICE),
+    "two authorizations": (jikkou_acl("'User:a'") + "---\n" + jikkou_acl("'User:a'"), "apiVersion", TWICE),
+    "two services": (gitops("produces: [a]") + "---\n" + gitops("produces: [b]"), "s:", TWICE),
+    "two settings": ("settings: {ccloud: {}}\n---\nsettings: {topics: {}}\n", "settings", TWICE),
+    "two custom ACLs": ("customUserAcls: {a: {x: {}}}\n---\ncustomUserAcls: {a: {x: {}}}\n", "x:", TWICE),
+    "two projects": (julie("topics: []") + "---\n" + julie("topics: []"), "{name: p", TWICE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "token", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_meant_is_refused_at_its_place(
+    tmp_path: Path, text: str, token: str, reason: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert reason in problem.message
+    assert get_rest(text, problem).startswith(token)
+
+
+LEFT_OUT: dict[str, tuple[str, str, str]] = {
+    "host": (strimzi_user("{name: a}", rest="host: '', operations: [Read]"), "{resource", "has no host"),
+    "operations": (strimzi_user("{name: a}", rest="operations: []"), "{resource", "has no operation"),
+    "name of a group": (strimzi_user("{name: a}", "type: group"), "{resource", "has no name"),
+    "type of a service": ("services: {s: {principal: 'User:s', produces: [a]}}\n", "s:", "has no type"),
+    "name of a quota": (
+        terraform("kafka_quota", QUOTA, **late("kafka_quota", entity_name=True)), '{"addr', "r: entity_name"
+    ),
+    "name that no plan mentions": (terraform("kafka_quota", QUOTA), '{"address', "entity_name"),
+    "host of a plan": (
+        terraform("kafka_acl", ACL, **late("kafka_acl", acl_host=True)), '{"address', "acl_host"
+    ),
+    "one config of a plan": (
+        terraform("kafka_topic", {"name": "a"}, **late("kafka_topic", config={"a": True})), '{"addr', "config"
+    ),
+    "throttle": (
+        topicctl("name: a", "settings: {leader.replication.throttled.replicas: ['1']}"), "lead", "throttled"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "token", "reason"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_is_not_known_is_left_out_at_its_place(
+    tmp_path: Path, text: str, token: str, reason: str
+) -> None:
+    conversion = read(tmp_path, text)
+    (left_out,) = conversion.notes.left_out
+    assert reason in left_out.message
+    assert get_rest(text, left_out).startswith(token)
+    assert rights(conversion) == []
+    assert not any(ref.kind == "ClientQuota" for ref in conversion.observation.resources)
+
+
+NAMES = ("1.10", "010", "1e3", "0x1F", "1_000", "2024-01-01", "12:30", "yes", "True", "+5")
+PLACES = {
+    "kafka-gitops": gitops("consumes: [a], group-id: {}".replace("{}", "NAME")),
+    "julieops": julie("topics: [{name: t, consumers: [{principal: 'User:a', group: NAME}]}]"),
+    "topicctl": topicctl_acl("name: x", operations="read").replace("name: t,", "name: NAME,"),
+    "jikkou": jikkou_acl("'User:a'").replace("pattern: t", "pattern: NAME"),
+    "strimzi": strimzi_user("{name: a}", "type: topic, name: NAME"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("tool", PLACES)
+def test_a_name_stays_as_it_is_written(tmp_path: Path, tool: str, name: str) -> None:
+    conversion = read(tmp_path, PLACES[tool].replace("NAME", name), tool)
+    assert any(right.split()[-1] == name for right in rights(conversion))
+    quoted = read(tmp_path, PLACES[tool].replace("NAME", f"'{name}'"), tool)
+    assert rights(quoted) == rights(conversion)
+    assert quoted.notes.left_out == []
+    # JulieOps and jikkou make another text of most of them.
+    differs = tool in {"julieops", "jikkou"} and name not in {"2024-01-01", "12:30"}
+    assert len(conversion.notes.left_out) == differs
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "value"),
+    [
+        ("strimzi", strimzi_config("retention.ms: 6.048e+08"), "604800000"),
+        ("strimzi", strimzi_config("retention.ms: '1e3'"), "1e3"),
+        ("strimzi", strimzi_config("retention.ms: y"), "true"),
+        ("strimzi", strimzi_config("retention.ms: [a, 1.0, no]"), "a,1,false"),
+        ("topicctl", topicctl("name: a", "settings: {retention.ms: 0.505}"), "0.51"),
+        ("topicctl", topicctl("name: a", "settings: {retention.ms: '0.505'}"), "0.505"),
+        ("jikkou", jikkou("KafkaTopic", "{name: a}", "{configs: {retention.ms: on}}"), "true"),
+        ("jikkou", jikkou("KafkaTopic", "{name: a}", "{configs: {retention.ms: y}}"), "y"),
+        ("julieops", julie("topics: [{name: a, config: {retention.ms: Off}}]"), "false"),
+        ("kafka-gitops", "topics: {a: {configs: {retention.ms: off}}}", "off"),
+        ("terraform", terraform("kafka_topic", {"name": "a", "config": {"retention.ms": "010"}}), "010"),
+    ],
+)
+def test_a_config_is_what_the_tool_sends_to_kafka(tmp_path: Path, tool: str, text: str, value: str) -> None:
+    (topic,) = read(tmp_path, text, tool).observation.resources.values()
+    assert topic.state["config.retention.ms"] == value
+
+
+@pytest.mark.parametrize("flag", ["yes", "On", "TRUE", "'True'", "1"])
+def test_a_boolean_is_what_the_tool_reads(tmp_path: Path, flag: str) -> None:
+    conversion = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {flag}"))
+    assert sum("transactional" in right for right in rights(conversion)) == 2
+    off = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {'off' if flag == 'On' else 'no'}"))
+    assert not any("transactional" in right for right in rights(off))
+
+
+@pytest.mark.parametrize("flag", ["True", "'yes'", "y", "on", "true"])
+def test_a_topic_that_jikkou_deletes_is_left_out(tmp_path: Path, flag: str) -> None:
+    metadata = f"{{name: a, annotations: {{jikkou.io/delete: {flag}}}}}"
+    conversion = read(tmp_path, jikkou("KafkaTopic", metadata, "{partitions: 1, replicas: 1}"))
+    assert not conversion.observation.resources
+    assert len(conversion.notes.left_out) == 1
+
+
+def provider_config(module: str, key: str) -> dict[str, object]:
+    resources = [{"type": "kafka_acl", "name": "r", "provider_config_key": key, "expressions": {}}]
+    return {module: {"module": {"resources": resources}}}
+
+
+def modules() -> str:
+    """Two modules of Terraform, each with a provider of its own."""
+    children = [
+        {
+            "address": f"module.{name}[0]",
+            "resources": [{"type": "kafka_acl", "name": "r", "values": ACL | {"acl_operation": operation}}],
+        }
+        for name, operation in (("dev", "Read"), ("prod", "Write"))
+    ]
+    calls = provider_config("dev", "kafka.dev") | provider_config("prod", "kafka.prod")
+    return json.dumps(
+        {
+            "format_version": "1.2",
+            "planned_values": {"root_module": {"child_modules": children}},
+            "configuration": {"root_module": {"module_calls": calls}},
+        }
+    )
+
+
+def cloud_acls() -> str:
+    resources = [
+        {
+            "address": f"confluent_kafka_acl.{cluster}", "type": "confluent_kafka_acl", "name": cluster,
+            "values": {
+                "kafka_cluster": [{"id": cluster}], "resource_type": "TOPIC", "resource_name": "t",
+                "pattern_type": "LITERAL", "principal": "User:a", "host": "*", "operation": operation,
+                "permission": "ALLOW",
+            },
+        }
+        for cluster, operation in (("lkc-1", "READ"), ("lkc-2", "WRITE"))
+    ]  # fmt: skip
+    return json.dumps({"format_version": "1.0", "values": {"root_module": {"resources": resources}}})
+
+
+def both(first: str, second: str) -> str:
+    return f"{first}---\n{second}"
+
+
+def cluster_label(name: str) -> str:
+    return f"labels: {{strimzi.io/cluster: {name}}}"
+
+
+CLUSTERS: dict[str, tuple[str, str]] = {
+    "labels": (
+        both(
+            strimzi_user(f"{{name: a, {cluster_label('dev')}}}"),
+            strimzi_user(f"{{name: a, {cluster_label('prod')}}}", rest="operations: [Write]"),
+        ),
+        "prod",
+    ),
+    "namespaces": (
+        both(
+            strimzi_user(f"{{name: a, namespace: dev, {cluster_label('c')}}}"),
+            strimzi_user(f"{{name: a, namespace: prod, {cluster_label('c')}}}", rest="operations: [Write]"),
+        ),
+        "c/prod",
+    ),
+    "environments": (
+        both(
+            topicctl_acl("cluster: c, environment: dev, region: r"),
+            topicctl_acl("cluster: c, environment: prod, region: r", operations="write"),
+        ),
+        "c/prod/r",
+    ),
+    "contexts": (
+        both(
+            julie("topics: [{name: t, consumers: [{principal: 'User:a'}]}]", "dev"),
+            julie("topics: [{name: t, producers: [{principal: 'User:a'}]}]", "prod"),
+        ),
+        "prod",
+    ),
+    "providers of jikkou": (
+        both(
+            jikkou_acl("'User:a', annotations: {jikkou.io/provider: dev}"),
+            jikkou_acl(
+                "'User:a', annotations: {jikkou.io/provider: prod}",
+                "resource: {type: topic, pattern: t}, operations: [WRITE]",
+            ),
+        ),
+        "prod",
+    ),
+    "ids": (cloud_acls(), "lkc-2"),
+    "providers of terraform": (modules(), "kafka.prod"),
+}
+
+
+@pytest.mark.parametrize(("text", "name"), CLUSTERS.values(), ids=CLUSTERS)
+def test_two_clusters_in_one_input_are_refused_until_one_is_chosen(
+    tmp_path: Path, text: str, name: str
+) -> None:
+    with pytest.raises(UsageError, match=name) as caught:
+        read(tmp_path, text)
+    assert "--source-cluster" in str(caught.value.hint)
+    with pytest.raises(UsageError, match="nothing of the"):
+        read(tmp_path, text, source="other")
+    conversion = read(tmp_path, text, source=name)
+    assert any("Write on topic" in right for right in rights(conversion))
+    assert not any("Read on topic" in right for right in rights(conversion))
+    assert len(conversion.notes.remarks) == 1
+    assert conversion.notes.left_out == []
+
+
+def test_a_cluster_may_be_named_in_part(tmp_path: Path) -> None:
+    known = strimzi_user(f"{{name: a, namespace: n, {cluster_label('c')}}}")
+    unknown = strimzi_user(f"{{name: b, {cluster_label('c')}}}", rest="operations: [Write]")
+    assert len(rights(read(tmp_path, both(known, unknown)))) == 2
+    # Of two, it may be either.
+    second = known.replace("namespace: n", "namespace: m")
+    conversion = read(tmp_path, both(known, both(unknown, second)), source="c/n")
+    assert len(rights(conversion)) == 1
+    assert len(conversion.notes.left_out) == 1
+
+
+def test_what_is_beside_good_files_does_not_stop_them(tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text("resources: [user.yaml]\n", "utf-8")
+    (tmp_path / "namespace.yaml").write_text(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", "utf-8"
+    )
+    (tmp_path / "user.yaml").write_text(strimzi_user("{name: a}"), "utf-8")
+    conversion = read_foreign([tmp_path], AUTO)
+    assert len(rights(conversion)) == 1
+    assert conversion.notes.left_out == []
+    assert len(conversion.notes.remarks) == 2
+    # What may have been meant for the tool is no remark.
+    (tmp_path / "values.yaml").write_text("users: 1\nname: a\n", "utf-8")
+    assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 1
+
+
+def test_a_cluster_of_topicctl_may_have_variables(tmp_path: Path) -> None:
+    text = both(topicctl("name: c", "bootstrapAddrs: ['${KAFKA}']"), topicctl("name: a"))
+    conversion = read(tmp_path, text)
+    assert [ref.name for ref in conversion.observation.resources] == ["a"]
+    assert len(conversion.notes.left_out) == 1
+
+
+def test_custom_acls_may_be_in_several_files(tmp_path: Path) -> None:
+    acl = "{name: NAME., type: TOPIC, pattern: PREFIXED, principal: 'User:s', operation: READ}"
+    text = gitops("produces: [a]") + "".join(
+        f"---\ncustomServiceAcls: {{s: {{{name}: {acl.replace('NAME', name)}}}}}\n" for name in "pq"
+    )
+    conversion = read(tmp_path, text)
+    assert len(rights(conversion)) == 3
+    assert conversion.notes.left_out == []
+
+
+def test_what_means_nothing_is_no_loss(tmp_path: Path) -> None:
+    assert read(tmp_path, julie("zookeepers: [], rbac: {}, schemas: []")).notes.left_out == []
+    role = jikkou("KafkaPrincipalRole", "{name: r}", "{acls: [{resource: {type: topic, pattern: t}}]}")
+    unused = read(tmp_path, role)
+    assert unused.notes.left_out == []
+    assert len(unused.notes.remarks) == 1
+
+
+def test_the_operator_ignores_the_name_of_a_cluster(tmp_path: Path) -> None:
+    resource = "type: cluster, name: '*', patternType: prefix"
+    conversion = read(tmp_path, strimzi_user("{name: a}", resource, "operations: [Describe]"))
+    assert rights(conversion) == ["allow User:a Describe on the cluster"]
+    assert conversion.notes.left_out == []
+
+
+def test_what_the_provider_computes_is_no_unknown_value(tmp_path: Path) -> None:
+    type_ = "confluent_kafka_topic"
+    values: dict[str, object] = {"topic_name": "a", "partitions_count": 6}
+    plan = late(type_, id=True, config=True, kafka_cluster=[{}])
+    declared = [{"type": type_, "name": "r", "expressions": {"topic_name": {}}}]
+    configured = {"configuration": {"root_module": {"resources": declared}}}
+    assert not read(tmp_path, terraform(type_, values, **plan)).observation.resources
+    assert read(tmp_path, terraform(type_, values, **plan, **configured)).observation.resources
+
+
+def test_the_source_of_terraform_in_a_folder_is_a_template(tmp_path: Path) -> None:
+    (tmp_path / "main.tf").write_text("# nothing", "utf-8")
+    with pytest.raises(InvalidInput) as caught:
+        read_foreign([tmp_path], AUTO)
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(TEMPLATE)

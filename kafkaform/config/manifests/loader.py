@@ -42,6 +42,8 @@ VERBATIM = frozenset({"config", "labels", "annotations"}).union(
 _EMPTY: Mapping[str, Any] = {}
 """Shared by all manifests without labels, annotations or overrides, to save memory."""
 
+_PATTERNS = frozenset({"client", "config"})
+"""Below these keys, braces may be what an application replaces: `group.instance.id: checkout-{pod}`."""
 _OTHER_TOOLS = {
     "kafka.strimzi.io/": ("Strimzi", "kafkaform import --from strimzi FILE writes one of kafkaform"),
     "kafka.jikkou.io/": ("jikkou", "kafkaform import --from jikkou FILE writes one of kafkaform"),
@@ -251,8 +253,12 @@ def _find_templates(document: Document, source: Sequence[str]) -> Iterator[Probl
     for path, place, text in document.walk_texts():
         template = find_template(text)
         # An escape in quotes says that it is text: it is not in the source.
-        if template is None or not any(
-            template.mark in line for line in source[place.line - 1 : place.line + text.count("\n") + 1]
+        if (
+            template is None
+            or (template.is_placeholder and not _PATTERNS.isdisjoint(path))
+            or not any(
+                template.mark in line for line in source[place.line - 1 : place.line + text.count("\n") + 1]
+            )
         ):
             continue
         if template.mark == "${":

@@ -56,6 +56,11 @@ class Template(NamedTuple):
     at: int
     message: str
 
+    @property
+    def is_placeholder(self) -> bool:
+        """True if it is a name in braces."""
+        return self.mark.endswith("}")
+
 
 def find_template(text: str) -> Template | None:
     """Return the first part of a text by which it is a template; None if it is none."""

@@ -65,7 +65,7 @@ def _list_resources(module: Fields, path: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 class _Plan:
-    """What a plan says beside the values after it; of a state, nothing."""
+    """The parts of a plan beside the values after it: unknown values and providers; a state has none."""
 
     def __init__(self, document: Fields) -> None:
         data: Any = document.document.data

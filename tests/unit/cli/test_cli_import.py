@@ -33,6 +33,18 @@ def test_standard_input_is_one_of_the_files(tmp_path: Path) -> None:
     assert not (tmp_path / "topics").exists()
 
 
+def test_the_resources_of_one_of_several_clusters_are_written(tmp_path: Path) -> None:
+    topic = "meta: {name: orders, cluster: NAME}\nspec: {partitions: 1, replicationFactor: 1}\n"
+    (tmp_path / "t.yaml").write_text(
+        f"{topic.replace('NAME', 'dev')}---\n{topic.replace('NAME', 'prod')}", "utf-8"
+    )
+    assert "dev, prod" in called("import", "t.yaml", cwd=tmp_path).needs(64).both
+    done = called("import", "t.yaml", "--source-cluster", "prod", cwd=tmp_path).needs(0)
+    assert "cluster: prod" in (tmp_path / "topics" / "orders.yaml").read_text("utf-8")
+    assert "note: 1 resource of the cluster dev: skipped" in done.both
+    called("import", "--source-cluster", "prod", cwd=tmp_path).needs(64)
+
+
 def test_several_clusters_are_no_error(tmp_path: Path) -> None:
     (tmp_path / "state.yaml").write_text(STATE, "utf-8")
     clusters = "".join(f"  {name}: {{client: {{bootstrap.servers: 'h:1'}}}}\n" for name in ("a", "b"))

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, load, load_all, merge
 from kafkaform.core.errors import InvalidInput, Problem
-from kafkaform.core.model import Desired, Location, ResourceRef, Undeclared
+from kafkaform.core.model import Desired, Location, Observed, ResourceRef, Undeclared
 from kafkaform.resources.base import Layer
+from kafkaform.resources.client_quota.entity import QuotaEntity
 from tests.support.golden import wording
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\n"
@@ -219,6 +221,53 @@ def test_a_file_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatc
     write({"a.yaml": "---\n".join(topic(f"{{{COUNTS}}}", f"t{number}") for number in range(50))})
     assert len(load([Path("t")], Context())) == 50
     assert len(searches) == 1
+
+
+SPEC = f"spec: {{{COUNTS}}}\n"
+TEMPLATES = (
+    "{team}",
+    "{{ .Values.x }}",
+    "{{x}}",
+    "{% x %}",
+    "<%= x %>",
+    "${{x}}",
+    "$TEAM",
+    "$(TEAM)",
+    "%{x}",
+    "{0}",
+)
+
+
+@pytest.mark.parametrize("part", TEMPLATES)
+def test_a_template_is_no_name_unless_it_is_escaped(part: str) -> None:
+    for name in (f"'a-{part}'", f"a-{part}", f"{part}-a", part):
+        (problem, *_) = problems({"a.yaml": f"{HEAD}metadata: {{name: t, labels:\n  {{n: {name}}}}}\n{SPEC}"})
+        assert problem.startswith("t/a.yaml:4:")
+        assert "this is a template" in problem
+    # People may write to each other about them.
+    assert loaded(topic(f"{{{COUNTS}}}", metadata=f", annotations: {{note: 'of {part}'}}"))
+    # An application may replace a part of its own settings.
+    group = "kind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t], client: {client.id: 'a-{pod}'}}\n"
+    assert loaded(f"apiVersion: kafkaform/v1\n{group}").ref.name == "g"
+    ref = ResourceRef("ClientQuota", QuotaEntity((("user", f"{part}-a"),)).name)
+    manifest = build_live_manifest(Observed(ref, None, {"config.producer_byte_rate": "1"}))
+    assert [loaded(text).ref for text in (manifest.to_yaml(), manifest.to_json())] == [ref, ref]
+
+
+@pytest.mark.parametrize(
+    "line", ["name: {{ .x }}", "{{- include 'x' . }}", "{% if x %}", "<% if x %>", "{# x #}"]
+)
+def test_the_statement_of_a_template_is_told_at_its_place(line: str) -> None:
+    (problem,) = problems({"a.yaml": f"{HEAD}metadata:\n  {line}\n  labels: {{a: b}}\n{SPEC}"})
+    assert problem.startswith(f"t/a.yaml:4:{9 if line.startswith('name') else 3}: this is a template")
+
+
+def test_a_merge_conflict_is_told_as_that() -> None:
+    conflict = f"<<<<<<< HEAD\n{SPEC}=======\n{SPEC}>>>>>>> other\n"
+    (problem,) = problems({"a.yaml": f"{HEAD}metadata: {{name: t}}\n{conflict}"})
+    assert problem.startswith("t/a.yaml:4:1: merge conflict marker")
+    # Text may have a line that looks like one.
+    assert loaded(topic(f"{{{COUNTS}}}", metadata=", annotations: {note: '\n\n<<<<<<< HEAD\n\n'}"))
 
 
 # --- finding files -----------------------------------------------------------------------------------

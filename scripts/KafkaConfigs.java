@@ -1,6 +1,7 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -9,38 +10,44 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.utils.AppInfoParser;
-import org.apache.kafka.coordinator.group.GroupConfig;
-import org.apache.kafka.server.config.ConfigSynonym;
-import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
-import org.apache.kafka.storage.internals.log.LogConfig;
 
-/** Prints the topic, group and consumer configs of the Kafka on the class path as JSON. */
+/** Prints the topic, group and consumer configs of the Kafka on the class path, 2.8 or later, as JSON. */
+@SuppressWarnings("unchecked")
 public class KafkaConfigs {
     /** The range around zero in which a validator without a readable range is tried. */
     private static final int REACH = 1000;
+    private static final String GROUPS = "org.apache.kafka.coordinator.group.GroupConfig";
 
     public static void main(String[] args) throws Exception {
         TreeSet<String> deprecated = deprecated(TopicConfig.class);
         Map<String, Object> topics = new TreeMap<>();
-        for (ConfigDef.ConfigKey key : LogConfig.configKeys().values()) {
+        Map<?, ?> brokers = (Map<?, ?>) constant("org.apache.kafka.server.config.ServerTopicConfigSynonyms",
+            "ALL_TOPIC_CONFIG_SYNONYMS").orElse(Map.of());
+        for (ConfigDef.ConfigKey key : topicKeys()) {
             List<Object> synonyms = new ArrayList<>();
-            for (ConfigSynonym synonym
-                    : ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS.getOrDefault(key.name, List.of())) {
+            for (Object synonym : brokers.containsKey(key.name) ? (List<?>) brokers.get(key.name) : List.of()) {
                 // The converted value of 1 is the factor between the two units.
-                synonyms.add(synonym(synonym.name(), Long.parseLong(synonym.converter().apply("1"))));
+                Function<String, String> converter = (Function<String, String>) call(synonym, "converter");
+                synonyms.add(synonym((String) call(synonym, "name"), Long.parseLong(converter.apply("1"))));
             }
             topics.put(key.name, describe(key, synonyms, deprecated.contains(key.name)));
         }
         Map<String, Object> groups = new TreeMap<>();
-        for (ConfigDef.ConfigKey key : GroupConfig.CONFIG_DEF.configKeys().values()) {
-            Optional<String> broker = GroupConfig.ALL_GROUP_CONFIG_SYNONYMS.getOrDefault(key.name, Optional.empty());
-            groups.put(key.name, describe(key, broker.map(name -> List.of(synonym(name, 1L))).orElse(List.of()), false));
+        Optional<Object> defined = constant(GROUPS, "CONFIG_DEF").or(() -> constant(GROUPS, "CONFIG"));
+        Map<?, ?> ofBrokers = (Map<?, ?>) constant(GROUPS, "ALL_GROUP_CONFIG_SYNONYMS").orElse(Map.of());
+        if (defined.isPresent()) {
+            for (ConfigDef.ConfigKey key : ((ConfigDef) defined.get()).configKeys().values()) {
+                List<Object> synonyms = ofBrokers.get(key.name) instanceof Optional<?> broker && broker.isPresent()
+                    ? List.of(synonym((String) broker.get(), 1L)) : List.of();
+                groups.put(key.name, describe(key, synonyms, false));
+            }
         }
         TreeSet<String> leaving = deprecated(ConsumerConfig.class);
         Map<String, Object> consumers = new TreeMap<>();
@@ -51,15 +58,42 @@ public class KafkaConfigs {
         refused.put("classic", refused("ConsumerConfig", "CLASSIC_PROTOCOL_UNSUPPORTED_CONFIGS"));
         refused.put("consumer", refused("ConsumerConfig", "CONSUMER_PROTOCOL_UNSUPPORTED_CONFIGS"));
         refused.put("share", refused("ShareConsumerConfig", "SHARE_GROUP_UNSUPPORTED_CONFIGS"));
-        deprecated.removeAll(topics.keySet());
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("kafka_version", AppInfoParser.getVersion());
         all.put("topics", topics);
         all.put("groups", groups);
         all.put("consumers", consumers);
         all.put("refused_consumers", refused);
-        all.put("retired_topics", deprecated);
         System.out.println(new ObjectMapper().writeValueAsString(all));
+    }
+
+    /** The keys of topic configs; until 3.4 they are in a Scala object. */
+    private static Collection<ConfigDef.ConfigKey> topicKeys() throws ReflectiveOperationException {
+        try {
+            Object keys = Class.forName("org.apache.kafka.storage.internals.log.LogConfig")
+                .getMethod("configKeys").invoke(null);
+            return ((Map<String, ConfigDef.ConfigKey>) keys).values();
+        } catch (ClassNotFoundException absent) {
+            Object companion = Class.forName("kafka.log.LogConfig$").getField("MODULE$").get(null);
+            return ((ConfigDef) call(companion, "configDefCopy")).configKeys().values();
+        }
+    }
+
+    /** The value of a static field; empty in a Kafka without the class or the field. */
+    private static Optional<Object> constant(String holder, String field) {
+        try {
+            Field declared = Class.forName(holder).getDeclaredField(field);
+            declared.setAccessible(true);
+            return Optional.of(declared.get(null));
+        } catch (ClassNotFoundException | NoSuchFieldException absent) {
+            return Optional.empty();
+        } catch (IllegalAccessException unexpected) {
+            throw new IllegalStateException(holder, unexpected);
+        }
+    }
+
+    private static Object call(Object object, String method) throws ReflectiveOperationException {
+        return object.getClass().getMethod(method).invoke(object);
     }
 
     private static Object synonym(String name, long factor) {
@@ -78,10 +112,8 @@ public class KafkaConfigs {
     }
 
     /** The configs that prevent a consumer of one protocol from starting. */
-    private static TreeSet<?> refused(String holder, String field) throws ReflectiveOperationException {
-        Field declared = Class.forName("org.apache.kafka.clients.consumer." + holder).getDeclaredField(field);
-        declared.setAccessible(true);
-        return new TreeSet<>((List<?>) declared.get(null));
+    private static TreeSet<?> refused(String holder, String field) {
+        return new TreeSet<>((List<?>) constant("org.apache.kafka.clients.consumer." + holder, field).orElse(List.of()));
     }
 
     private static String defaultOf(ConfigDef.ConfigKey key) {
@@ -115,7 +147,8 @@ public class KafkaConfigs {
 
     private static Map<String, Object> constraint(ConfigDef.ConfigKey key) throws ReflectiveOperationException {
         ConfigDef.Validator validator = key.validator;
-        switch (validator.getClass().getSimpleName()) {
+        // The class of a Scala object has a dollar sign at its end.
+        switch (validator.getClass().getSimpleName().replace("$", "")) {
             case "Range":
                 List<Object> range = new ArrayList<>();
                 range.add(read(validator, "min"));
@@ -130,8 +163,9 @@ public class KafkaConfigs {
                 List<?> valid = (List<?>) read(read(validator, "validString"), "validStrings");
                 return valid.isEmpty()
                     ? Map.of()
-                    : Map.of("valid_values", valid, "empty_allowed", read(validator, "isEmptyAllowed"));
+                    : Map.of("valid_values", valid, "empty_allowed", accepts(key, List.of()));
             case "LambdaValidator":
+            case "":
                 if (key.type == ConfigDef.Type.INT) {
                     return Map.of("ranges", tried(key));
                 }
@@ -141,6 +175,11 @@ public class KafkaConfigs {
             case "ThrottledReplicaListValidator":
             case "NonEmptyString":
                 return Map.of("format", validator.toString());
+            case "NonNullValidator":
+            // Each release has its own versions of the message format.
+            case "ApiVersionValidator":
+            case "MetadataVersionValidator":
+                return Map.of();
             default:
                 break;
         }

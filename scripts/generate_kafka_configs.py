@@ -4,8 +4,9 @@ The valid values of topic, group and consumer configs are read from the classes 
 so that nothing is maintained by hand and a new Kafka version needs one run. A validator of an unknown class
 stops the run, so that its rule is not lost silently.
 
-The first version of each config is read from the jars of earlier versions: `--history` downloads them (half a
-gigabyte) and writes the names of their configs to kafka_history.json, which the other runs read.
+Brokers and clients of earlier versions are supported, too: `--history` downloads their jars (a gigabyte) and
+writes to kafka_history.json, which the other runs read, the first version of each config, limits that were
+wider, and the configs that a later version retired.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # kafkaform need not be installed
 
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
-from kafkaform.devcluster.releases import KAFKA_VERSION, RELEASES, needs_zookeeper
+from kafkaform.devcluster.releases import KAFKA_VERSION, RELEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
-EARLIER = [version for version in RELEASES if version != KAFKA_VERSION and not needs_zookeeper(version)]
+EARLIER = [version for version in RELEASES if version != KAFKA_VERSION]
 HISTORY = HERE / "kafka_history.json"
 TARGET = HERE.parent / "kafkaform" / "core" / "data" / "kafka_configs.json"
 
@@ -55,9 +59,10 @@ def main() -> int:
     parser.add_argument("--history", action="store_true", help="read the jars of earlier versions again")
     arguments = parser.parse_args()
 
+    newest = read_configs(find_jars(arguments.jars))
     if arguments.history:
-        HISTORY.write_text(json.dumps(read_history(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    text = render(run_java("KafkaConfigs.java", find_jars(arguments.jars)), find_first_versions())
+        HISTORY.write_text(json.dumps(read_history(newest), indent=1, sort_keys=True) + "\n", "utf-8")
+    text = render(newest, json.loads(HISTORY.read_text("utf-8")))
     if arguments.check:
         same = TARGET.exists() and TARGET.read_text(encoding="utf-8") == text
         if not same:
@@ -77,14 +82,14 @@ def find_jars(folder: Path | None, version: str = KAFKA_VERSION) -> list[Path]:
     return fetch_kafka_classpath(version)
 
 
-def run_java(source: str, jars: list[Path]) -> dict[str, Any]:
-    """Run a Java source beside this file, which Java 17 does without a build, and parse its JSON output."""
+def read_configs(jars: list[Path]) -> dict[str, Any]:
+    """Run KafkaConfigs.java beside this file, which Java 17 does without a build, and parse its output."""
     java = shutil.which("java")
     if java is None:
         sys.exit("java is not on the PATH; Java 17 or newer is needed")
     classpath = os.pathsep.join(str(jar) for jar in jars)
     run = subprocess.run(
-        [java, "-cp", classpath, str(HERE / source)], capture_output=True, text=True, check=False
+        [java, "-cp", classpath, str(HERE / "KafkaConfigs.java")], capture_output=True, text=True, check=False
     )
     if run.returncode != 0:
         sys.exit(run.stderr)
@@ -92,26 +97,56 @@ def run_java(source: str, jars: list[Path]) -> dict[str, Any]:
     return result
 
 
-def read_history() -> dict[str, dict[str, list[str]]]:
-    """Return the names of new configs, by kind and earlier version."""
-    history: dict[str, dict[str, list[str]]] = {kind: {} for kind in KINDS}
-    for version in EARLIER:
-        names = run_java("KafkaNames.java", find_jars(None, version))
-        for kind, firsts in history.items():
-            firsts[strip_patch(version)] = sorted(set(names[kind]).difference(*firsts.values()))
+def read_history(newest: dict[str, Any]) -> dict[str, Any]:
+    """Return what earlier versions know beyond the newest.
+
+    Returns:
+        `first`: the names of new configs, by kind and version; `limits`: wider limits of brokers, by kind and
+        name;
+        `retired`: the configs that the newest version does not have, as the last version with them has them.
+    """
+    history: dict[str, Any] = {part: {kind: {} for kind in KINDS} for part in ("first", "limits", "retired")}
+    for version, later in zip(EARLIER, [*EARLIER[1:], KAFKA_VERSION], strict=True):
+        configs = read_configs(find_jars(None, version))
+        for kind in KINDS:
+            firsts = history["first"][kind]
+            firsts[strip_patch(version)] = sorted(set(configs[kind]).difference(*firsts.values()))
+            for name, key in configs[kind].items():
+                limits = history["limits"][kind]
+                if name not in newest[kind]:
+                    if not key["internal"]:
+                        history["retired"][kind][name] = key | {"retired": strip_patch(later)}
+                elif kind != "consumers" and (
+                    wider := find_wider_limits(newest[kind][name] | limits.get(name, {}), key)
+                ):
+                    limits[name] = limits.get(name, {}) | wider
     return history
 
 
-def find_first_versions() -> dict[str, dict[str, str | None]]:
+def find_wider_limits(known: dict[str, Any], key: dict[str, Any]) -> dict[str, Any]:
+    """Return the limits that a key of an earlier version widens; a missing check there permits nothing."""
+    wider: dict[str, Any] = {}
+    if (before := key.get("ranges")) and (ranges := known.get("ranges")) and before != ranges:
+        [[low, high]], [[least, greatest]] = ranges, before  # stops the run at several ranges that differ
+        merged = [[choose_wider(min, low, least), choose_wider(max, high, greatest)]]
+        wider |= {"ranges": merged} if merged != ranges else {}
+    if known.get("valid_values") and (more := set(key.get("valid_values", ())) - set(known["valid_values"])):
+        wider["valid_values"] = sorted(more.union(known["valid_values"]))
+    return wider
+
+
+def choose_wider(
+    choose: Callable[[float, float], float], one: float | None, other: float | None
+) -> float | None:
+    """Return the wider of two limits; None is no limit."""
+    return None if one is None or other is None else choose(one, other)
+
+
+def find_first_versions(firsts: dict[str, list[str]]) -> dict[str, str | None]:
     """Return the minor version that added each config; None if the earliest version has it."""
-    recorded: dict[str, dict[str, list[str]]] = json.loads(HISTORY.read_text(encoding="utf-8"))
+    earliest = strip_patch(EARLIER[0])
     return {
-        kind: {
-            name: None if version == strip_patch(EARLIER[0]) else version
-            for version, names in firsts.items()
-            for name in names
-        }
-        for kind, firsts in recorded.items()
+        name: None if version == earliest else version for version, names in firsts.items() for name in names
     }
 
 
@@ -120,21 +155,20 @@ def strip_patch(version: str) -> str:
     return version.rpartition(".")[0]
 
 
-def render(raw: dict[str, Any], seen: dict[str, dict[str, str | None]]) -> str:
+def render(newest: dict[str, Any], history: dict[str, Any]) -> str:
     """Render the file: sorted, with each key shortened."""
-    newest = strip_patch(raw["kafka_version"])
-    document = {
-        "kafka_version": raw["kafka_version"],
-        "retired_topics": raw["retired_topics"],
-        "refused_consumers": raw["refused_consumers"],
-        **{
-            kind: {
-                name: shorten_key(key | {"since": seen[kind].get(name, newest)})
-                for name, key in raw[kind].items()
-            }
-            for kind in KINDS
-        },
+    document: dict[str, Any] = {
+        "kafka_version": newest["kafka_version"],
+        "refused_consumers": newest["refused_consumers"],
     }
+    for kind in KINDS:
+        since = find_first_versions(history["first"][kind])
+        document[kind] = {}
+        for name, key in (newest[kind] | history["retired"][kind]).items():
+            limits = history["limits"][kind].get(name, {})
+            narrow = {"newest_ranges": key["ranges"]} if "ranges" in limits else {}
+            first = since.get(name, strip_patch(newest["kafka_version"]))
+            document[kind][name] = shorten_key(key | limits | narrow | {"since": first})
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

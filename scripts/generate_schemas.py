@@ -53,9 +53,10 @@ def build_topic_config(schema: Schema) -> Schema:
         for name, key in known.items()
         if name not in kafka_configs.REASSIGNMENT_KEYS and not key.internal
     }
-    for name in kafka_configs.RETIRED_KEYS:
-        message = "Brokers of Kafka 4.x reject this config; those of 3.x still accept it."
-        properties[name] = value | {"deprecated": True, "deprecationMessage": message}
+    for name, key in kafka_configs.retired_configs("topics").items():
+        message = f"Kafka {key.retired} retired this config; brokers of earlier versions still accept it."
+        retired = {"deprecated": True, "deprecationMessage": message}
+        properties[name] = value | _build_annotations(key) | retired
     vendors = "|".join(prefix.replace(".", "\\.") for prefix in kafka_configs.VENDOR_PREFIXES)
     return {
         "type": "object",

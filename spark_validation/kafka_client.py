@@ -23,6 +23,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from spark_validation.errors import ReadingFailed
+from spark_validation.text_files import read_file
 from spark_validation.windows import Span
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def executor_properties(kafka: Mapping[str, str], *, local: bool) -> dict[str, s
         local: Whether the readers run on this machine; then files stay where they are.
 
     Raises:
-        ReadingFailed: A certificate cannot be read, or AWS_MSK_IAM has no region.
+        ReadingFailed: A file cannot be read, or AWS_MSK_IAM has no region.
     """
     sent = dict(kafka)
     if kafka.get("sasl.mechanism") == _MSK_IAM:
@@ -95,6 +96,9 @@ def executor_properties(kafka: Mapping[str, str], *, local: bool) -> dict[str, s
         if not _PATH.search(name) or value == _NO_PATH:
             continue
         path = Path(value).expanduser()
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            # librdkafka would wait for a named pipe.
+            raise ReadingFailed(f"{name}: {path} is not a regular file", hint="give the path of a file")
         if local:
             # Spark's Python workers run in another directory.
             sent[name] = str(path.absolute())
@@ -108,7 +112,7 @@ def executor_properties(kafka: Mapping[str, str], *, local: bool) -> dict[str, s
 
 def _read_pem(name: str, path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii")
+        return read_file(path).decode("ascii")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not PEM text"
         raise ReadingFailed(
@@ -208,7 +212,7 @@ def _parse_extensions(text: str) -> dict[str, str]:
 def _read_token_file(path: Path, extensions: Mapping[str, str]) -> tuple[str, float, str, dict[str, str]]:
     """Return the token of a file that another program renews, and its expiry."""
     try:
-        token = path.read_text(encoding="ascii").strip()
+        token = read_file(path).decode("ascii").strip()
         payload = token.split(".")[1]
         # JWTs leave out the padding of Base64 (RFC 7515, section 2), which Python's decoder needs.
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -38,6 +38,7 @@ from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import hide_pandas_warning
+from spark_validation.text_files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +155,7 @@ def _policy(text: str) -> tuple[str, SkewLimits]:
 
 def _policies(file: str) -> dict[str, SkewLimits]:
     try:
-        document = json.loads(Path(file).read_text(encoding="utf-8"))
+        document = json.loads(read_file(file))
     except OSError as error:
         raise argparse.ArgumentTypeError(f"cannot read {file}: {error.strerror}") from error
     except ValueError as error:
@@ -420,7 +421,7 @@ def client_properties(given: argparse.Namespace) -> dict[str, str]:
                 hint=f"write {instead}",
             )
     store = Path(kafka.get("ssl.keystore.location", ""))
-    if store.is_file() and store.read_bytes().startswith(_JKS):
+    if store.is_file() and _read_start(store, len(_JKS)) == _JKS:
         raise JobFailed(
             f"{given.command_config}: ssl.keystore.location: {store} is a JKS store",
             hint=f"convert it: keytool -importkeystore -srckeystore {store} -destkeystore client.p12"
@@ -432,10 +433,15 @@ def client_properties(given: argparse.Namespace) -> dict[str, str]:
     return kafka
 
 
+def _read_start(file: Path, count: int) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(count)
+
+
 def _read_entries(file: str) -> dict[str, str]:
     """Return the `name=value` lines of a file; a line break in PEM text is written as in C."""
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        lines = read_file(file).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise JobFailed(

@@ -9,6 +9,7 @@ throttles are written by `kafkaform.apply.moves.throttle_journal`.
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import AuditError
+from kafkaform.core.files import read_file, require_regular
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Delete, Update, risk_of
 from kafkaform.resources.values import action_of, fields_of
@@ -58,6 +60,7 @@ _TIME_DIGITS = 7  # of seconds since 1970, which suffice for a thousand years
 _RANDOM_DIGITS = 4
 _LONGEST_VALUE = 100_000  # bytes of JSON
 _KEPT = 10_000  # characters of a value that is cut
+_LARGEST_FILE = 1 << 30  # bytes; more would not fit into the memory of a CI job
 _PROSE = 2_000
 _WORD = 250
 _LONGEST_CHARACTER = 12  # in JSON: a surrogate pair is two \uXXXX escapes
@@ -264,6 +267,7 @@ def append_to_file(file: Path, lines: Sequence[str]) -> None:
         # as the last byte is read.
         descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            require_regular(descriptor, file)
             # A crash may have left a partial line: without a line break, this line would be lost with it.
             if _is_torn(descriptor):
                 text = b"\n" + text
@@ -288,11 +292,12 @@ def read_lines(file: Path) -> list[str]:
         AuditError: The file cannot be read.
     """
     try:
-        raw = file.read_bytes()
+        raw = read_file(file, _LARGEST_FILE, pipes=False)
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise AuditError(f"the record in {file} cannot be read: {error.strerror}") from error
+        hint = "move it away; the next apply starts a new one" if error.errno == errno.EFBIG else None
+        raise AuditError(f"the record in {file} cannot be read: {error.strerror}", hint=hint) from error
     # Split at line feeds only: splitlines() would also split at characters within a line. Invalid UTF-8 is
     # one damaged line, not an unreadable file.
     return [line.decode("utf-8", "replace") for line in raw.split(b"\n") if line.strip()]

@@ -15,7 +15,7 @@ from kafkaform.cli.plan import exit_code, strict_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import Saving, sign_key_option
 from kafkaform.core.errors import KafkaformError, UsageError
-from kafkaform.core.files import write_file
+from kafkaform.core.files import read_file, write_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
 from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
@@ -196,7 +196,7 @@ def _build_request(
 def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
     try:
         # Spreadsheets write a byte order mark before the first field.
-        text = file.read_text("utf-8-sig")
+        text = read_file(file).decode("utf-8-sig")
     except OSError as error:
         raise KafkaformError(f"--from-file {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

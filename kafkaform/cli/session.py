@@ -17,6 +17,7 @@ from kafkaform.config import client_properties as properties
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.config.settings import ClusterSettings, Settings, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import target_hint
@@ -344,7 +345,7 @@ def _read_command_config(path: Path, source: str) -> properties.ClientProperties
 
     try:
         # The encoding in which Java's Properties.load reads bytes; other characters are \uXXXX escapes.
-        text = path.read_text("iso-8859-1")
+        text = read_file(path).decode("iso-8859-1")
     except OSError as error:
         raise KafkaformError(f"{source} {path}: {error.strerror}") from error
     translated, problems = translate_java_properties(text, str(path))

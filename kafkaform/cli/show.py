@@ -11,7 +11,7 @@ import click
 from kafkaform.cli.output import plan_format_option, print_text, verbose_option
 from kafkaform.cli.output import show as show_report
 from kafkaform.core.errors import PlanFileError, UsageError
-from kafkaform.core.files import write_file
+from kafkaform.core.files import read_file, write_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
 from kafkaform.core.printable import printable
@@ -64,7 +64,7 @@ def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
     from kafkaform.plan.plan_file import plan_from_json
 
     try:
-        text = file.read_text("utf-8")
+        text = read_file(file).decode("utf-8")
     except OSError as error:
         raise PlanFileError(f"{file}: {error.strerror}", hint="make one with kafkaform plan --out") from error
     except UnicodeDecodeError as error:

@@ -390,7 +390,7 @@ def _resolve_source(source: str, options: SkewOptions) -> str:
     """Return the path of the files for Spark; local paths are made absolute, and escaped.
 
     Raises:
-        KafkaformError: A local path does not exist.
+        KafkaformError: A local path does not exist, or has another thing than files.
     """
     here = options.remote is None and (options.master or "local").startswith("local")
     if not here or URL.match(source):
@@ -398,6 +398,10 @@ def _resolve_source(source: str, options: SkewOptions) -> str:
     path = Path(source).absolute()
     if not path.exists():
         raise KafkaformError(f"--from {source}: no such file or folder")
+    for file in (path, *path.rglob("*")):
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            # Spark would wait for a named pipe.
+            raise KafkaformError(f"--from {source}: {file} is not a regular file")
     # Spark takes a path as a pattern.
     return _PATTERN.sub(r"\\\g<0>", str(path))
 

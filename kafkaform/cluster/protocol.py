@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.core.authorizer import AccessReading
-    from kafkaform.core.health import Health, LogDir
+    from kafkaform.core.health import Health, LogDir, ThrottleConfigs
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
@@ -240,6 +240,9 @@ class ReplicaReader(Protocol):
 
         A topic that does not exist has none.
         """
+
+    def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
+        """Return the configs behind the throttles of the live brokers and of topics, also empty lists."""
 
 
 class ReplicaWriter(ReplicaReader, Protocol):

@@ -67,7 +67,8 @@ class ConfigKey:
         name: Kafka's name.
         type: Kafka's type.
         default: Kafka's own default; None if there is none.
-        ranges: The ranges of valid numbers; empty: any number of the type.
+        ranges: The ranges of numbers that any supported version accepts; empty: any number of the type.
+        newest_ranges: Those that the newest version accepts.
         valid_values: The valid texts, or the valid elements of a list; empty: any.
         empty_allowed: Whether a list that has `valid_values` may be empty.
         ignores_case: Whether Kafka ignores the case of `valid_values`.
@@ -76,8 +77,9 @@ class ConfigKey:
         importance: `high`, `medium` or `low`.
         internal: Whether it is for Kafka's own tests; DescribeConfigs does not list it.
         deprecated: Whether Kafka has deprecated it.
-        since: The minor version of Kafka that introduced it, such as `4.1`; None for 3.3 and earlier, or if
+        since: The minor version of Kafka that introduced it, such as `4.1`; None for 2.8 and earlier, or if
             unknown.
+        retired: The minor version of Kafka that removed it; None if the newest has it.
         synonyms: The broker configs that its default comes from; the first that is set wins.
     """
 
@@ -85,6 +87,7 @@ class ConfigKey:
     type: ConfigType
     default: str | None = None
     ranges: tuple[Range, ...] = ()
+    newest_ranges: tuple[Range, ...] = ()
     valid_values: tuple[str, ...] = ()
     empty_allowed: bool = False
     ignores_case: bool = False
@@ -94,6 +97,7 @@ class ConfigKey:
     internal: bool = False
     deprecated: bool = False
     since: str | None = None
+    retired: str | None = None
     synonyms: tuple[Synonym, ...] = ()
 
     @property
@@ -108,14 +112,14 @@ class ConfigKey:
 
     @property
     def minimum(self) -> int | None:
-        """The least valid whole number."""
-        least = self.ranges[0][0] if self.ranges else None
+        """The least whole number that is valid in the newest version."""
+        least = self.newest_ranges[0][0] if self.newest_ranges else None
         return None if least is None else ceil(least)
 
     @property
     def maximum(self) -> int | None:
-        """The greatest valid whole number."""
-        greatest = self.ranges[-1][1] if self.ranges else None
+        """The greatest whole number that is valid in the newest version."""
+        greatest = self.newest_ranges[-1][1] if self.newest_ranges else None
         return None if greatest is None else floor(greatest)
 
     @property

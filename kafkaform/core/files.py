@@ -1,4 +1,4 @@
-"""Atomic writing of one or several files, and lock files."""
+"""Bounded reading of files, atomic writing of one or several, and lock files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from stat import S_IMODE
+from stat import S_IMODE, S_ISDIR, S_ISFIFO, S_ISREG
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
@@ -16,6 +16,65 @@ from kafkaform.core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+
+LARGEST_FILE = 256 * 1024**2
+"""In bytes; the plan of ten thousand new topics has less than a tenth of it."""
+
+_USUAL_BYTES = 64 * 1024
+"""Few manifests are larger."""
+
+
+class UnsuitableFileError(OSError):
+    """A file is not a regular one, or is too large; the reason is its `strerror`."""
+
+
+def read_file(path: Path | str, largest: int = LARGEST_FILE, *, pipes: bool = True) -> bytes:
+    """Read a regular file, or a pipe that this process was started with, as by `<(command)`.
+
+    Reading anything else could wait forever (a named pipe, a terminal) or never end (/dev/zero).
+
+    Args:
+        path: The file.
+        largest: The number of bytes that it may have at most.
+        pipes: Whether to read such a pipe.
+
+    Raises:
+        OSError: It cannot be read; an `UnsuitableFileError` if it is another kind of file, or larger.
+    """
+    # Without O_NONBLOCK, opening a named pipe waits for a process that writes to it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(descriptor)
+        if S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if pipes and S_ISFIFO(about.st_mode) and _is_inherited(path):
+            os.set_blocking(descriptor, True)
+        else:
+            require_regular(descriptor, path)
+        parts, left = [], largest + 1
+        part_bytes = max(_USUAL_BYTES, about.st_size)
+        # A pipe returns less at a time than it has, and the size of a file below /proc is 0.
+        while left and (part := os.read(descriptor, min(part_bytes, left))):
+            parts.append(part)
+            left -= len(part)
+    finally:
+        os.close(descriptor)
+    if not left:
+        limit = f"{largest >> 20} MiB" if largest >> 20 else f"{largest >> 10} KiB"
+        raise UnsuitableFileError(errno.EFBIG, f"larger than {limit}", str(path))
+    return b"".join(parts)
+
+
+def require_regular(descriptor: int, path: Path | str) -> None:
+    """Raise an UnsuitableFileError if an open file is not a regular one."""
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        raise UnsuitableFileError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _is_inherited(path: Path | str) -> bool:
+    """Return whether a path is that of an open descriptor; on Linux, /dev/fd is a link to /proc/self/fd."""
+    return os.path.realpath(path).startswith(("/proc/", "/dev/fd/"))
 
 
 def write_file(path: Path, text: str) -> None:
@@ -51,7 +110,7 @@ def write_files(files: Mapping[Path, str], *, overwrite: bool = False) -> None:
         for path, text in files.items():
             _make_folder(path.parent, undo)
             if overwrite and path.exists():
-                before = path.read_bytes()
+                before = read_file(path)
                 replace(path, text.encode())
                 undo.append(partial(path.write_bytes, before))
             else:

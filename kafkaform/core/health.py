@@ -24,6 +24,7 @@ class Part(StrEnum):
     REASSIGNMENTS = "running reassignments"
     LOG_DIRS = "log directories"
     TRANSACTIONS = "open transactions"
+    THROTTLES = "replication throttles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,21 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True)
+class ThrottleConfigs:
+    """The configs of replication throttles (KIP-73) that a topic or a broker has.
+
+    Attributes:
+        entity_type: `topics` or `brokers`.
+        name: The name of the topic, or the id of the broker.
+        values: The value by config: a list of replicas, which may be empty, or a rate.
+    """
+
+    entity_type: str
+    name: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """One reading of a cluster's health.
 
@@ -90,6 +106,7 @@ class Health:
         log_dirs: The log directories of the live brokers, by broker and path; none of brokers before
             Kafka 3.3, which do not report the size of their volumes (KIP-827).
         transactions: The open transactions; empty unless `Cluster.open_transactions` read them.
+        throttles: The configs of throttles; empty unless `Cluster.throttle_configs` read them.
     """
 
     controller: int | None
@@ -105,6 +122,7 @@ class Health:
     log_dirs: tuple[LogDir, ...] = ()
     not_offered: frozenset[Part] = frozenset()
     transactions: tuple[OpenTransaction, ...] = ()
+    throttles: tuple[ThrottleConfigs, ...] = ()
 
     @property
     def topics(self) -> list[str]:

@@ -26,7 +26,7 @@ from kafkaform.core.config_values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "ASSIGNMENT",
@@ -34,7 +34,6 @@ __all__ = [
     "DEFAULT_PROTOCOL",
     "PROTOCOL_PREFIXES",
     "REASSIGNMENT_KEYS",
-    "RETIRED_KEYS",
     "VENDOR_PREFIXES",
     "ConfigKey",
     "ConfigType",
@@ -45,6 +44,7 @@ __all__ = [
     "cluster_defaults",
     "consumer_configs",
     "equal",
+    "find_topic_config",
     "group_configs",
     "human",
     "is_vendor",
@@ -52,6 +52,7 @@ __all__ = [
     "normalise_observed",
     "readable",
     "refused_by_client",
+    "retired_configs",
     "topic_configs",
 ]
 
@@ -76,13 +77,6 @@ REASSIGNMENT_KEYS = frozenset(
     {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 )
 """Topic configs that belong to a running reassignment, and never to a manifest."""
-
-# The message format is always v2 since Kafka 4.0 (KIP-724), so nothing is converted. KIP-937 replaced the
-# difference by message.timestamp.before.max.ms and message.timestamp.after.max.ms.
-RETIRED_KEYS = frozenset(
-    {"message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"}
-)
-"""Topic configs that brokers of Kafka 3.x accept and those of 4.x refuse."""
 
 VENDOR_PREFIXES = (
     "automq.",
@@ -116,8 +110,18 @@ def is_vendor(name: str) -> bool:
 
 
 def topic_configs() -> Mapping[str, ConfigKey]:
-    """Return every topic config of Apache Kafka by name, internal ones included."""
+    """Return every topic config of Apache Kafka by name, internal ones included, retired ones not."""
     return _load_keys("topics")
+
+
+def find_topic_config(name: str) -> ConfigKey | None:
+    """Return a topic config of Apache Kafka, which may be a retired one."""
+    return topic_configs().get(name) or retired_configs("topics").get(name)
+
+
+def retired_configs(kind: str) -> Mapping[str, ConfigKey]:
+    """Return the configs of `topics` or `consumers` that a supported version has, but not the newest."""
+    return _load_keys(kind, retired=True)
 
 
 def group_configs() -> Mapping[str, ConfigKey]:
@@ -149,9 +153,11 @@ def cluster_defaults(broker_configs: Mapping[str, str | None]) -> dict[str, str 
     Args:
         broker_configs: The effective configs of one broker, by name, as DescribeConfigs returns them.
     """
-    return {
-        name: _find_default(key, broker_configs) for name, key in topic_configs().items() if not key.internal
-    }
+    keys = [key for key in topic_configs().values() if not key.internal]
+    # A broker has the default of a retired config as long as it has the config.
+    for key in retired_configs("topics").values():
+        keys += [key] if any(synonym.name in broker_configs for synonym in key.synonyms) else []
+    return {key.name: _find_default(key, broker_configs) for key in keys}
 
 
 def _find_default(key: ConfigKey, broker_configs: Mapping[str, str | None]) -> str | None:
@@ -169,16 +175,20 @@ def _convert(value: str, factor: int) -> str:
 
 
 @cache
-def _load_keys(kind: str) -> Mapping[str, ConfigKey]:
-    return MappingProxyType({name: _build_key(name, facts) for name, facts in _load_data()[kind].items()})
+def _load_keys(kind: str, *, retired: bool = False) -> Mapping[str, ConfigKey]:
+    given = _load_data()[kind].items()
+    keys = {name: _build_key(name, facts) for name, facts in given if ("retired" in facts) is retired}
+    return MappingProxyType(keys)
 
 
 def _build_key(name: str, facts: Mapping[str, Any]) -> ConfigKey:
+    ranges = _parse_ranges(facts.get("ranges", ()))
     return ConfigKey(
         name=name,
         type=ConfigType(facts["type"]),
         default=facts.get("default"),
-        ranges=tuple((least, greatest) for least, greatest in facts.get("ranges", ())),
+        ranges=ranges,
+        newest_ranges=_parse_ranges(facts["newest_ranges"]) if "newest_ranges" in facts else ranges,
         valid_values=tuple(facts.get("valid_values", ())),
         empty_allowed=facts.get("empty_allowed", False),
         ignores_case=facts.get("ignores_case", False),
@@ -188,8 +198,13 @@ def _build_key(name: str, facts: Mapping[str, Any]) -> ConfigKey:
         internal=facts.get("internal", False),
         deprecated=facts.get("deprecated", False),
         since=facts.get("since"),
+        retired=facts.get("retired"),
         synonyms=tuple(Synonym(**synonym) for synonym in facts.get("synonyms", ())),
     )
+
+
+def _parse_ranges(given: Iterable[Sequence[float | None]]) -> tuple[Range, ...]:
+    return tuple((least, greatest) for least, greatest in given)
 
 
 @cache

@@ -254,6 +254,10 @@ class Observation:
     parts: tuple[object, ...] = ()
 
 
+BEING_CREATED = "being created: the brokers know it, but do not show it yet"
+"""The reason in `Observation.invisible` that no right is missing for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A value that an apply set a field to.

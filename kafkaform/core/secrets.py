@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ HIDDEN = "<hidden>"
 """The replacement of a secret in output."""
 
 _LARGEST_FILE = 1 << 20
-"""In bytes; keys and passwords are smaller, and a device file would never end."""
+"""In bytes; keys and passwords are smaller."""
 _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 _FILE = re.compile(r"file:(\S.*)", re.DOTALL)
 
@@ -83,7 +84,7 @@ class Reference:
             raise UnreadableSecret(f"cannot read {self.name}: {why}") from None
         except ValueError:
             # A decoding error quotes bytes that may be the secret.
-            raise UnreadableSecret(f"cannot read {self.name}: it is too large, or not UTF-8 text") from None
+            raise UnreadableSecret(f"cannot read {self.name}: not UTF-8 text") from None
         # Editors end files with a line break, which is not a part of the secret.
         return text.removesuffix("\n").removesuffix("\r")
 
@@ -121,11 +122,7 @@ def read_secret_file(path: str) -> str:
     """Read a UTF-8 file of at most 1 MiB.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is larger, or not UTF-8.
+        OSError: It cannot be read, or is larger.
+        ValueError: It is not UTF-8.
     """
-    with Path(path).expanduser().open("rb") as stream:
-        data = stream.read(_LARGEST_FILE + 1)
-    if len(data) > _LARGEST_FILE:
-        raise ValueError(f"{path} is larger than {_LARGEST_FILE} bytes")
-    return data.decode("utf-8")
+    return read_file(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8")

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.core.files import replace
+from kafkaform.core.files import read_file, replace
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.releases import KAFKA_VERSION
@@ -108,7 +108,7 @@ def read_state(directory: Path) -> ClusterState | None:
     """
     path = directory / STATE_FILE
     try:
-        return _parse(json.loads(path.read_text(encoding="utf-8")))
+        return _parse(json.loads(read_file(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         GroupReader,
         HealthReader,
         PartitionReader,
+        ReplicaReader,
         ResourceReader,
     )
     from kafkaform.core.model import Desired, Observed
@@ -43,21 +44,23 @@ SEVERITY_ORDER = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
 
-_TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS = "KF306", "KF307", "KF311", "KF312"
+_TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS, _THROTTLES = "KF306", "KF307", "KF311", "KF312", "KF313"
 _BROKER_RULES = frozenset(
-    {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS}
+    {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS, _THROTTLES}
 )
 """The rules that need neither groups nor the details of topics."""
 ON_REQUEST = frozenset({_ARRIVALS})
 """The rules that run only if they are named, or have a severity in kafkaform.yaml: reading the offsets of all
 partitions at several times takes three times as long as all the other rules together."""
+_NO_CONTROLLER = "not read while no active controller answers"
 _RULES_BY_PART: dict[Part, tuple[str, ...]] = {
     Part.PARTITIONS: ("KF303", "KF304", "KF305", "KF308"),
     Part.MIN_ISR: ("KF305",),
     Part.QUORUM: ("KF301",),
-    Part.REASSIGNMENTS: ("KF309",),
+    Part.REASSIGNMENTS: ("KF309", _THROTTLES),
     Part.LOG_DIRS: ("KF310",),
     Part.TRANSACTIONS: (_TRANSACTIONS,),
+    Part.THROTTLES: (_THROTTLES,),
 }
 
 
@@ -169,6 +172,8 @@ class Examination:
         active = {code for code in health_rules(self.settings) if severities.get(code) != "off"}
         if _TRANSACTIONS in active:
             health = _add_transactions(cluster, health)
+        if _THROTTLES in active:
+            health = _add_throttles(cluster, health)
         unchecked: dict[str, list[str]] = defaultdict(list)
         not_offered: set[str] = set()  # not offered by the brokers, so no fault of the account or cluster
         for part, why in health.unread.items():
@@ -184,7 +189,7 @@ class Examination:
         if health.quorum is not None and health.quorum.leader is None:
             # About half of the requests would then time out, after 30 s each.
             for code in sorted(active - _BROKER_RULES):
-                unchecked[code].append("not read while no active controller answers")
+                unchecked[code].append(_NO_CONTROLLER)
             desired = ()
         elif active - _BROKER_RULES - {_ARRIVALS}:
             live, unseen = _read_topics(cluster, desired, unchecked)
@@ -313,8 +318,7 @@ def await_health(
 def _add_transactions(cluster: PartitionReader, health: Health) -> Health:
     """Add the open transactions of its partitions to the reading, or why they could not be read."""
     if health.quorum is not None and health.quorum.leader is None:
-        reason = "not read while no active controller answers"
-        return replace(health, unread={**health.unread, Part.TRANSACTIONS: reason})
+        return replace(health, unread={**health.unread, Part.TRANSACTIONS: _NO_CONTROLLER})
     # KF304 reports those without a leader, which is the one to ask.
     partitions = [(p.topic, p.partition) for p in health.partitions if p.leader is not None]
     try:
@@ -323,6 +327,20 @@ def _add_transactions(cluster: PartitionReader, health: Health) -> Health:
         return replace(health, unread={**health.unread, Part.TRANSACTIONS: error.message})
     unread = {Part.TRANSACTIONS: reading.unread} if reading.unread else {}
     return replace(health, transactions=reading.transactions, unread={**health.unread, **unread})
+
+
+def _add_throttles(cluster: ReplicaReader, health: Health) -> Health:
+    """Add the configs of throttles to the reading, or why they could not be read."""
+    # While replicas move, throttles belong there.
+    if health.reassigning != {}:
+        return health
+    reason = _NO_CONTROLLER
+    if health.quorum is None or health.quorum.leader is not None:
+        try:
+            return replace(health, throttles=cluster.throttle_configs(health.topics))
+        except KafkaformError as error:
+            reason = error.message
+    return replace(health, unread={**health.unread, Part.THROTTLES: reason})
 
 
 def _read_topics(

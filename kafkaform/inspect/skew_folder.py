@@ -11,6 +11,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.files import UnsuitableFileError, read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from spark_validation.metrics import ARRIVALS_RATIO
 
@@ -196,13 +197,13 @@ def read_earlier_ratios(
             if not wanted - newest.keys():
                 break
             try:
-                rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+                rows = [json.loads(line) for line in read_file(file).splitlines()]
                 ratios = {
                     row["topic"]: float(row["value"])
                     for row in rows
                     if row["metric"] == ARRIVALS_RATIO and row["cluster_id"] == cluster_id
                 }
-            except (ValueError, KeyError, TypeError) as error:
+            except (UnsuitableFileError, ValueError, KeyError, TypeError) as error:
                 # A damaged file must not hide the others: the trend has a gap, and the report names the file.
                 damaged.append(f"{file}: not a file of metrics ({type(error).__name__})")
                 continue

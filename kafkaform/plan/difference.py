@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import (
+    BEING_CREATED,
     CONFIG_PREFIX,
     SAFE,
     Change,
@@ -297,6 +298,15 @@ def _report_undeclared(desired: Desired, state: State, observed: Observed) -> It
 
 
 def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
+    if why == BEING_CREATED:
+        return Diagnostic(
+            "KF410",
+            Severity.ERROR,
+            f"{desired.ref} is {why}",
+            desired.location,
+            "plan again in a minute; if that does not help, grant Describe on it",
+            ref=desired.ref,
+        )
     rights = KINDS[desired.ref.kind].reading_rights(desired.ref.name)
     remedy = f"grant it: {grant(*rights)}"
     settings = facts.get(AuthorizerSettings)

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import KafkaformError, PlanFileError
+from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
 
@@ -227,8 +228,7 @@ def _read_own(file: Path) -> str:
 
 def _read(file: Path, where: str) -> str:
     try:
-        with file.open("rb") as stream:
-            return stream.read(_LARGEST).decode("ascii")
+        return read_file(file, _LARGEST).decode("ascii")
     except OSError as error:
         raise KafkaformError(f"{where} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:

@@ -22,7 +22,7 @@ from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
-from kafkaform.plan.validation import validate_plan
+from kafkaform.plan.validation import read_hidden, validate_plan
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
 from kafkaform.resources.replicas.layout import Strategy
@@ -138,10 +138,6 @@ def make_plan(
         SkewReportError: The skew report is of another cluster.
         KafkaformError: The cluster does not have the id of the configuration.
     """
-    saved = request.saved
-    # Sorted, so that findings have the same order whatever the order of the files.
-    desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))
-    policy = _build_policy(request, settings, target)
     # 1. Read the cluster.
     # The time before the first request, so that no value of the reading is older than this.
     read_at = time.monotonic()
@@ -152,6 +148,29 @@ def make_plan(
         facts = facts.having(facts.get(AuthorizerSettings).complete(target.authorizer))
     for part in observation.parts:
         facts = facts.having(part)
+    plan, hidden = _plan_reading(request, cluster, settings, target, facts, observation, tell)
+    # What the brokers are still creating is neither created nor refused: it is read again.
+    if hidden:
+        states = {declared.ref: declared.state for declared in request.desired if declared.state is not None}
+        observation = read_hidden(hidden, observation, cluster, states, tell)
+        plan, _ = _plan_reading(request, cluster, settings, target, facts, observation, tell)
+    return PlanningResult(plan, observation, read_at)
+
+
+def _plan_reading(
+    request: Request,
+    cluster: ClusterReader,
+    settings: Settings,
+    target: ClusterSettings | None,
+    facts: Facts,
+    observation: Observation,
+    tell: Callable[[str], None],
+) -> tuple[Plan, frozenset[ResourceRef]]:
+    """Plan from a reading of the cluster; also returns what the plan creates although it exists."""
+    saved = request.saved
+    # Sorted, so that findings have the same order whatever the order of the files.
+    desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))
+    policy = _build_policy(request, settings, target)
     # 2. Place replicas; a saved plan contains their placement.
     facts = add_placements(facts, desired, observation, cluster, waits=not request.reading)
     # 3. Find the differences, or the remaining changes of the saved plan.
@@ -173,14 +192,11 @@ def make_plan(
     review = review_changes(proposals, context, policy.refusing(findings), cluster, settings, watch)
     # 8. Build the plan, with the operations of its changes.
     if saved is not None:
-        plan = conclude_saved(saved.plan, review.gated, review.open, facts)
-        return PlanningResult(plan, observation, read_at)
+        return conclude_saved(saved.plan, review.gated, review.open, facts), frozenset()
     plan = conclude(difference, review.gated, facts, policy)
     plan = _add_findings(plan, request, context, settings, [*findings, *review.findings])
     # 9. Have the brokers check the operations.
-    if not request.reading:
-        plan = validate_plan(plan, cluster, _find_static(desired))
-    return PlanningResult(plan, observation, read_at)
+    return (plan, frozenset()) if request.reading else validate_plan(plan, cluster, _find_static(desired))
 
 
 def plan_from(

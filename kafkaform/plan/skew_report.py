@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.core.errors import SkewReportError
+from kafkaform.core.files import read_file
 from kafkaform.core.model import Diagnostic, ResourceRef, Risk, Severity, risk_of
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
@@ -131,7 +132,7 @@ def require_cluster(report: SkewReport, cluster_id: str, where: str = "") -> Non
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_file(path).decode("utf-8")
     except OSError as error:
         raise SkewReportError(f"{printable(str(path))}: {error.strerror}", hint=_AGAIN) from error
     except UnicodeDecodeError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected
-from kafkaform.core.model import Diagnostic, ResourceRef, Severity, Status, Update
+from kafkaform.core.model import BEING_CREATED, Diagnostic, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import batches
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
@@ -14,15 +15,25 @@ from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.operations import PartitionCreation, Reassign
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ResourceReader
+    from kafkaform.core.model import Observation, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.plans import Plan, PlannedChange
+    from kafkaform.core.progress import Progress
     from kafkaform.core.rights import Right
 
 
-def validate_plan(plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef] = ()) -> Plan:
+SHOWN_TIMEOUT_S = 30.0
+"""How long brokers may take to show what they are creating: 12,000 partitions took them 11 to 36 s."""
+_LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
+_EXISTS = "TOPIC_ALREADY_EXISTS"
+
+
+def validate_plan(
+    plan: Plan, cluster: ResourceReader, fixed: Collection[ResourceRef] = ()
+) -> tuple[Plan, frozenset[ResourceRef]]:
     """Let the brokers validate every change that is not refused yet; refuse those that they reject.
 
     An account without the right to alter may not validate either, and a request can go unanswered: the plan
@@ -33,6 +44,9 @@ def validate_plan(plan: Plan, cluster: ResourceReader, fixed: Collection[Resourc
         plan: The plan.
         cluster: The cluster.
         fixed: The resources whose manifests place all replicas.
+
+    Returns:
+        The plan, and the resources that it creates although they exist: the brokers are still creating them.
     """
     asked = [
         operation
@@ -73,7 +87,43 @@ def validate_plan(plan: Plan, cluster: ResourceReader, fixed: Collection[Resourc
             changes.append(_refuse(change, objection))
     if unanswered:
         notes = (*notes, *_describe_unvalidated(unanswered, len(asked)))
-    return replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
+    hidden = {ref for ref, found in objections.items() for _, objection in found if _is_existing(objection)}
+    validated = replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
+    return validated, frozenset(hidden)
+
+
+def _is_existing(objection: RequestRejected | NotOffered) -> bool:
+    return isinstance(objection, RequestRejected) and objection.code == _EXISTS
+
+
+def read_hidden(
+    refs: frozenset[ResourceRef],
+    observation: Observation,
+    cluster: ResourceReader,
+    declared: Mapping[ResourceRef, State],
+    tell: Progress,
+) -> Observation:
+    """Add resources that the brokers are creating to a reading, once they show them.
+
+    Controllers know of a topic before brokers have opened its logs, and show it: after a mass create, that
+    takes them many seconds. Those that remain hidden are in the reading as not visible.
+    """
+    tell(f"waiting until the brokers show {counted(len(refs), 'topic')} that somebody has just created")
+    deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _LEAST_PAUSE_S
+    while not refs <= cluster.observe_fields({ref: {} for ref in refs}).resources.keys():
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+    shown = cluster.observe(refs, declared={ref: declared[ref] for ref in refs if ref in declared})
+    hidden = dict.fromkeys(refs - shown.resources.keys(), BEING_CREATED)
+    return replace(
+        observation,
+        resources={**observation.resources, **shown.resources},
+        inventory=observation.inventory | shown.inventory,
+        invisible={**observation.invisible, **hidden, **shown.invisible},
+        diagnostics=tuple(dict.fromkeys((*observation.diagnostics, *shown.diagnostics))),
+    )
 
 
 def _describe_unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Iterator[Diagnostic]:

@@ -561,7 +561,10 @@ def explain_unclassified(name: str, *, known: bool) -> str:
     """
     if known:
         return f"the effect of changing {name} is unknown to this version of kafkaform"
-    return f"{name} is unknown to Apache Kafka: the effect of the change depends on the broker's vendor"
+    version = kafka_configs.kafka_version()
+    return (
+        f"{name} is unknown to Apache Kafka {version}: its effect depends on the broker's vendor or version"
+    )
 
 
 def own_configs(state: State) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,8 @@ FEWEST_ABOVE = 3
 # retention.
 LEAST_FREE = 0.1
 """The share of a volume that must stay free."""
+_MAX_NAMES = 50
+"""The most names in a command to paste."""
 
 
 @rule("KF301", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
@@ -402,6 +404,55 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
             f"records arrive unevenly in {counted(len(uneven) - FEW, 'more topic')}",
             f"list them: {command('skew', options=('--arrivals',))}",
         )
+
+
+@rule("KF313", Severity.INFO, stage=Stage.HEALTH, waivable=False)
+def throttles_left(context: RuleContext) -> Iterator[Finding]:
+    """Replication throttles are set, though no reassignment is running.
+
+    Whoever moved replicas has left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
+    its last step, `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster than
+    the rates of the brokers, after each restart of a broker. Rates without lists, and empty lists, throttle
+    nothing, but the next move of replicas takes the rates over. Kafka keeps no owner of a throttle, so
+    kafkaform removes only those that its own applies have recorded, in the next apply that moves replicas.
+    The finding shows the commands of Kafka's own tool that remove them.
+    """
+    health = context.health
+    # While replicas move, throttles belong there; an account that cannot see that gets no finding.
+    if health is None or health.reassigning != {}:
+        return
+    groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = defaultdict(list)
+    for entity in health.throttles:
+        throttled = entity.entity_type == "topics" and any(entity.values.values())
+        groups[entity.entity_type, throttled, tuple(entity.values)].append(entity.name)
+    for (entity_type, throttled, configs), names in groups.items():
+        held = f"{counted(len(names), entity_type.removesuffix('s'))} ({listed(names)})"
+        verb = "has" if len(names) == 1 else "have"
+        if throttled:
+            text = f"{held} {verb} throttled replicas, which are slow to catch up while a broker has a rate"
+        elif entity_type == "topics":
+            text = f"{held} {verb} empty lists of throttled replicas, which throttle nothing"
+        else:
+            text = f"{held} {verb} replication rates, which the next move of replicas takes over"
+        yield Finding(
+            None,
+            f"{text}; no reassignment is running",
+            f"if nobody needs it, remove it: {_build_removal(entity_type, names, configs)}",
+            Severity.WARNING if throttled else None,
+        )
+
+
+def _build_removal(entity_type: str, names: Sequence[str], configs: Sequence[str]) -> str:
+    """Return the command of Kafka's own tool that removes configs; of many names, the first ones."""
+    name = names[0] if len(names) == 1 else '"$name"'
+    remove = (
+        f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type {entity_type} "
+        f"--entity-name {name} --delete-config {','.join(configs)}"
+    )
+    if len(names) == 1:
+        return remove
+    more = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
+    return f"for name in {' '.join(names[:_MAX_NAMES])}; do {remove}; done{more}"
 
 
 def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:

@@ -33,9 +33,10 @@ NOTES: dict[str, Note] = {
         Note(
             "KF410",
             Severity.ERROR,
-            "A declared resource is not visible to this account.\n\n"
+            "A declared resource is not visible to this account, or not yet.\n\n"
             "A broker hides what an account may not describe, so it may or may not exist. It is neither\n"
-            "created nor changed, and the plan exits 1. Grant Describe and DescribeConfigs on it.",
+            "created nor changed, and the plan exits 1. Grant Describe and DescribeConfigs on it. After a\n"
+            "mass create, brokers do not show some of the topics for a while: plan again.",
         ),
         Note(
             "KF411",

@@ -11,7 +11,14 @@ from kafkaform.core.wording import counted
 from kafkaform.resources import KINDS, PLACED
 from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
-from kafkaform.rules.topic_values import RETENTION_CHECK_MS, find_declared, rewrite_setting, topics
+from kafkaform.rules.topic_values import (
+    RETENTION_CHECK_MS,
+    Value,
+    find_declared,
+    human,
+    rewrite_setting,
+    topics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,23 +32,28 @@ _NAME = "metadata.name"
 def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
     """A topic config is doubtful: retired, deprecated, vendor-specific, or most likely a mistake.
 
-    Unknown configs, and values of a wrong type or out of range, are errors when manifests are read, with
-    the nearest valid one as a hint. This rule checks the configs that remain. Brokers of Kafka 4 refuse
-    retired configs, though those of Kafka 3 have them. Deprecated configs will be removed in a later
-    release. Remove both from the manifest. A vendor's config (info, only offline) can be validated only
-    by that vendor's brokers, which the plan does. A retention.ms below 5 minutes is most likely a number
+    Unknown configs, and values that no supported version of Kafka accepts, are errors when manifests are
+    read, with the nearest valid one as a hint. This rule checks the configs that remain. Brokers of Kafka 4
+    refuse retired configs, though those of Kafka 3 have them. Deprecated configs will be removed in a later
+    release. Remove both from the manifest. Without a cluster, it also reports what only brokers can
+    validate, as the plan does: a value that the newest Kafka refuses and earlier versions accept, and (as
+    info) a vendor's config. A retention.ms below 5 minutes is most likely a number
     without its unit: `retention: 7` means 7 milliseconds. Brokers look for old records only every 5
     minutes, so such a retention deletes nothing sooner.
     """
     for topic in topics(context):
         for path in topic.state or ():
             name = path.removeprefix(CONFIG_PREFIX)
-            if not path.startswith(CONFIG_PREFIX) or find_declared(topic, name) is None:
+            if not path.startswith(CONFIG_PREFIX) or (value := find_declared(topic, name)) is None:
                 continue
-            # With a cluster, its brokers validate a vendor's config.
-            doubt = _describe_doubt(name, offline=context.facts is None)
+            # With a cluster, its brokers validate a vendor's config, and values.
+            offline = context.facts is None
+            doubt = _describe_doubt(name, offline=offline)
             if doubt is not None:
                 yield Finding(topic, *doubt, path=path)
+            if offline and (limit := _describe_limit(value)) is not None:
+                hint = "plan against the brokers before you merge, and change it before you upgrade them"
+                yield Finding(topic, limit, hint, path=path)
         retention = find_declared(topic, "retention.ms")
         kept = retention.number if retention else None
         if retention is not None and kept is not None and 0 <= kept < RETENTION_CHECK_MS:
@@ -56,9 +68,10 @@ def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
 
 def _describe_doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
     """Return message, suggestion and severity if the name of a config alone is doubtful, else None."""
-    key = kafka_configs.topic_configs().get(name)
-    if name in kafka_configs.RETIRED_KEYS:
-        return f"{name} is retired: brokers of Kafka 4 refuse it", "remove it", Severity.WARNING
+    key = kafka_configs.find_topic_config(name)
+    if key is not None and key.retired:
+        text = f"{name} was retired in Kafka {key.retired}: brokers of that and later versions refuse it"
+        return text, "remove it", Severity.WARNING
     if key is not None and key.deprecated:
         version = kafka_configs.kafka_version()
         return (
@@ -70,6 +83,15 @@ def _describe_doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | 
         text = f"{name} is a vendor's config: only that vendor's brokers can validate it"
         return text, "plan against such a cluster before you merge", Severity.INFO
     return None
+
+
+def _describe_limit(value: Value) -> str | None:
+    """Return a message if the newest version of Kafka refuses a value that earlier ones accept, else None."""
+    key, number = kafka_configs.topic_configs().get(value.name), value.number
+    if key is None or number is None or key.minimum is None or number >= key.minimum:
+        return None
+    least = human(value.name, key.minimum)
+    return f"{value.name} is {value.shown}: Kafka {kafka_configs.kafka_version()} accepts {least} or more"
 
 
 @rule("KF101", Severity.ERROR, waivable=False)

@@ -113,7 +113,7 @@ def find_effective(topic: Desired, name: str, context: RuleContext, *, kafka: bo
 
 def human(name: str, value: int | str) -> str:
     """Return a value of a config with its unit."""
-    return kafka_configs.readable(kafka_configs.topic_configs().get(name), str(value))
+    return kafka_configs.readable(kafka_configs.find_topic_config(name), str(value))
 
 
 def rewrite_setting(topic: Desired, name: str, value: object) -> str:
@@ -156,5 +156,5 @@ def _split_policies(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=KEPT)
 def _build_value(name: str, value: FieldValue, origin: ValueSource) -> Value:
-    key = kafka_configs.topic_configs().get(name)
+    key = kafka_configs.find_topic_config(name)
     return Value(name, kafka_configs.normalise_observed(key, str(value)), origin)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.files import CONFIG_FILE, SUFFIXES
 from kafkaform.core.errors import RepositoryError
+from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import DIRTY
@@ -322,7 +323,7 @@ class Repository:
     def _has_content(self, path: str, object_id: str | None) -> bool:
         """Return whether a file of the work tree has the content of an object."""
         try:
-            content = (self.root / path).read_bytes()
+            content = read_file(self.root / path)
         except (FileNotFoundError, IsADirectoryError):
             return False
         except OSError as error:

@@ -19,7 +19,9 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.facts import get_replicas
 from kafkaform.resources.replicas.layout import Assignment, Reassignment
 from kafkaform.resources.replicas.moves import (
+    FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
+    LEADER_RATE,
     LEADER_REPLICAS,
     Rates,
     ThrottledReplicas,
@@ -426,6 +428,12 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
         {a: listed("0:1,0:2,0:3", "0:3"), b: listed(follower="0:1")},
     )
     assert cluster.throttles([a, b]) == both
+    assert {(one.entity_type, one.name, *sorted(one.values)) for one in cluster.throttle_configs([a, b])} == {
+        ("topics", a, FOLLOWER_REPLICAS, LEADER_REPLICAS),
+        ("topics", b, FOLLOWER_REPLICAS),
+        ("brokers", "1", FOLLOWER_RATE, LEADER_RATE),
+        ("brokers", "3", FOLLOWER_RATE, LEADER_RATE),
+    }
     cluster.clear_throttles(second)
     seen(cluster, [a, b], Throttles(first.rates, {a: listed("0:1", "0:3")}))
     cluster.clear_throttles(first)
@@ -482,7 +490,8 @@ def test_throttles_of_a_topic_that_is_gone(cluster: Cluster, prefix: str) -> Non
     eventually(cluster.layout, lambda layout: a not in layout.topics)
     assert cluster.throttles([a, b]) == Throttles(ours.rates, {b: listed("0:1")})
     cluster.clear_throttles(ours)
-    seen(cluster, [a, b], Throttles())
+    # Not even an empty list is left on the other one.
+    assert eventually(lambda: cluster.throttle_configs([a, b]), lambda found: not found) == ()
     with pytest.raises(RequestRejected) as caught:
         cluster.set_throttles(Throttles({}, {a: listed("0:1")}))
     assert caught.value.code == "UNKNOWN_TOPIC_OR_PART"

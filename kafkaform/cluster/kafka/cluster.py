@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkaform.config.client_properties.transport import TransportSettings
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.errors import ClusterError
-    from kafkaform.core.health import Health, LogDir
+    from kafkaform.core.health import Health, LogDir, ThrottleConfigs
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
@@ -185,6 +185,11 @@ class KafkaCluster:
         from kafkaform.cluster.kafka.throttles import read_throttles
 
         return read_throttles(self._connection, topics)
+
+    def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
+        from kafkaform.cluster.kafka.throttles import read_throttle_configs
+
+        return read_throttle_configs(self._connection, topics)
 
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         from kafkaform.cluster.kafka.throttles import set_throttles

@@ -19,6 +19,7 @@ from kafkaform.cluster.transport.translation import one_line, translate_answer, 
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
+from kafkaform.core.health import ThrottleConfigs
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.resources.replicas.moves import (
     ALL,
@@ -53,6 +54,18 @@ def read_throttles(connection: Connection, topics: Collection[str]) -> Throttles
         {broker: rate for broker, rate in rates.items() if isinstance(rate, Rates) and rate != Rates()},
         {name: replicas for name, replicas in lists.items() if replicas != ThrottledReplicas()},
     )
+
+
+def read_throttle_configs(connection: Connection, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
+    """Read the configs of throttles, as `Cluster.throttle_configs` does."""
+    lists = [ThrottleConfigs("topics", *topic) for topic in read_lists(connection, topics).items()]
+    rates = []
+    for broker, rate in read_rates(connection).items():
+        if isinstance(rate, ClusterError):
+            raise rate
+        if own := {config: str(value) for config, value in rate.to_configs().items()}:
+            rates.append(ThrottleConfigs("brokers", str(broker), own))
+    return (*lists, *rates)
 
 
 def read_rates(
@@ -169,7 +182,7 @@ def set_throttles(connection: Connection, throttles: Throttles, guard: Guard) ->
         }
         for name, replicas in throttles.replicas.items()
     }
-    _raise_first(_alter_lists(connection, AlterConfigOperation.APPEND, missing, guard))
+    _raise_first(_alter_lists(connection, AlterConfigOperation.APPEND, missing, guard).values())
     _wait_until_shown(connection, throttles)
 
 
@@ -187,15 +200,18 @@ def _clear_lists(connection: Connection, throttles: Throttles, guard: Guard) -> 
     # Not read first: a reading may lag behind a recent change, and subtracting a missing entry is harmless.
     lists = {name: replicas.to_configs() for name, replicas in throttles.replicas.items()}
     failures = _alter_lists(connection, AlterConfigOperation.SUBTRACT, lists, guard)
+    # A topic that was deleted meanwhile has no throttle to remove.
+    errors = [error for error in failures.values() if not _is_gone(error)]
+    # The entries of a topic whose alteration failed would be waited for in vain.
+    cleared = {name: replicas for name, replicas in throttles.replicas.items() if name not in failures}
     try:
         # A subtraction may leave an empty list, which counts as set. A second request unsets it, once brokers
         # show what it still contains.
-        emptied = _find_empty_lists(connection, throttles, patient=not failures)
+        emptied = _find_empty_lists(connection, cleared)
     except ClusterError as error:
-        return [*failures, error]
-    failures += _alter_topics(connection, emptied, guard)
-    # A topic that was deleted meanwhile has no throttle to remove.
-    return [error for error in failures if not _is_gone(error)]
+        return [*errors, error]
+    failures = _alter_topics(connection, emptied, guard)
+    return errors + [error for error in failures.values() if not _is_gone(error)]
 
 
 def _clear_rates(connection: Connection, throttles: Throttles, guard: Guard) -> list[ClusterError]:
@@ -247,17 +263,16 @@ def _lists_shown(connection: Connection, throttles: Throttles) -> bool:
 
 
 def _find_empty_lists(
-    connection: Connection, throttles: Throttles, *, patient: bool
+    connection: Connection, throttled: Mapping[str, ThrottledReplicas]
 ) -> dict[str, list[_Alteration]]:
     """Return the alterations that unset empty lists, once brokers show that the entries are removed."""
     started = time.monotonic()
-    # After a failure, entries that were not removed would be waited for in vain.
-    deadline = started + SETTLE_TIMEOUT_S * patient
+    deadline = started + SETTLE_TIMEOUT_S
     while True:
-        lists = read_lists(connection, throttles.replicas)
+        lists = read_lists(connection, throttled)
         cleared = [
             (lists.get(name, {}), config, listed)
-            for name, replicas in throttles.replicas.items()
+            for name, replicas in throttled.items()
             for config, listed in replicas.to_configs().items()
             if listed
         ]
@@ -297,7 +312,7 @@ def _alter_brokers(
     ]
     # As Kafka's own clients do: a broker validates its configs before the controller stores them.
     for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
-        failures += [answer] if isinstance(answer, ClusterError) else _collect_refusals(answer[0])
+        failures += [answer] if isinstance(answer, ClusterError) else _collect_refusals(answer[0]).values()
     return failures
 
 
@@ -306,9 +321,9 @@ def _alter_lists(
     operation: AlterConfigOperation,
     lists: Mapping[str, Mapping[str, frozenset[str]]],
     guard: Guard,
-) -> list[ClusterError]:
-    """Add or remove entries of topics' lists; returns the errors."""
-    failures: list[ClusterError] = []
+) -> dict[str, ClusterError]:
+    """Add or remove entries of topics' lists; returns the errors by topic."""
+    failures: dict[str, ClusterError] = {}
     longest = max((len(listed) for sides in lists.values() for listed in sides.values()), default=0)
     for start in range(0, longest, ENTRIES):
         alterations = {
@@ -319,25 +334,25 @@ def _alter_lists(
             ]
             for name, sides in lists.items()
         }
-        failures += _alter_topics(connection, alterations, guard)
+        failures |= _alter_topics(connection, alterations, guard)
     return failures
 
 
 def _alter_topics(
     connection: Connection, alterations: Mapping[str, Sequence[_Alteration]], guard: Guard
-) -> list[ClusterError]:
-    """Alter the configs of topics; returns the errors."""
+) -> dict[str, ClusterError]:
+    """Alter the configs of topics; returns the errors by topic."""
     changed = [(name, changes) for name, changes in alterations.items() if changes]
-    failures: list[ClusterError] = []
+    failures: dict[str, ClusterError] = {}
     for start in range(0, len(changed), BATCH):
         batch = dict(changed[start : start + BATCH])
         guard()
         try:
             (answer,) = connection.ask(ALTER_CONFIGS, [_make_request(_TOPIC, batch)], timeout_s=TIMEOUT_S)
         except ClusterError as error:
-            failures.append(error)
+            failures |= dict.fromkeys(batch, error)
         else:
-            failures += _collect_refusals(answer)
+            failures |= _collect_refusals(answer)
     return failures
 
 
@@ -356,12 +371,12 @@ def _make_request(kind: int, alterations: Mapping[str, Sequence[_Alteration]]) -
     return {"resources": resources, "validate_only": False}
 
 
-def _collect_refusals(answer: Mapping[str, Any]) -> list[ClusterError]:
-    return [
-        name_right(translate_answer(resource), ALTER_CONFIGS.name, resource["name"])
+def _collect_refusals(answer: Mapping[str, Any]) -> dict[str, ClusterError]:
+    return {
+        resource["name"]: name_right(translate_answer(resource), ALTER_CONFIGS.name, resource["name"])
         for resource in answer["resources"]
         if resource["error_code"]
-    ]
+    }
 
 
 def _is_gone(error: ClusterError) -> bool:

@@ -15,6 +15,7 @@ from kafkaform.cluster.transport.translation import one_line
 from kafkaform.config.client_properties import HIDDEN
 from kafkaform.config.client_properties.transport import MskIamSettings, OidcSettings, TokenFileSettings
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
+from kafkaform.core.files import read_file
 from kafkaform.core.http import send_request
 from kafkaform.core.lazy_dataclass import dataclass
 
@@ -234,14 +235,11 @@ def _post(settings: OidcSettings) -> HttpResponse:
 def _read_from_file(path: Path, extensions: Mapping[str, str]) -> Token:
     where = f"the token file {path}"
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_LARGEST + 1)
+        data = read_file(path, _LARGEST)
     except OSError as error:
         raise AuthenticationFailed(
             f"{where} cannot be read: {error.strerror}", hint="check its path and who may read it"
         ) from error
-    if len(data) > _LARGEST:
-        raise _make_unusable_error(where, f"it is larger than {_LARGEST:,} bytes")
     return _parse_jwt(data.decode(errors="replace").strip(), where, extensions)
 
 

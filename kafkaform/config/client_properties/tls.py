@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import UnusableCertificate
+from kafkaform.core.files import UnsuitableFileError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_LARGEST = 16 * 1024**2
+"""In bytes; the authorities of a system have a fiftieth of it."""
+_READ_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError, UnsuitableFileError)
 
 
 def create_tls_context(resolved: Mapping[str, str]) -> ssl.SSLContext:
@@ -34,7 +39,7 @@ def create_tls_context(resolved: Mapping[str, str]) -> ssl.SSLContext:
     _load_own_certificate(context, resolved)
     if crl := resolved.get("ssl.crl.location"):
         with _translate_errors("ssl.crl.location", crl):
-            context.load_verify_locations(crl)
+            _load_file(context, crl)
         # The broker's certificate only: checking the chain would need the list of every authority in it.
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     if ciphers := resolved.get("ssl.cipher.suites"):
@@ -84,7 +89,12 @@ def _load_authorities(context: ssl.SSLContext, resolved: Mapping[str, str], pref
             context.load_verify_locations(capath=location)
     else:
         with _translate_errors(f"{prefix}.location", location):
-            context.load_verify_locations(cafile=location)
+            _load_file(context, location)
+
+
+def _load_file(context: ssl.SSLContext, location: str) -> None:
+    with _open_pipe(read_file(location, _LARGEST)) as pipe:
+        context.load_verify_locations(cafile=pipe)
 
 
 def _load_own_certificate(context: ssl.SSLContext, resolved: Mapping[str, str]) -> None:
@@ -119,7 +129,7 @@ def _read_pem(resolved: Mapping[str, str], prefix: str) -> bytes:
         return pem.encode()
     location = resolved[f"{prefix}.location"]
     with _translate_errors(f"{prefix}.location", location):
-        return Path(location).read_bytes()
+        return read_file(location, _LARGEST)
 
 
 def _explain_failure(
@@ -162,7 +172,7 @@ def _read_key_store(location: str, password: str) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     with _translate_errors("ssl.keystore.location", location):
-        data = Path(location).read_bytes()
+        data = read_file(location, _LARGEST)
     place = f"ssl.keystore.location ({location})"
     try:
         store = pkcs12.load_pkcs12(data, password.encode())
@@ -201,7 +211,7 @@ def _translate_errors(name: str, location: str | None = None) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         place = f"{name} ({location})" if location is not None else name
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+        if isinstance(error, _READ_ERRORS):
             hint = "check the path, and who may read the file"
             raise _build_error(place, f"cannot be read: {_describe_error(error)}", hint) from None
         raise _build_error(place, f"cannot be used: {_describe_error(error)}", _OPENSSL) from None
@@ -215,7 +225,7 @@ def _describe_error(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         # An SSLError that Python itself raises has a text, but no reason.
         return str(getattr(error, "reason", None) or error).replace("_", " ").lower().rstrip(".")
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+    if isinstance(error, _READ_ERRORS):
         return str(error.strerror).lower()
     # OpenSSL's failures without a reason become an OSError with an unrelated errno.
     return "not PEM text"

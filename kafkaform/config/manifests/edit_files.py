@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.files import replace, write_beside
+from kafkaform.core.files import read_file, replace, write_beside
 from kafkaform.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _find_target(file: EditedFile) -> Path:
     """Return the file to write, with links followed, after checking that its text has not changed."""
     try:
         target = file.path.resolve(strict=True)
-        now = target.read_bytes()
+        now = read_file(target)
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise KafkaformError(f"cannot read {file.path}: {reason}", hint=_UNCHANGED) from error

@@ -75,6 +75,10 @@ def _refuse(name: str, report: ReportProblem) -> None:
         hint = "leave it there: a manifest holds no addresses, secrets or code"
         report(("client", name), message, hint, key=True)
         return
+    if retired := kafka_configs.retired_configs("consumers").get(name):
+        message = f"{name} was retired in Kafka {retired.retired}"
+        report(("client", name), message, "remove it", key=True)
+        return
     near = nearest(name, filter(is_taken, kafka_configs.consumer_configs()))
     if name in kafka_configs.group_configs():
         hint = "the broker holds it: write it below config"

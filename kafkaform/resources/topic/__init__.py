@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from operator import eq
 from typing import TYPE_CHECKING
 
@@ -131,11 +131,16 @@ class _Placement(_ReplicationFactor):
 _FIELDS = {"partitions": _Partitions, REPLICATION_FACTOR: _ReplicationFactor, PLACEMENT: _Placement}
 
 
+@cache
+def _load_keys() -> Mapping[str, ConfigKey]:
+    return {**kafka_configs.topic_configs(), **kafka_configs.retired_configs("topics")}
+
+
 class _Configs(ConfigSet):
     resource = "TOPIC"
 
     def keys(self) -> Mapping[str, ConfigKey]:
-        return kafka_configs.topic_configs()
+        return _load_keys()
 
     def find_defaults(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
         return kafka_configs.cluster_defaults(broker_configs)
@@ -180,7 +185,7 @@ class TopicKind(Kind):
     def _write_effective_value(self, field: FieldChange) -> str:
         """Return the effective value before a change with its unit, or raw if that would not be exact."""
         value = str(field.effective_before)
-        key = kafka_configs.topic_configs().get(field.path.removeprefix(CONFIG_PREFIX))
+        key = _load_keys().get(field.path.removeprefix(CONFIG_PREFIX))
         if not field.path.startswith(CONFIG_PREFIX) or key is None:
             return value
         text = kafka_configs.human(key, value)

@@ -50,7 +50,7 @@ def judge(path: str, context: UpdateContext) -> RiskAssessment:
     name = path.removeprefix(CONFIG_PREFIX)
     if name in HARMLESS:
         return SAFE
-    known = name in kafka_configs.topic_configs()
+    known = kafka_configs.find_topic_config(name) is not None
     return RiskAssessment(Risk.DISRUPTIVE, "unknown-config", explain_unclassified(name, known=known))
 
 
@@ -387,6 +387,30 @@ def _judge_lowering_of(hazard: str, effect: str) -> Callable[[str, UpdateContext
     return judge_lowering
 
 
+def _judge_message_format(path: str, context: UpdateContext) -> RiskAssessment:
+    before, after = _read_text(context.before, path), _read_text(context.after, path)
+    if before == after and before is not None:
+        return SAFE
+    return RiskAssessment(
+        Risk.DISRUPTIVE,
+        "message-format",
+        f"message.format.version goes from {before or _UNREADABLE} to {after or _UNREADABLE}: brokers "
+        "store new records in that format, and convert them for other clients, which takes CPU time; with "
+        "inter.broker.protocol.version 3.0 or later (KIP-724) they ignore it",
+    )
+
+
+def _judge_down_conversion(path: str, context: UpdateContext) -> RiskAssessment:
+    if _read_text(context.after, path) == "true" or _read_text(context.before, path) == "false":
+        return SAFE
+    return RiskAssessment(
+        Risk.DISRUPTIVE,
+        "down-conversion-off",
+        "brokers no longer convert records to older formats: consumers that need one (Kafka 0.10 and "
+        "earlier) fail with UNSUPPORTED_VERSION",
+    )
+
+
 _TIMESTAMPS = _judge_lowering_of("timestamp-bound-cut", "records whose timestamp is further off are refused")
 
 JUDGES: Mapping[str, Callable[[str, UpdateContext], RiskAssessment]] = {
@@ -413,6 +437,10 @@ JUDGES: Mapping[str, Callable[[str, UpdateContext], RiskAssessment]] = {
     "config.message.timestamp.type": _judge_timestamp_type,
     "config.message.timestamp.before.max.ms": _TIMESTAMPS,
     "config.message.timestamp.after.max.ms": _TIMESTAMPS,
+    # Retired in Kafka 4.0.
+    "config.message.timestamp.difference.max.ms": _TIMESTAMPS,
+    "config.message.downconversion.enable": _judge_down_conversion,
+    "config.message.format.version": _judge_message_format,
     "config.remote.log.copy.disable": _judge_remote_copy,
     # A segment is closed as well when one of its indexes is full: of few or of frequent entries.
     "config.index.interval.bytes": _judge_segment,
@@ -443,7 +471,7 @@ def _cleans(context: UpdateContext, policy: str) -> bool:
 def _read_text(state: State, path: str) -> str | None:
     """Return a config's value in canonical spelling: brokers return values as they were set."""
     value = state.get(path)
-    key = kafka_configs.topic_configs().get(path.removeprefix(CONFIG_PREFIX))
+    key = kafka_configs.find_topic_config(path.removeprefix(CONFIG_PREFIX))
     return None if value is None else kafka_configs.normalise_observed(key, str(value))
 
 
@@ -474,9 +502,9 @@ def _human(name: str, value: float | None) -> str:
     """Return a value with its unit, rounded if it is odd: the plan also shows the exact value."""
     if value is None:
         return _UNREADABLE
-    key = kafka_configs.topic_configs()[name]
+    key = kafka_configs.find_topic_config(name)
     text = kafka_configs.human(key, str(value))
-    if not isinstance(value, int) or value < 0 or text.endswith(")"):
+    if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):
         return text
     match key.unit:
         case Unit.MS:

@@ -84,10 +84,10 @@ def _check_known(name: str, value: object, report: ReportProblem) -> bool:
         message = f"{name} belongs to running reassignments and cannot be declared"
         report(("config", name), message, "remove it", key=True)
         return False
-    key = kafka_configs.topic_configs().get(name)
+    key = kafka_configs.find_topic_config(name)
     # Retired and vendors' configs are valid on some brokers: a rule reports the former, the brokers
     # validate the latter.
-    if (key and not key.internal) or name in kafka_configs.RETIRED_KEYS or kafka_configs.is_vendor(name):
+    if (key and not key.internal) or kafka_configs.is_vendor(name):
         return True
     if name in _broker_configs():
         hint = _suggest_topic_config(name, value)
@@ -121,7 +121,7 @@ def _suggest_topic_config(name: str, value: object) -> str:
 
 
 def _canonical(name: str, value: object, path: tuple[str, ...], report: ReportProblem) -> object:
-    return canonical_value(kafka_configs.topic_configs().get(name), name, value, path, report)
+    return canonical_value(kafka_configs.find_topic_config(name), name, value, path, report)
 
 
 def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.protocol import make_broker_down_error
 from kafkaform.core.errors import ClusterError, LockLost
+from kafkaform.core.health import LogDir, ThrottleConfigs
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources import placed_ref
@@ -29,7 +30,6 @@ from tests.support.memory_cluster.faults import FaultInjection, denial
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from kafkaform.core.health import LogDir
     from kafkaform.core.lock import Guard
     from kafkaform.core.partitions import Broker, Replicas, TopicPartition
     from tests.support.memory_cluster.controller import Topic
@@ -102,6 +102,17 @@ class MovingReplicas(FaultInjection):
             {broker: one for broker, one in rates.items() if one != Rates()},
             {name: one for name, one in lists.items() if one != ThrottledReplicas()},
         )
+
+    def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
+        """See `Cluster.throttle_configs`."""
+        own = {name: self._contents.topics[name].configs for name in topics if self._is_there(name)}
+        lists = [
+            ThrottleConfigs("topics", name, {key: configs[key] or "" for key in _LISTS if key in configs})
+            for name, configs in own.items()
+        ]
+        rates = self._contents.rates
+        of_brokers = [ThrottleConfigs("brokers", str(b.id), rates.get(b.id, {})) for b in self._alive]
+        return tuple(entity for entity in (*lists, *of_brokers) if entity.values)
 
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         """See `Cluster.set_throttles`."""
@@ -233,6 +244,9 @@ class MovingReplicas(FaultInjection):
         self._contents.topics[name] = replace(topic, configs={**others, **given})
 
 
+_LISTS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+
+
 def _texts(rates: Rates) -> dict[str, str]:
     """The rates that are set, as configs hold them."""
     return {config: str(rate) for config, rate in rates.to_configs().items()}
@@ -245,7 +259,7 @@ def _rates(configs: Mapping[str, str]) -> Rates:
 
 def _lists(topic: Topic) -> dict[str, list[str]]:
     """The entries of a topic's lists of throttled replicas, by config."""
-    listed = {key: topic.configs.get(key, "") for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS)}
+    listed = {key: topic.configs.get(key, "") for key in _LISTS}
     return {key: [*filter(None, entries.split(","))] for key, entries in listed.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 from kafkaform.cluster.protocol import NOTHING_DECLARED, Cluster, none_besides
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.health import Health, LogDir
+from kafkaform.core.health import Health, LogDir, ThrottleConfigs
 from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.core.model import (
     DataSize,
@@ -260,6 +260,9 @@ class Watched:
         self, partitions: Collection[TopicPartition], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
         return self.cluster.elect_leaders(partitions, guard)
+
+    def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
+        return self.cluster.throttle_configs(topics)
 
     def throttles(self, topics: Collection[str]) -> Throttles:
         return self.cluster.throttles(topics)

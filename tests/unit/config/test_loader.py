@@ -357,7 +357,7 @@ def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("kafkaform.config.manifests.files.FileIO", denied)
+        patch.setattr("kafkaform.config.manifests.files.read_file", denied)
         assert problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
         Path("t/a.yaml").touch()
         assert problems({}) == [wording]

@@ -116,7 +116,10 @@ def test_editors_know_every_config_its_default_and_every_client_property() -> No
     # Editors know every config that a manifest may set.
     config = read("topic")["$defs"]["config"]["properties"]
     known = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
-    assert set(config) == (known | kafka_configs.RETIRED_KEYS) - kafka_configs.REASSIGNMENT_KEYS
+    assert (
+        set(config)
+        == (known | kafka_configs.retired_configs("topics").keys()) - kafka_configs.REASSIGNMENT_KEYS
+    )
     assert config["retention.ms"]["default"] == "7d"
     assert "discard old log segments" in config["retention.ms"]["description"]
     assert config["cleanup.policy"]["examples"] == ["compact", "delete"]

@@ -81,7 +81,7 @@ def test_a_value_has_one_canonical_form(name: str, text: str, spelling: str) -> 
         ("min.insync.replicas", "2.5"),
         ("min.insync.replicas", "2147483648"),
         ("max.message.bytes", "3GiB"),
-        ("segment.bytes", "1KiB"),
+        ("segment.bytes", "13B"),
         ("compression.gzip.level", "0"),
         ("compression.gzip.level", "10"),
         ("min.cleanable.dirty.ratio", "1.5"),

@@ -6,7 +6,6 @@ import pytest
 
 from kafkaform.core.kafka_configs import (
     REASSIGNMENT_KEYS,
-    RETIRED_KEYS,
     ConfigType,
     canonical,
     cluster_defaults,
@@ -15,6 +14,7 @@ from kafkaform.core.kafka_configs import (
     is_vendor,
     kafka_version,
     refused_by_client,
+    retired_configs,
     topic_configs,
 )
 
@@ -31,7 +31,23 @@ def test_keys_have_their_limits_and_canonical_defaults() -> None:
         groups
     )
     assert all(name == key.name and key.documentation for name, key in {**topics, **groups}.items())
-    assert not RETIRED_KEYS & topics.keys()
+    retired = {
+        kind: {name: key.retired for name, key in retired_configs(kind).items()}
+        for kind in ("topics", "consumers")
+    }
+    assert retired == {
+        "topics": dict.fromkeys(
+            [
+                "message.downconversion.enable",
+                "message.format.version",
+                "message.timestamp.difference.max.ms",
+            ],
+            "4.0",
+        ),
+        "consumers": {"auto.include.jmx.reporter": "4.0"},
+    }
+    assert not retired["topics"].keys() & topics.keys()
+    assert not retired["consumers"].keys() & consumer_configs().keys()
     # Limits of a key.
     topics = topic_configs()
     assert (topics[RETENTION].minimum, topics[RETENTION].maximum) == (-1, None)
@@ -142,6 +158,12 @@ def test_knowledge_of_kafka_is_fixed_and_canonical() -> None:
     assert defaults["min.cleanable.dirty.ratio"] == "0.5"
     assert defaults["remote.storage.enable"] == "false"
     assert defaults.keys() == {name for name, key in topic_configs().items() if not key.internal}
+
+
+def test_a_retired_config_has_a_default_where_the_brokers_have_it() -> None:
+    defaults = cluster_defaults({"log.message.timestamp.difference.max.ms": "1000"})
+    assert defaults["message.timestamp.difference.max.ms"] == "1000"
+    assert "message.format.version" not in defaults
 
 
 @pytest.mark.parametrize(

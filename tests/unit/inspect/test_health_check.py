@@ -25,6 +25,7 @@ from kafkaform.inspect.health_check import (
     health_rules,
 )
 from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import FakeClock, Watched, absent, declared, made
@@ -156,9 +157,10 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
     [
         (Part.QUORUM, {"KF301": True}),
         (Part.MIN_ISR, {"KF305": True}),
-        (Part.REASSIGNMENTS, {"KF309": False}),
+        (Part.REASSIGNMENTS, {"KF309": False, "KF313": False}),
         (Part.LOG_DIRS, {"KF310": True}),
         (Part.TRANSACTIONS, {"KF311": True}),
+        (Part.THROTTLES, {"KF313": False}),
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
@@ -217,6 +219,16 @@ def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
     assert unchecked.what == wording
 
 
+def test_throttles_that_somebody_left_are_found_unless_replicas_move(memory: MemoryCluster) -> None:
+    memory.set_throttles(Throttles({1: Rates(300)}, {"orders": ThrottledReplicas(frozenset({"0:1"}))}))
+    report = Examination().examine(memory)
+    assert (codes(report), report.verdict) == (["KF313", "KF313"], HealthVerdict.UNHEALTHY)
+    moving = Saying(memory, changes={"reassigning": {("orders", 0): (2,)}})
+    assert codes(Examination().examine(moving)) == ["KF309"]
+    memory.clear_throttles(memory.throttles(["orders"]))
+    assert codes(Examination().examine(memory)) == []
+
+
 def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
     report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
@@ -228,7 +240,7 @@ def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCl
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
     report = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
-    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311"}
+    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311", "KF313"}
     assert cluster.readings == []
 
 
@@ -251,7 +263,7 @@ def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster
 
 
 def test_the_rules_about_health() -> None:
-    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 13)]
+    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 14)]
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.cli.plan import exit_code
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import (
@@ -20,6 +22,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.model import (
+    Create,
     DataSize,
     Delete,
     Desired,
@@ -29,12 +32,13 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
     Severity,
+    State,
     Status,
     Update,
 )
 from kafkaform.core.operations import MAX_WEIGHT, Operation
 from kafkaform.core.plans import Plan, Reader
-from kafkaform.plan import planning
+from kafkaform.plan import planning, validation
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import Diff, Proposal, diff
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
@@ -201,6 +205,48 @@ def test_an_objection_of_the_brokers_is_a_refusal_in_their_words(memory: MemoryC
     assert "(INVALID_REPLICATION_FACTOR)" in (said["a"] or "")
     assert "nonsense.key" in (said["old"] or "")
     assert plan.broker_validated
+
+
+@dataclass
+class Creating(Watched):
+    """A cluster that knows of topics that it shows only from some reading on."""
+
+    new: frozenset[ResourceRef] = frozenset()
+    shown_at: int = 0
+
+    def observe(self, *arguments: Any, **options: Any) -> Observation:
+        return self._hide(super().observe(*arguments, **options))
+
+    def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
+        return self._hide(super().observe_fields(fields))
+
+    def _hide(self, found: Observation) -> Observation:
+        if len(self.readings) >= self.shown_at:
+            return found
+        resources = {ref: live for ref, live in found.resources.items() if ref not in self.new}
+        return replace(found, resources=resources, inventory=found.inventory - self.new)
+
+
+@pytest.mark.parametrize(("shown_at", "shown"), [(4, True), (99, False)])
+def test_what_the_brokers_are_creating_is_read_again_and_never_refused(
+    memory: MemoryCluster, shown_at: int, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "_LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
+    made(memory, "new", 3)
+    told: list[str] = []
+    cluster = Creating(memory, new=frozenset({topic("new")}), shown_at=shown_at)
+    request = Request((declared("new", 6), declared("mine", 1)), inventory=())
+    plan = build_plan(request, cluster, Settings(rules=QUIET), None, tell=told.append)
+    assert [(one.ref.name, type(one.change), one.status) for one in plan.changes] == [
+        ("mine", Create, Status.PLANNED),
+        *([("new", Update, Status.PLANNED)] if shown else []),
+    ]
+    assert [
+        (one.code, one.message, one.suggestion) for one in plan.diagnostics if one.ref == topic("new")
+    ] == ([] if shown else [("KF410", wording, wording)])
+    assert (plan.unknown, told) == (() if shown else (topic("new"),), [wording])
+    assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
 def test_what_still_needs_consent_is_validated_too(memory: MemoryCluster) -> None:

@@ -252,11 +252,29 @@ CASES: list[tuple[Values, Values, tuple[Risk, str] | None]] = [
     ({"message.timestamp.after.max.ms": "1"}, {"message.timestamp.after.max.ms": "1"}, None),
     # what Kafka knows nothing of, and what cannot hurt
     ({}, {"confluent.tier.enable": "true"}, (Risk.DISRUPTIVE, "unknown-config")),
+    # what Kafka retired
+    (
+        {"message.timestamp.difference.max.ms": "2"},
+        {"message.timestamp.difference.max.ms": "1"},
+        (Risk.DISRUPTIVE, "timestamp-bound-cut"),
+    ),
+    ({"message.timestamp.difference.max.ms": "1"}, {"message.timestamp.difference.max.ms": "2"}, None),
     (
         {"message.format.version": "3.0"},
         {"message.format.version": None},
-        (Risk.DISRUPTIVE, "unknown-config"),
+        (Risk.DISRUPTIVE, "message-format"),
     ),
+    (
+        {"message.format.version": "2.8"},
+        {"message.format.version": "3.0"},
+        (Risk.DISRUPTIVE, "message-format"),
+    ),
+    (
+        {"message.downconversion.enable": "true"},
+        {"message.downconversion.enable": "False"},
+        (Risk.DISRUPTIVE, "down-conversion-off"),
+    ),
+    ({"message.downconversion.enable": "false"}, {"message.downconversion.enable": "true"}, None),
     # what brokers recompress
     ({"compression.type": "producer"}, {"compression.type": "zstd"}, (Risk.DISRUPTIVE, "recompression")),
     ({"compression.type": "zstd"}, {"compression.type": "uncompressed"}, (Risk.DISRUPTIVE, "recompression")),
@@ -457,7 +475,8 @@ def test_reasons_have_figures_as_people_write_them() -> None:
 def test_every_topic_config_is_judged_either_way_or_harmless_for_a_reason() -> None:
     # Every topic config of kafka is judged or harmless for a reason.
     judged_ones = {path.removeprefix("config.") for path in JUDGES}
-    public = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
+    keys = {**kafka_configs.topic_configs(), **kafka_configs.retired_configs("topics")}
+    public = {key.name for key in keys.values() if not key.internal}
     assert judged_ones | set(HARMLESS) == public - kafka_configs.REASSIGNMENT_KEYS
     assert not judged_ones & set(HARMLESS)
     assert all(HARMLESS.values())
@@ -467,7 +486,7 @@ def test_every_topic_config_is_judged_either_way_or_harmless_for_a_reason() -> N
     of_others = {"delete", "delete-by-name", UNREAD_DATA} | of_partitions
     of_replicas = {"disk-space", "replica-move", "replication-factor", "replication-factor-cut"}
     assert hazards == HAZARDS - of_others - of_replicas
-    for key in kafka_configs.topic_configs().values():
+    for key in keys.values():
         if key.default is not None and not key.internal and key.name not in kafka_configs.REASSIGNMENT_KEYS:
             value = kafka_configs.canonical(key, key.default)
             assert judged({**DELETE, key.name: value}, {key.name: value}) == SAFE, key.name

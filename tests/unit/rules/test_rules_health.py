@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkaform import rules
-from kafkaform.core.health import Health, LogDir, Quorum, Voter
+from kafkaform.core.health import Health, LogDir, Quorum, ThrottleConfigs, Voter
 from kafkaform.core.model import (
     Desired,
     Diagnostic,
@@ -290,6 +290,27 @@ def test_a_running_reassignment() -> None:
     assert messages(replace(SOUND, reassigning=moving), "KF309") == [wording]
     assert messages(replace(SOUND, reassigning={("a", 0): ()}), "KF309") == [wording]
     assert messages(SOUND, "KF309") == messages(replace(SOUND, reassigning=None), "KF309") == []
+
+
+LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+def test_throttles_without_a_reassignment_are_told_with_what_removes_them() -> None:
+    rates = [ThrottleConfigs("brokers", str(n), {"leader.replication.throttled.rate": "300"}) for n in (1, 2)]
+    throttles = (
+        ThrottleConfigs("topics", "a", {LISTS[0]: "*", LISTS[1]: ""}),
+        ThrottleConfigs("topics", "b", {LISTS[0]: "", LISTS[1]: ""}),
+        *[ThrottleConfigs("topics", f"c-{number:02}", {LISTS[1]: ""}) for number in range(51)],
+        *rates,
+    )
+    scene = RuleContext((), health=replace(SOUND, throttles=throttles))
+    assert [(one.severity, one.code) for one in found(scene)] == [
+        (Severity.WARNING, "KF313"),
+        *[(Severity.INFO, "KF313")] * 3,
+    ]
+    assert [f"{one.message}\n{one.suggestion}" for one in found(scene)] == wording
+    for running in ({("b", 0): (4,)}, None):
+        assert messages(replace(SOUND, throttles=throttles, reassigning=running), "KF313") == []
 
 
 GIB = 1 << 30

@@ -20,7 +20,7 @@ from kafkaform.config.manifests.structure import find_structure_problems
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
-from kafkaform.core.health import Health, LogDir, Quorum
+from kafkaform.core.health import Health, LogDir, Quorum, ThrottleConfigs
 from kafkaform.core.model import Desired, Facts, Intent, Location, ResourceRef, RiskAssessment, Status, Update
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.plans import Plan, PlannedChange
@@ -77,8 +77,10 @@ _COMMAND = re.compile(r"kafkaform ([a-z-]+)")
 _TOOL = re.compile(
     r"kafka-transactions\.sh --bootstrap-server HOST:PORT "
     r"(?:abort --topic \S+ --partition \d+ --start-offset \d+|describe-producers --topic \S+ --partition \d+)"
+    r"|kafka-configs\.sh --bootstrap-server HOST:PORT --alter --entity-type (?:topics|brokers) "
+    r"--entity-name \S+ --delete-config [a-z.,]+"
 )
-"""Commands of Kafka's own tools, as TransactionsCommand takes them."""
+"""Commands of Kafka's own tools, as TransactionsCommand and ConfigCommand take them."""
 _KINDS = {"Topic": "topic", "ConsumerGroup": "consumergroup"}
 
 
@@ -437,6 +439,9 @@ SCENES: dict[str, list[RuleContext]] = {
             replace(health.HANGING, coordinated=False, transactional_id=None),
             replace(health.HANGING, producer=None, unknown="denied"),
         )
+    ],
+    "KF313": [
+        sick(throttles=(ThrottleConfigs("topics", "a", {health.LISTS[0]: entries}),)) for entries in ("*", "")
     ],
     "KF312": [
         RuleContext(

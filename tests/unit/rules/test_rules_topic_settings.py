@@ -16,13 +16,26 @@ from tests.support.plans.scenes import DAY, absent, declared
 EMPTY_FACTS = Facts("c", config_defaults={"Topic": {}})
 
 
-@pytest.mark.parametrize("name", sorted(kafka_configs.RETIRED_KEYS))
+@pytest.mark.parametrize("name", sorted(kafka_configs.retired_configs("topics")))
 def test_a_retired_config(name: str) -> None:
     desired = (configured({name: "1"}),)
     for facts in (None, EMPTY_FACTS):
         assert said("KF115", RuleContext(desired, facts)) == [
             Said("a", "warning", wording, "remove it", f"config.{name}")
         ]
+
+
+@pytest.mark.parametrize("name", ["segment.bytes", "segment.index.bytes", "flush.messages"])
+def test_a_value_that_only_earlier_versions_accept_is_for_the_brokers_to_judge(name: str) -> None:
+    key = kafka_configs.topic_configs()[name]
+    (least, _), (newest, _) = key.ranges[0], key.newest_ranges[0]
+    assert least is not None
+    assert newest is not None
+    assert least < newest
+    desired = (configured({name: str(least)}),)
+    assert said("KF115", RuleContext(desired)) == [Said("a", "warning", wording, wording, f"config.{name}")]
+    assert silent("KF115", RuleContext(desired, EMPTY_FACTS))
+    assert silent("KF115", RuleContext((configured({name: str(newest)}),)))
 
 
 def test_a_retention_without_its_unit_and_configs_that_are_fine() -> None:

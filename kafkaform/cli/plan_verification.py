@@ -149,6 +149,12 @@ trust_options = option_group(TrustPolicy, "trust", *_OPTIONS)
 """Adds the options of a `TrustPolicy` to a command."""
 
 
+def enter_plan_environment(session: Session, header: PlanHeader) -> Session:
+    """Return a copy for the environment of a saved plan; raises PlanFileError if the cluster has another."""
+    again = f"make a new plan for {session.require_cluster().name}"
+    return session.enter_environment(header.environment, "the plan", PlanFileError, instead=again)
+
+
 def require_same(
     reviewed: tuple[Plan, PlanHeader], now: tuple[Plan, PlanHeader], desired: Sequence[Desired], file: Path
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.core.printable import clipped
+from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 from kafkaform.resources.replicas.facts import PLACEMENT
@@ -87,7 +88,7 @@ def _compare_headers(plan: Plan, header: PlanHeader, plan_now: Plan, header_now:
         ids = f"{_clip(plan.cluster_id)}; this is {_clip(plan_now.cluster_id)}"
         yield f"the reviewed plan is for the cluster {ids}"
     if header.environment != header_now.environment:
-        expected, actual = (_environment(each.environment) for each in (header, header_now))
+        expected, actual = (describe_environment(each.environment) for each in (header, header_now))
         yield f"the reviewed plan is for {expected}; this is {actual}"
 
 
@@ -245,10 +246,6 @@ def _action(planned: PlannedChange) -> str:
 
 def _value(field: FieldChange, planned: PlannedChange, *, after: bool) -> str:
     return single(planned.ref.kind, field.path, field.after if after else field.before).short
-
-
-def _environment(name: str | None) -> str:
-    return "no environment" if name is None else f"environment {_clip(name)}"
 
 
 def _consent(consent: Consent) -> str:

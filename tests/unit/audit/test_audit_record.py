@@ -378,7 +378,7 @@ def test_a_text_that_is_not_utf_8_costs_no_line() -> None:
     common = describe_apply(
         Author("ad\udcff\U0001f600", "host"),
         commit=None,
-        plan=None,
+        plan="p",
         tool="0.1.0",
         cluster="c",
         environment=None,

@@ -39,7 +39,7 @@ from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import KafkaformError, PlanFileError, RepositoryError, UsageError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
-from kafkaform.core.wording import short_commit
+from kafkaform.core.wording import command, short_commit
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources.values import fields_of, is_deferred
 from kafkaform.vcs.remote_branch import RemoteBranch
@@ -211,7 +211,8 @@ def _apply_head(
     # That the branch has other clusters is no finding: it is merged, and these are the agent's own for good.
     session = replace(session, settings=replace(session.settings, branch=None))
     target = session.require_cluster()
-    file = repository.root / (options.plan or Path("plans", f"{target.name}.json"))
+    path = options.plan or Path("plans", f"{target.name}.json")
+    file = repository.root / path
     trust = TrustPolicy(options.max_age, verify_key=options.verify_key, reviewed=file)
     plan, header = read_plan_file(file)
     session = enter_plan_environment(session, header)
@@ -235,7 +236,8 @@ def _apply_head(
     # After that check: a plan that is applied may be of any age.
     trust.check(header, file, session, target)
     author = replace(detect_author(os.environ), ci=_SYSTEM, url=str(branch))
-    request = ApplyRequest(Scope(), trust, None, (plan, header))
+    plan_again = command("plan", options=("--out", str(path), "--sign-key", "KEY"))
+    request = ApplyRequest(Scope(), trust, None, (plan, header), plan_again)
     # Once more under the lock: another agent may have applied a newer commit meanwhile.
     return carry_out(request, session, _SAFEGUARDS, _OUTPUT, author, read_earlier, stop), False
 

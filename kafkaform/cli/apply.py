@@ -49,7 +49,7 @@ from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
@@ -266,12 +266,34 @@ class ApplyRequest:
         trust: The requirements for saved and reviewed plans.
         saved: The file of the saved plan to apply; None to plan manifests now.
         file: The plan that was read from a file: the saved one, or a reviewed one to compare with.
+        plan_again: The command that makes a new reviewed plan, where this apply is not run by hand.
     """
 
     scope: Scope
     trust: TrustPolicy
     saved: Path | None
     file: tuple[Plan, PlanHeader] | None
+    plan_again: str | None = None
+
+    def commands(self, reviewed: Path, session: Session) -> tuple[str, Callable[[Sequence[str]], str] | None]:
+        """Return the command that makes a new plan to review, and the one that repeats this apply."""
+        if self.plan_again is not None:
+            return self.plan_again, None
+        paths = [*map(str, self.scope.paths)]
+        options = [*self.scope.options(), *session.where.options()]
+        key = self.trust.verify_key
+        own = [
+            "--reviewed",
+            str(reviewed),
+            *options,
+            *(["--verify-key", str(key)] if key is not None else []),
+        ]
+
+        def apply_again(targets: Sequence[str]) -> str:
+            chosen = [word for target in targets for word in ("--target", target)]
+            return command("apply", *paths, options=[*own, *chosen])
+
+        return command("plan", *paths, options=["--out", str(reviewed), *options]), apply_again
 
     @property
     def digest(self) -> str | None:
@@ -402,7 +424,8 @@ def _plan_manifests(request: ApplyRequest, session: Session, cluster: KafkaClust
     # changed.
     about = header(session, request.scope.paths, exact=True)
     if request.file is not None and request.trust.reviewed is not None:
-        require_same(request.file, (result.plan, about), desired, request.trust.reviewed)
+        plan_again, apply_again = request.commands(request.trust.reviewed, session)
+        require_same(request.file, (result.plan, about), desired, plan_again, apply_again)
     intents = {declared.ref: declared.intent for declared in desired}
     # An apply of a reviewed plan is recorded under its digest: it is what was consented to, once.
     digest = request.digest or compute_plan_digest(result.plan, about)

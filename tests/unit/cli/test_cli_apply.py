@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from kafkaform.cli.session import Session
 from tests.kafka.test_cli_trust import make_key
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project
+from tests.support.cli.project import Call, Project
 from tests.support.plans.scenes import topic
 
 NOWHERE = "127.0.0.1:1"
@@ -145,3 +146,41 @@ def test_a_plan_for_the_environment_of_the_cluster_is_applied(
     two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
     two.run("apply", "p.json", "--auto-approve", *given).needs(0)
     assert cluster.observe([topic("t")]).resources[topic("t")].state["config.retention.ms"] == "3600000"
+
+
+# --- what helps after "not as reviewed" --------------------------------------------------------------
+
+
+def run_hint(project: Project, refused: Call, verb: str, *more: str) -> Call:
+    """Run the command of this verb that a hint names."""
+    (line,) = [line for line in refused.err.splitlines() if line.startswith("hint:")]
+    (words,) = [
+        part.split("kafkaform ", 1)[1] for part in line.split("; or ") if f": kafkaform {verb} " in part
+    ]
+    return project.run(*shlex.split(words), *more)
+
+
+def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, cluster: Connected) -> None:
+    given = ("topics", "--cluster", "prod", "--allow", "destructive")
+    two.run("plan", *given, "--out", "p.json").needs(0)
+    two.topic("other")
+    refused = two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(1)
+    assert "not as reviewed: Topic/other is not in the reviewed plan" in refused.err
+    run_hint(two, refused, "apply", "--auto-approve").needs(0)
+    assert {*cluster.observe([topic("t"), topic("other")]).resources} == {topic("t")}
+    # Once the other one is applied, everything is as reviewed.
+    two.apply("--cluster", "prod").needs(0)
+    two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(0)
+
+
+def test_after_a_change_the_command_makes_the_plan_to_review(two: Project, cluster: Connected) -> None:
+    given = ("--cluster", "prod", "--target", "Topic/t")
+    two.run("plan", *given, "--out", "p.json").needs(0)
+    two.topic("t", retention="8d", overrides={"dev": {"retention": "1h"}})
+    two.topic("other")
+    reviewed = (*given, "--reviewed", "p.json", "--auto-approve")
+    refused = two.run("apply", *reviewed).needs(1)
+    assert not cluster.observe([topic("t")]).resources
+    run_hint(two, refused, "plan").needs(0)
+    two.run("apply", *reviewed).needs(0)
+    assert {*cluster.observe([topic("t"), topic("other")]).resources} == {topic("t")}

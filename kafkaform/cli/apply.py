@@ -610,6 +610,7 @@ def _execute(
             journal=journal,
             moves=moves,
             throttle_journal=throttle_journal,
+            done=candidate.done,
         )
         return execute(candidate.plan, cluster, options, candidate.observation)
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import get_cache_directory
-from tests.kafka.test_cli_users import can_log_in, set_by_hand
-from tests.support.cli.project import manifest
-from tests.support.clusters.fixtures import Account
 from tests.support.skew.producers import send
 from tests.support.workflows.machine import Event
 from tests.support.workflows.runner import Run
@@ -220,67 +216,3 @@ def test_skew_is_measured_reported_and_kept(team: Team) -> None:
     }
     assert name in run.summary
     assert team.open_issues() == ["kafkaform: keys are skewed on prod"]
-
-
-def test_a_password_is_rotated_by_a_pull_request(
-    tmp_path: Path,
-    kafka_acl: DevCluster,
-    account: Callable[..., Account],
-    prefix: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As docs/users.md says: consent in the manifest, and no password in the plan's job."""
-    name, login = f"{prefix}checkout", account("CLUSTER:kafka-cluster:ALL", f"TOPIC:{prefix}*:ALL")
-    first, second = "first-s3cr3t", "second-s3cr3t"
-    set_by_hand(kafka_acl, name, first, monkeypatch)
-
-    def declare(password: str, consent: str | None = None) -> Callable[[Path], object]:
-        given = {"annotations": {"kafkaform/allow": consent}} if consent else {}
-        scram = [{"mechanism": "SCRAM-SHA-512", "password": password}]
-        text = manifest(name, {"scram": scram}, given, kind="User")
-        return lambda folder: (folder / "topics/user.yaml").write_text(text)
-
-    def apply(password: str | None) -> Run:
-        given = {"CHECKOUT": password} if password else {}
-        return team.run("apply.yml", team.hosted.pushed(), environ=given)
-
-    with scene(tmp_path, kafka_acl.bootstrap_servers, prefix) as made:
-        team = made
-        config = yaml.safe_load((team.project.folder / "kafkaform.yaml").read_text())
-        config["clusters"]["prod"]["client"] |= login.client
-        team.hosted.commit("main", lambda _: team.project.write("kafkaform.yaml", yaml.safe_dump(config)))
-        team.hosted.commit("main", declare("${env:CHECKOUT}"))
-
-        pull = team.push(declare("${env:CHECKOUT}", "password-change of SCRAM-SHA-512: TICKET-1"), "rotate")
-        results(team.plan(pull), validate="success", plan="success", comment="success")
-        [comment] = team.comments(pull)
-        assert f"`User/{name}`: `password-change`: TICKET-1" in comment
-        assert "password unknown → ${env:CHECKOUT}" in comment
-        assert "1 to update" in comment
-        assert "KF432" in comment
-        team.merge(pull)
-        # Where the password is missing, nothing is set, and nothing is said to be done.
-        missing = results(apply(None), apply="failure", issue="success")
-        assert "CHECKOUT is not set" in missing.summary
-        assert can_log_in(kafka_acl, name, first)
-        results(apply(second), apply="success", issue="success")
-        assert can_log_in(kafka_acl, name, second)
-        assert not can_log_in(kafka_acl, name, first)
-        again = results(apply(second), apply="success", issue="success")
-        assert "already" in again.summary
-
-        # A branch that changes the reference has not changed the password on the cluster.
-        renamed = team.push(
-            declare("${env:CHECKOUT_2}", "password-change of SCRAM-SHA-512: TICKET-2"), "rename"
-        )
-        results(team.plan(renamed), validate="success", plan="success", comment="success")
-        assert "KF451" not in team.comments(renamed)[0]
-        # What the plan was not consented to is not accepted after the merge.
-        plain = team.push(team.topic("second"), "plain")
-        team.hosted.commit("main", declare("${env:CHECKOUT}"))
-        results(team.plan(plain), validate="success", plan="success", comment="success")
-        assert f"User/{name}" not in team.comments(plain)[0].split("KF432")[0]
-        team.merge(plain)
-        results(apply("third-s3cr3t"), apply="failure", issue="success")
-        assert can_log_in(kafka_acl, name, second)
-        assert not [one for one in (first, second, "third-s3cr3t") if one in team.everything_said()]

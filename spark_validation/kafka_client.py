@@ -221,7 +221,7 @@ def _read_token_file(path: Path, extensions: Mapping[str, str]) -> tuple[str, fl
         raise ReadingFailed(
             f"the token file {path} cannot be read: {error.strerror}", hint="check its permissions"
         ) from None
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError):
         raise ReadingFailed(
             f"the token file {path} contains no usable token", hint="Kafka needs a JWT with the claim `exp`"
         ) from None

@@ -158,7 +158,7 @@ def _policies(file: str) -> dict[str, SkewLimits]:
         document = json.loads(read_file(file))
     except OSError as error:
         raise argparse.ArgumentTypeError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{file} is not JSON: {error}") from error
     if not isinstance(document, dict) or not all(isinstance(policy, dict) for policy in document.values()):
         raise argparse.ArgumentTypeError(f'{file} is not of the form {{"TOPIC": {{"LIMIT": N}}}}')

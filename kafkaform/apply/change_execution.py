@@ -80,9 +80,14 @@ class ChangeExecution:
         """End the execution with this result."""
         self.result, self.message, self.hint = result, message, hint
 
-    def check(self, observation: Observation) -> None:
-        """Find the remaining change and its operations, before anything is sent."""
-        remaining = find_remaining(self.planned.change, observation)
+    def check(self, observation: Observation, *, done: bool = False) -> None:
+        """Find the remaining change and its operations, before anything is sent.
+
+        Args:
+            observation: The reading of the cluster.
+            done: Whether an earlier apply made the change: what no reading shows is then not sent again.
+        """
+        remaining = find_remaining(self.planned.change, observation, unseen_is_open=not done)
         if isinstance(remaining, Superseded):
             self.settle(Result.MOVED, remaining.reason, remaining.hint)
             return
@@ -126,7 +131,9 @@ class ChangeExecution:
             in_place: Whether the replicas of `open_moves` are in place; right after a cancellation, the
                 observation alone does not prove that (see `Reassigner.find_misplaced`).
         """
-        remaining = find_remaining(self.planned.change, observation)
+        # Of what no reading shows, only the acknowledgement of the brokers proves that it was done.
+        unseen_is_open = len(self.done) < len(self.operations)
+        remaining = find_remaining(self.planned.change, observation, unseen_is_open=unseen_is_open)
         if isinstance(remaining, Superseded):
             self._record_superseded(remaining)
             return

@@ -67,7 +67,7 @@ class EarlierApplies:
         settled = [
             entry
             for entry, change in changes.values()
-            if find_remaining(change, observation) == RemainingChange(None)
+            if find_remaining(change, observation, unseen_is_open=True) == RemainingChange(None)
         ]
         at = format_timestamp(datetime.now(UTC))
         lines = [line for entry in settled for line in entry.render_confirmation(at, run)]

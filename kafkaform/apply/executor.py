@@ -38,14 +38,14 @@ from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from kafkaform.apply.change_execution import Journal
     from kafkaform.apply.moves.reassignment import ReassignmentReport
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Observation
+    from kafkaform.core.model import Observation, ResourceRef
     from kafkaform.core.operations import Phase
     from kafkaform.core.plans import Plan
 
@@ -72,6 +72,7 @@ class ApplyOptions:
             as it may add to it.
         moves: The options of moves.
         throttle_journal: Records throttles, so that those of an apply that died are found and removed.
+        done: The resources whose changes an earlier apply of the same plan made, and the cluster still has.
     """
 
     observer: Observer = field(default_factory=Observer)
@@ -81,6 +82,7 @@ class ApplyOptions:
     journal: Journal = NO_JOURNAL
     moves: MoveOptions = field(default_factory=MoveOptions)
     throttle_journal: ThrottleJournal = NO_THROTTLE_JOURNAL
+    done: Collection[ResourceRef] = ()
 
 
 def apply(
@@ -117,6 +119,7 @@ class _Run:
         self._stop = options.stop
         self._clock = options.clock
         self._journal = options.journal
+        self._done = options.done
         self._reassigner = Reassigner(
             MoveContext(
                 cluster,
@@ -164,7 +167,7 @@ class _Run:
         observation = observation or self._observe(to_check)
         for change in to_check:
             # A change that is done needs no consent: a plan that was applied is a no-op.
-            change.check(observation)
+            change.check(observation, done=change.planned.ref in self._done)
             if change.result is None and change.planned.status is not Status.PLANNED:
                 change.hold_back()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from kafkaform.audit.record import FORMAT_VERSION, render_confirmation
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.schema_files import fits
+from kafkaform.core.strict_json import MalformedJson, parse_json
 from kafkaform.core.wording import counted
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 
@@ -236,8 +236,8 @@ def merge_records(first: AuditRecord, second: AuditRecord) -> AuditRecord:
 
 def _parse_line(line: str) -> dict[str, Any] | None:
     try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
+        document = parse_json(line)
+    except MalformedJson:
         return None
     return document if isinstance(document, dict) else None
 

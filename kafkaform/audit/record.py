@@ -210,8 +210,14 @@ def _render_lines(document: _Json, *keys: str) -> Iterator[str]:
 
 def encode_json(value: object) -> str:
     """Encode JSON in ASCII without control characters, so that a line is safe to print as it is."""
+    text = _ENCODER.encode(value)
+    # A variable that is not UTF-8 has halves of surrogate pairs in Python. No reader of the line could encode
+    # them again, so each becomes a question mark.
+    if "\\ud" in text:
+        raw = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        text = _ENCODER.encode(json.loads(raw))
     # json escapes all control characters but DEL.
-    return _ENCODER.encode(value).replace("\x7f", "\\u007f")
+    return text.replace("\x7f", "\\u007f")
 
 
 @dataclass(frozen=True, slots=True)

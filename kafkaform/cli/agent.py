@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.apply.change_execution import ChangeExecution
 from kafkaform.apply.earlier import EarlierApplies
 from kafkaform.audit.record import detect_author
 from kafkaform.audit.trail import read_record
@@ -27,18 +28,20 @@ from kafkaform.cli.options import (
     parse_milliseconds,
     where_options,
 )
-from kafkaform.cli.output import tell
-from kafkaform.cli.plan import Scope
-from kafkaform.cli.plan_verification import TrustPolicy
+from kafkaform.cli.output import show, tell
+from kafkaform.cli.plan import Scope, plan_now
+from kafkaform.cli.plan_verification import TrustPolicy, enter_plan_environment
 from kafkaform.cli.safeguards import Safeguards
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import read_plan_file
 from kafkaform.config.manifests.files import CONFIG_FILE
+from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import KafkaformError, PlanFileError, RepositoryError, UsageError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
-from kafkaform.core.wording import short_commit
+from kafkaform.core.wording import command, short_commit
 from kafkaform.plan.planning import check_identity
+from kafkaform.resources.values import fields_of, is_deferred
 from kafkaform.vcs.remote_branch import RemoteBranch
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.kafka.cluster import KafkaCluster
-    from kafkaform.core.apply_result import ApplyReport
+    from kafkaform.core.plans import Plan, PlannedChange
     from kafkaform.vcs.repository import Repository
 
 _SYSTEM = "agent"
@@ -159,7 +162,7 @@ def agent(where: ClusterSelector, options: AgentOptions) -> int:
         try:
             report = run()
             if options.once or stop.is_set():
-                return 0 if report is None or report.complete else 1
+                return 0 if report.complete else 1
         # Such as a cluster that is down: the next run tries again.
         except KafkaformError as error:
             if options.once:
@@ -170,17 +173,20 @@ def agent(where: ClusterSelector, options: AgentOptions) -> int:
 
 def _run(
     branch: RemoteBranch, where: ClusterSelector, options: AgentOptions, notifier: Notifier, stop: Event
-) -> ApplyReport | None:
-    """Fetch the branch, and apply its plan; returns None if it is applied already."""
+) -> ApplyReport:
+    """Fetch the branch, and apply its plan; of one that is applied already, report what it held back."""
     with _open_folder(options.directory) as folder:
         with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
             repository = branch.fetch(folder)
         head = repository.read_head()
         notifier = replace(notifier, commit=head)
         with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
-            report = _apply_head(repository, branch, where, options, stop)
-    if report is None:
-        tell(f"commit {short_commit(head)} of {branch}: its plan is applied already")
+            report, is_applied = _apply_head(repository, branch, where, options, stop)
+    if is_applied:
+        rest = "" if report.complete else ", except for what is held back"
+        tell(f"commit {short_commit(head)} of {branch}: its plan is applied already{rest}")
+        if rest:
+            show("apply", "text", report)
     elif not report.complete:
         from kafkaform.report.apply import summarise_apply
 
@@ -199,15 +205,17 @@ def _open_folder(directory: Path | None) -> Iterator[Path]:
 
 def _apply_head(
     repository: Repository, branch: RemoteBranch, where: ClusterSelector, options: AgentOptions, stop: Event
-) -> ApplyReport | None:
-    """Apply the reviewed plan of the checked-out commit; None if it is applied already."""
+) -> tuple[ApplyReport, bool]:
+    """Apply the reviewed plan of the checked-out commit; also returns whether it was applied already."""
     session = Session.start(where, manifests_from=repository.root)
     # That the branch has other clusters is no finding: it is merged, and these are the agent's own for good.
     session = replace(session, settings=replace(session.settings, branch=None))
     target = session.require_cluster()
-    file = repository.root / (options.plan or Path("plans", f"{target.name}.json"))
+    path = options.plan or Path("plans", f"{target.name}.json")
+    file = repository.root / path
     trust = TrustPolicy(options.max_age, verify_key=options.verify_key, reviewed=file)
     plan, header = read_plan_file(file)
+    session = enter_plan_environment(session, header)
 
     def read_earlier(cluster: KafkaCluster, cluster_id: str) -> EarlierApplies:
         record = read_record(cluster, _SAFEGUARDS.get_audit_settings(target))
@@ -219,18 +227,44 @@ def _apply_head(
         facts = cluster.facts()
         check_identity(facts, target)
         spent = read_earlier(cluster, facts.cluster_id).find_spent(header.digest or "", header.created_at)
-    planned = {change.ref for change in plan.select_by_status(Status.PLANNED)}
-    if planned and planned <= spent.keys():
-        # A plan that is applied says nothing about manifests that changed since.
-        paths = [*session.settings.manifests, *filter(Path.exists, [repository.root / CONFIG_FILE])]
-        if all(_is_same(repository, commit, paths) for commit in {spent[ref].commit for ref in planned}):
-            return None
+        planned = {change.ref for change in plan.select_by_status(Status.PLANNED)}
+        if planned and planned <= spent.keys():
+            # A plan that is applied says nothing about manifests that changed since.
+            paths = [*session.settings.manifests, *filter(Path.exists, [repository.root / CONFIG_FILE])]
+            if all(_is_same(repository, commit, paths) for commit in {spent[ref].commit for ref in planned}):
+                return _report_rest(plan, session, cluster), True
     # After that check: a plan that is applied may be of any age.
     trust.check(header, file, session, target)
     author = replace(detect_author(os.environ), ci=_SYSTEM, url=str(branch))
-    request = ApplyRequest(Scope(), trust, None, (plan, header))
+    plan_again = command("plan", options=("--out", str(path), "--sign-key", "KEY"))
+    request = ApplyRequest(Scope(), trust, None, (plan, header), plan_again)
     # Once more under the lock: another agent may have applied a newer commit meanwhile.
-    return carry_out(request, session, _SAFEGUARDS, _OUTPUT, author, read_earlier, stop)
+    return carry_out(request, session, _SAFEGUARDS, _OUTPUT, author, read_earlier, stop), False
+
+
+def _report_rest(plan: Plan, session: Session, cluster: KafkaCluster) -> ApplyReport:
+    """Report what a plan that is applied has held back, and what of it is still a change; changes nothing."""
+    held = {
+        change.ref for change in plan.changes if change.status is not Status.PLANNED or is_deferred(change)
+    }
+    if not (held or plan.unknown or plan.open_errors):
+        return ApplyReport(())
+    now = plan_now(session, cluster, Scope())[0].plan
+    rest = tuple(_describe_held_back(change) for change in now.changes if change.ref in held)
+    return ApplyReport(rest, unknown=now.unknown, errors=now.open_errors)
+
+
+def _describe_held_back(planned: PlannedChange) -> ResourceResult:
+    deferred = tuple(field for field in fields_of(planned.change) if field.deferred is not None)
+    if planned.status is not Status.PLANNED:
+        execution = ChangeExecution(planned)
+        execution.hold_back()
+        return execution.build_result()
+    if deferred:
+        return ResourceResult(planned, Result.ALREADY, deferred=deferred)
+    return ResourceResult(
+        planned, Result.NOT_TRIED, "the reviewed plan held it back", "make a new plan and review it"
+    )
 
 
 def _require_descent(entries: Sequence[AuditEntry], repository: Repository, branch: RemoteBranch) -> None:

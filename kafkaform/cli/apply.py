@@ -27,7 +27,7 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import format_option, header, show, tell, verbose_option
 from kafkaform.cli.plan import Scope, plan_now
-from kafkaform.cli.plan_verification import TrustPolicy, require_same, trust_options
+from kafkaform.cli.plan_verification import TrustPolicy, enter_plan_environment, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, refuse_undone, safeguard_options, settle
 from kafkaform.cli.session import Session
@@ -43,12 +43,13 @@ from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data
 from kafkaform.plan.plan_file import compute_plan_digest
+from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import Request, check_identity, make_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kafkaform.apply.change_execution import Journal
@@ -265,12 +266,34 @@ class ApplyRequest:
         trust: The requirements for saved and reviewed plans.
         saved: The file of the saved plan to apply; None to plan manifests now.
         file: The plan that was read from a file: the saved one, or a reviewed one to compare with.
+        plan_again: The command that makes a new reviewed plan, where this apply is not run by hand.
     """
 
     scope: Scope
     trust: TrustPolicy
     saved: Path | None
     file: tuple[Plan, PlanHeader] | None
+    plan_again: str | None = None
+
+    def commands(self, reviewed: Path, session: Session) -> tuple[str, Callable[[Sequence[str]], str] | None]:
+        """Return the command that makes a new plan to review, and the one that repeats this apply."""
+        if self.plan_again is not None:
+            return self.plan_again, None
+        paths = [*map(str, self.scope.paths)]
+        options = [*self.scope.options(), *session.where.options()]
+        key = self.trust.verify_key
+        own = [
+            "--reviewed",
+            str(reviewed),
+            *options,
+            *(["--verify-key", str(key)] if key is not None else []),
+        ]
+
+        def apply_again(targets: Sequence[str]) -> str:
+            chosen = [word for target in targets for word in ("--target", target)]
+            return command("apply", *paths, options=[*own, *chosen])
+
+        return command("plan", *paths, options=["--out", str(reviewed), *options]), apply_again
 
     @property
     def digest(self) -> str | None:
@@ -339,12 +362,7 @@ def _build_request(
 def _start_session(request: ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
     """Return the session for the cluster of the plan file, or for the chosen one."""
     saved = request.saved
-    if request.file is None:
-        session = Session.start(where)
-    else:
-        # A saved plan already contains its values. Only planning again, for --reviewed, needs the
-        # environment.
-        session = _session_for(request.file[1], where, anew=saved is None)
+    session = Session.start(where) if request.file is None else _session_for(request.file[1], where)
     target = session.require_cluster()
     # Contradicting options are reported first: a missing plan is then not mistaken for a bad signature.
     request.trust.check_options(saved, target)
@@ -378,18 +396,17 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
     return plans[0]
 
 
-def _session_for(about: PlanHeader, where: ClusterSelector, *, anew: bool) -> Session:
-    """Start a session for the cluster of a saved plan; to plan again, with its environment too."""
+def _session_for(about: PlanHeader, where: ClusterSelector) -> Session:
+    """Start a session for the cluster and the environment of a saved plan."""
     if where.environment is not None and where.environment != about.environment:
-        made_for = f"environment {about.environment}" if about.environment else "no environment"
         raise PlanFileError(
-            f"the plan was made for {made_for}, not {where.environment}",
+            f"the plan was made for {describe_environment(about.environment)}, not {where.environment}",
             hint=f"{where.describe_removal('environment')}, or make a new plan",
         )
     if where.cluster_name is None and where.bootstrap_server is None:
         # With an address on the command line, the plan must not choose the credentials that go there.
         where = replace(where, cluster_name=_get_configured_name(where.config_file, about))
-    return Session.start(replace(where, environment=about.environment if anew else None))
+    return enter_plan_environment(Session.start(where), about)
 
 
 def _get_configured_name(config_file: Path | None, about: PlanHeader) -> str | None:
@@ -407,7 +424,8 @@ def _plan_manifests(request: ApplyRequest, session: Session, cluster: KafkaClust
     # changed.
     about = header(session, request.scope.paths, exact=True)
     if request.file is not None and request.trust.reviewed is not None:
-        require_same(request.file, (result.plan, about), desired, request.trust.reviewed)
+        plan_again, apply_again = request.commands(request.trust.reviewed, session)
+        require_same(request.file, (result.plan, about), desired, plan_again, apply_again)
     intents = {declared.ref: declared.intent for declared in desired}
     # An apply of a reviewed plan is recorded under its digest: it is what was consented to, once.
     digest = request.digest or compute_plan_digest(result.plan, about)
@@ -494,12 +512,10 @@ def _check_cluster(plan: Plan, about: PlanHeader, session: Session, cluster: Res
     # not.
     if facts.cluster_id != plan.cluster_id:
         name = f" ({about.cluster_name})" if about.cluster_name else ""
-        chosen_by = [name for name in ("cluster_name", "bootstrap_server") if name in session.where.variables]
-        # The usual cause is an environment variable that is left over from other work, so the hint names it.
-        left_over = "".join(f"{session.where.source(name)} chose this cluster; " for name in chosen_by)
         raise PlanFileError(
             f"the plan was made for cluster {plan.cluster_id}{name}; this is {facts.cluster_id}",
-            hint=f"{left_over}choose the right --cluster or --bootstrap-server, or make a new plan",
+            hint=f"{session.name_left_overs()}choose the right --cluster or --bootstrap-server, or make a "
+            "new plan",
         )
     return facts
 
@@ -594,6 +610,7 @@ def _execute(
             journal=journal,
             moves=moves,
             throttle_journal=throttle_journal,
+            done=candidate.done,
         )
         return execute(candidate.plan, cluster, options, candidate.observation)
 

@@ -254,17 +254,9 @@ def _read_history(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> 
 
 def _build_command_context(paths: Sequence[Path], session: Session) -> CommandContext:
     """Return the arguments of a command for the same manifests and cluster."""
-    where = session.where
-    given = {
-        "--config": where.config_file,
-        "--cluster": where.cluster_name,
-        "--bootstrap-server": where.bootstrap_server,
-        "--command-config": where.command_config,
-        "--environment": where.environment,
-    }
-    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     several = len(session.settings.environments or ()) > 1
-    return CommandContext(tuple(map(str, paths)), tuple(options), session.environment if several else None)
+    environment = session.environment if several else None
+    return CommandContext(tuple(map(str, paths)), session.where.options(), environment)
 
 
 def _adopt(drift: Drift, desired: Sequence[Desired], session: Session, *, dry_run: bool) -> int:

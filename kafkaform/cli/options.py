@@ -311,6 +311,19 @@ class ClusterSelector:
         """Return how to remove a value, for hints: leave out an option, or unset a variable."""
         return f"{'unset' if name in self.variables else 'leave out'} {self.source(name)}"
 
+    def options(self) -> tuple[str, ...]:
+        """Return the options that choose the same cluster and environment, for commands to paste."""
+        given = {
+            "--config": self.config_file,
+            "--cluster": self.cluster_name,
+            "--bootstrap-server": self.bootstrap_server,
+            "--command-config": self.command_config,
+            "--environment": self.environment,
+        }
+        return tuple(
+            word for name, value in given.items() if value is not None for word in (name, str(value))
+        )
+
     def resolve_conflict(self) -> tuple[ClusterSelector, str | None]:
         """Return a copy without values that an explicit option overrides, and a note on the ignored one.
 

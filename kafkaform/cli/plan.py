@@ -312,6 +312,12 @@ class Scope:
     skew: SkewReport | None = None
     changed_since: str | None = None
 
+    def options(self) -> list[str]:
+        """Return the options that choose the same resources and give the same consents, for commands."""
+        targets = [word for target in self.targets for word in ("--target", target)]
+        consents = [word for grant in self.grants for word in ("--allow", grant.text)]
+        return [*targets, *consents, *(["--prune"] if self.prune else [])]
+
 
 def plan_now(
     session: Session, cluster: KafkaCluster, scope: Scope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,10 @@ from kafkaform.cli.output import tell
 from kafkaform.core.errors import PlanFileError, UsageError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
-from kafkaform.core.wording import command
 from kafkaform.plan.plan_signature import Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkaform.cli.session import Session
     from kafkaform.config.settings import ClusterSettings
@@ -149,8 +149,22 @@ trust_options = option_group(TrustPolicy, "trust", *_OPTIONS)
 """Adds the options of a `TrustPolicy` to a command."""
 
 
+def enter_plan_environment(session: Session, header: PlanHeader) -> Session:
+    """Return a copy for the environment of a saved plan; raises PlanFileError if the cluster has another."""
+    again = f"make a new plan for {session.require_cluster().name}"
+    return session.enter_environment(header.environment, "the plan", PlanFileError, instead=again)
+
+
+_MAX_TARGETS = 5
+"""The most resources that a hint names: a longer command is not read before it is pasted."""
+
+
 def require_same(
-    reviewed: tuple[Plan, PlanHeader], now: tuple[Plan, PlanHeader], desired: Sequence[Desired], file: Path
+    reviewed: tuple[Plan, PlanHeader],
+    now: tuple[Plan, PlanHeader],
+    desired: Sequence[Desired],
+    plan_again: str,
+    apply_again: Callable[[Sequence[str]], str] | None,
 ) -> None:
     """Refuse a plan that differs from the reviewed one.
 
@@ -158,7 +172,8 @@ def require_same(
         reviewed: The reviewed plan.
         now: The plan made now.
         desired: The declared resources that it was made from.
-        file: The file of the reviewed plan.
+        plan_again: The command that makes a new plan to review.
+        apply_again: Returns the command of this apply with further targets; None where it is not run by hand.
 
     Raises:
         PlanFileError: The plans differ; every difference is printed first.
@@ -171,15 +186,21 @@ def require_same(
     # All differences are printed before the error, which has one line only.
     for difference in comparison.differences:
         tell(f"not as reviewed: {difference}")
-    if comparison.differences:
-        hint = "review a new plan: open a pull request, or run the plan of this one again"
-        if comparison.beyond:
-            retry = printable(command("apply", options=["--reviewed", str(file)]))
+    if not comparison.differences:
+        return
+    hint = f"make a new plan and review it: {printable(plan_again)}"
+    if comparison.beyond and apply_again is not None:
+        refs = [change.ref for change in reviewed[0].changes]
+        if comparison.separable and len(refs) <= _MAX_TARGETS:
+            only = printable(apply_again([f"{ref.kind}/{escape(ref.name)}" for ref in refs]))
+            hint = f"apply only what was reviewed: {only}; or {hint}"
+        else:
+            retry = printable(apply_again(()))
             hint = (
-                "was another branch merged that is not applied yet? Apply its own reviewed plan first: "
-                f"kafkaform apply OTHER.json, then this one: {retry}; or {hint}"
+                "was another branch merged that is not applied yet? Apply its own plan first, then this one "
+                f"again: {retry}; or {hint}"
             )
-        raise PlanFileError("the plan is not the one that was reviewed; nothing was applied", hint=hint)
+    raise PlanFileError("the plan is not the one that was reviewed; nothing was applied", hint=hint)
 
 
 def _get_config_path(session: Session) -> Path | None:

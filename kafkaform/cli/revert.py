@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,7 @@ def revert(
     log = read_chosen_record(where, file, tells=True)
     changes = _select_changes(log, change_id)
     # The environment decides where an edit belongs: in the base of a manifest or in its overrides.
-    session = Session.start(_choose_environment(where, changes))
+    session = _start_session(where, changes)
     desired = session.manifests(paths)
     result = plan_reversal(
         changes, log.entries, {declared.ref: declared for declared in desired}, force=force
@@ -114,16 +113,18 @@ def _select_changes(log: AuditRecord, change_id: str) -> list[AuditEntry]:
     return chosen
 
 
-def _choose_environment(where: ClusterSelector, changes: Sequence[AuditEntry]) -> ClusterSelector:
-    """Return a copy with the environment of the changes."""
+def _start_session(where: ClusterSelector, changes: Sequence[AuditEntry]) -> Session:
+    """Start a session with the environment of the changes."""
     # All changes of an apply have its environment.
-    made_in = changes[0].environment
-    if where.environment is not None and made_in is not None and where.environment != made_in:
+    change, session = changes[0], Session.start(where)
+    if change.environment is None:
+        return session
+    if where.environment not in {None, change.environment}:
         raise UsageError(
-            f"{changes[0].id} was made in environment {quoted(made_in)}, not {where.environment}",
+            f"{change.id} was made in environment {quoted(change.environment)}, not {where.environment}",
             hint=where.describe_removal("environment"),
         )
-    return replace(where, environment=where.environment or made_in)
+    return session.enter_environment(change.environment, change.id, UsageError)
 
 
 def _choose_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[tuple[Observed, Path]]:

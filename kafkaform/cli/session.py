@@ -21,6 +21,7 @@ from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import target_hint
+from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources.replicas.moves import MoveOptions
 
 if TYPE_CHECKING:
@@ -187,6 +188,42 @@ class Session:
         if width is not None and len(line) > width:
             line = f"{printable(' · '.join(parts[:2]))}\n  {printable(' · '.join(parts[2:]))}"
         click.echo(line, err=True)
+
+    def enter_environment(
+        self, environment: str | None, what: str, error: type[KafkaformError], *, instead: str = ""
+    ) -> Session:
+        """Return a copy for the environment of a plan or a recorded change.
+
+        Args:
+            environment: The environment; None for none.
+            what: What was made for it, as in "the plan".
+            error: The class of the error.
+            instead: What else can be done than to choose another cluster, for the hint.
+
+        Raises:
+            error: The cluster has another environment, or there is no such environment.
+        """
+        made_for = f"{what} was made for {describe_environment(environment)}"
+        own = self.target.environment if self.target is not None else None
+        if self.target is not None and own not in {None, environment}:
+            # Production values on a test cluster, or the reverse, are the mistake that this check is for.
+            clusters = self.settings.clusters.values()
+            fits = [c.name for c in clusters if c.environment == environment and environment is not None]
+            choices = [f"choose --cluster {fits[0]}" if fits else "", instead]
+            raise error(
+                f"{made_for}, but cluster {self.target.name} has environment {own} ({self.settings.file})",
+                hint=self.name_left_overs() + ", or ".join(filter(None, choices)) or None,
+            )
+        try:
+            self.settings.check_environment(environment)
+        except UsageError as unknown:
+            raise error(f"{made_for}: {unknown.message}", hint=unknown.hint) from unknown
+        return replace(self, environment=environment)
+
+    def name_left_overs(self) -> str:
+        """Name the variables that chose the cluster, to begin a hint: one may be left from other work."""
+        chosen_by = [name for name in ("cluster_name", "bootstrap_server") if name in self.where.variables]
+        return "".join(f"{self.where.source(name)} chose this cluster; " for name in chosen_by)
 
     def cluster(self) -> KafkaCluster:
         """Return the cluster, which connects on first use.

@@ -68,7 +68,9 @@ def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
     except OSError as error:
         raise PlanFileError(f"{file}: {error.strerror}", hint="make one with kafkaform plan --out") from error
     except UnicodeDecodeError as error:
-        raise PlanFileError(f"{file}: not UTF-8, so not a plan") from error
+        raise PlanFileError(
+            f"{printable(str(file))}: not a valid plan: not UTF-8", hint="make one with kafkaform plan --out"
+        ) from error
     return plan_from_json(text, str(file))
 
 

@@ -119,7 +119,7 @@ def parse_holder(text: str, mark: str) -> Holder | None:
             since.astimezone(UTC) if since else None,
         )
     # Anybody who may commit offsets of the group can write this text: an unreadable one counts as no details.
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
 
 

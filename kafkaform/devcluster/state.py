@@ -113,7 +113,7 @@ def read_state(directory: Path) -> ClusterState | None:
         return None
     except OSError as error:
         raise DevClusterError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DevClusterError(
             f"{path} is damaged, or was written by another version of kafkaform",
             hint=f"stop its processes by hand, remove {directory}, and start again",

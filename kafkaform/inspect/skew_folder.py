@@ -203,7 +203,14 @@ def read_earlier_ratios(
                     for row in rows
                     if row["metric"] == ARRIVALS_RATIO and row["cluster_id"] == cluster_id
                 }
-            except (UnsuitableFileError, ValueError, KeyError, TypeError) as error:
+            except (
+                UnsuitableFileError,
+                ValueError,
+                KeyError,
+                TypeError,
+                OverflowError,
+                RecursionError,
+            ) as error:
                 # A damaged file must not hide the others: the trend has a gap, and the report names the file.
                 damaged.append(f"{file}: not a file of metrics ({type(error).__name__})")
                 continue

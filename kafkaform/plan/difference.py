@@ -40,6 +40,7 @@ from kafkaform.plan.policy import Policy, is_own, protection
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS, kind_order, placed_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order
+from kafkaform.resources.consent import covering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -164,13 +165,15 @@ def add_tombstones(
     )
 
 
-def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Diff:
+def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, unseen: bool = True) -> Diff:
     """Compare declared resources with live ones.
 
     Args:
         desired: The declared resources, in any order, each once.
         observation: A reading of the cluster that covers all of them.
         facts: The facts of the cluster, such as its defaults and the target placements.
+        unseen: Whether fields that a reading does not show in full, such as passwords, are set where a
+            manifest consents to that.
     """
     wanted = sorted(desired, key=lambda declared: resource_order(declared.ref))
     proposals: list[Proposal] = []
@@ -185,7 +188,7 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts) -> 
             continue
         compared.append(declared)
         observed = observation.resources.get(declared.ref)
-        change = _diff_resource(declared, observed, facts)
+        change = _diff_resource(declared, observed, facts, unseen=unseen)
         if change is not None:
             proposals.append(Proposal(change, declared))
         elif observed is None and declared.state is not None:
@@ -231,7 +234,7 @@ def diff_saved(saved: SavedPlan, observation: Observation) -> Diff:
         if planned.status is Status.REFUSED:
             continue
         # A superseded change is not judged: the apply refuses it in any case.
-        remaining = find_remaining(planned.change, observation)
+        remaining = find_remaining(planned.change, observation, unseen_is_open=True)
         if isinstance(remaining, RemainingChange) and remaining.change is not None:
             intent = saved.intents.get(planned.ref) or Intent(keyed=planned.keyed)
             # Consents in manifests count when a plan is made; those that it used are in the saved plan.
@@ -243,7 +246,9 @@ def diff_saved(saved: SavedPlan, observation: Observation) -> Diff:
     return Diff(tuple(proposals), ())
 
 
-def _diff_resource(desired: Desired, observed: Observed | None, facts: Facts) -> Change | None:
+def _diff_resource(
+    desired: Desired, observed: Observed | None, facts: Facts, *, unseen: bool
+) -> Change | None:
     kind = KINDS[desired.ref.kind]
     if desired.state is None:
         return None if observed is None else Delete(desired.ref, observed.uid, observed.state, SAFE)
@@ -257,11 +262,16 @@ def _diff_resource(desired: Desired, observed: Observed | None, facts: Facts) ->
     if desired.intent.undeclared is Undeclared.RESET:
         # None unsets a config, so that the broker's default is in force again.
         target.update(dict.fromkeys(_find_undeclared_configs(kind, state, observed)))
-    return _diff_fields(desired, target, observed, facts)
+    return _diff_fields(desired, target, observed, facts, unseen=unseen)
 
 
 def _diff_fields(
-    desired: Desired, target: Mapping[str, FieldValue], observed: Observed, facts: Facts
+    desired: Desired,
+    target: Mapping[str, FieldValue],
+    observed: Observed,
+    facts: Facts,
+    *,
+    unseen: bool = False,
 ) -> Update | None:
     """Return an update of the fields that differ from their targets, in order; None if none does."""
     kind = KINDS[desired.ref.kind]
@@ -269,7 +279,10 @@ def _diff_fields(
         path: now
         for path, value in target.items()
         if not (field := kind.field(path)).ignored
-        and not field.equal(now := field.live(observed, facts), value)
+        and (
+            not field.equal(now := field.live(observed, facts), value)
+            or (unseen and _is_set_by_consent(desired, FieldChange(path, now, value)))
+        )
     }
     if not live:
         return None
@@ -279,6 +292,16 @@ def _diff_fields(
         for path in sorted(live, key=field_order(kind))
     )
     return Update(desired.ref, observed.uid, tuple(fields))
+
+
+def _is_set_by_consent(desired: Desired, change: FieldChange) -> bool:
+    """Return whether a manifest consents to set a value that may be the live one already."""
+    kind = KINDS[desired.ref.kind]
+    field = kind.field(change.path)
+    if field.unseen_hazard is None or not field.is_unseen(change, change.before):
+        return False
+    binding = kind.binding(Update(desired.ref, None, (change,)), change)
+    return covering(desired.intent.allow, field.unseen_hazard, binding) is not None
 
 
 def _find_undeclared_configs(kind: Kind, state: State, observed: Observed) -> dict[str, FieldValue]:

@@ -20,7 +20,7 @@ from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
-from kafkaform.plan.plan_reader import ALSO, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_document, read_plan
+from kafkaform.plan.plan_reader import ALSO, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_plan, read_plan
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -142,7 +142,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
     Raises:
         PlanFileError: It is not JSON, not a plan, of a newer format, or damaged.
     """
-    document = parse_document(text, file, newest=FORMAT_VERSION)
+    document = parse_plan(text, file, newest=FORMAT_VERSION)
     try:
         plan = read_plan(document, file)
     except PlanFileError as error:
@@ -288,5 +288,8 @@ def _escape(match: re.Match[str]) -> str:
     char = match.group()
     if is_plain(char):
         return char
-    utf16 = char.encode("utf-16-be", "surrogatepass").hex()
+    # Of the name of a file that is not UTF-8: as text, as the reader refuses halves of surrogate pairs.
+    if "\ud800" <= char <= "\udfff":
+        return f"\\\\u{ord(char):04x}"
+    utf16 = char.encode("utf-16-be").hex()
     return "".join(f"\\u{utf16[i : i + 4]}" for i in range(0, len(utf16), 4))

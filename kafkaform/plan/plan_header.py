@@ -66,6 +66,11 @@ def provenance(header: PlanHeader | None) -> dict[str, str]:
     return {label: value for label, value in facts.items() if value is not None}
 
 
+def describe_environment(name: str | None) -> str:
+    """Return the words for an environment, or for none."""
+    return "no environment" if name is None else f"environment {clipped(name, 200)}"
+
+
 def require_fresh(
     what: str,
     created_at: str,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import (
@@ -23,8 +22,9 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
-from kafkaform.core.printable import clipped, printable
+from kafkaform.core.printable import clipped
 from kafkaform.core.schema_files import first_problem
+from kafkaform.core.strict_json import Object, describe_violation, parse_document
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.layout import format_assignment, parse_assignment
@@ -32,8 +32,7 @@ from kafkaform.resources.replicas.layout import format_assignment, parse_assignm
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Object: TypeAlias = dict[str, Any]
-
+_NOUN = "plan"
 _AGAIN = "make it with `kafkaform plan --out`"
 SUBSET = "subset"
 """The member of a plan that covers only a part of the resources."""
@@ -43,54 +42,16 @@ DATA_UNREAD = "data_unread"
 FIGURE = "figure"
 ALSO = "also"
 _RISKS = {risk.label: risk for risk in Risk}
-_LONG = 300
 _LARGEST_BROKER_ID = 2**31 - 1
-_LARGEST = 2**63  # no number of Kafka's is larger
 
 
 class _Violation(Exception):  # noqa: N818 - internal: translated into a PlanFileError
     """A problem of a document, with its place."""
 
 
-def parse_document(text: str, file: str, *, newest: int) -> Object:
-    """Parse strict JSON, and check that it is a plan of a supported format.
-
-    Duplicate keys are refused (JSON readers differ in which one they use), and numbers must be integers of
-    at most 64 bits.
-
-    Raises:
-        PlanFileError: It is not such a document.
-    """
-    where = printable(file)
-    try:
-        document = json.loads(
-            text,
-            parse_int=_parse_integer,
-            parse_float=_refuse_fraction,
-            parse_constant=_refuse_fraction,
-            object_pairs_hook=_build_object,
-        )
-    except json.JSONDecodeError as error:
-        raise PlanFileError(
-            f"{where}:{error.lineno}:{error.colno}: not JSON: {error.msg}", hint=_AGAIN
-        ) from error
-    except _Violation as error:
-        raise PlanFileError(f"{where}: not a valid plan: {error}", hint=_AGAIN) from error
-    # json.loads recurses, and raises RecursionError for a deeply nested document.
-    except (ValueError, RecursionError) as error:
-        raise PlanFileError(
-            f"{where}: not a plan: a number is too large, or values are nested too deeply", hint=_AGAIN
-        ) from error
-    version = document.get("format_version") if isinstance(document, dict) else None
-    # type() and not isinstance(), as True is an int to Python.
-    if not isinstance(document, dict) or type(version) is not int or version < 1:
-        raise PlanFileError(f"{where}: not a kafkaform plan: it has no format_version", hint=_AGAIN)
-    if version > newest:
-        raise PlanFileError(
-            f"{where}: the plan has format {version}, but this kafkaform reads formats up to {newest}",
-            hint="apply it with the version of kafkaform that made it, or a newer one",
-        )
-    return document
+def parse_plan(text: str, file: str, *, newest: int) -> Object:
+    """Parse strict JSON, and check that it is a plan of a supported format; raises PlanFileError."""
+    return parse_document(text, file, PlanFileError, noun=_NOUN, newest=newest, again=_AGAIN)
 
 
 def read_plan(document: Object, file: str) -> Plan:
@@ -107,7 +68,7 @@ def read_plan(document: Object, file: str) -> Plan:
             return _build_plan(document)
         except _Violation as error:
             wrong = str(error)
-    raise PlanFileError(f"{printable(file)}: not a valid plan: {clipped(wrong, _LONG)}", hint=_AGAIN)
+    raise PlanFileError(describe_violation(file, _NOUN, wrong), hint=_AGAIN)
 
 
 def _build_plan(document: Object) -> Plan:
@@ -275,24 +236,3 @@ def _require_unique(names: Iterable[str], at: str, message: str) -> None:
 
 def _fail(at: str, message: str) -> NoReturn:
     raise _Violation(f"{at}: {message}")
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> Object:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise _Violation(f"duplicate key {clipped(duplicate, 60)!r}")
-    return document
-
-
-def _parse_integer(number: str) -> int:
-    value = int(number)
-    if abs(value) > _LARGEST:
-        raise ValueError(number)
-    return value
-
-
-# A plan has no fractions; a float would silently lose digits above 2**53.
-def _refuse_fraction(number: str) -> NoReturn:
-    raise ValueError(number)

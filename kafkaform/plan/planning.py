@@ -175,7 +175,8 @@ def _plan_reading(
     facts = add_placements(facts, desired, observation, cluster, waits=not request.reading)
     # 3. Find the differences, or the remaining changes of the saved plan.
     if saved is None:
-        difference = diff(add_tombstones(desired, observation, policy), observation, facts)
+        wants = add_tombstones(desired, observation, policy)
+        difference = diff(wants, observation, facts, unseen=not request.reading)
     else:
         difference = diff_saved(saved, observation)
     # 4. Measure the data, copies and groups that the changes affect, and what they do together: the facts are

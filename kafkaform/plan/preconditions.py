@@ -55,11 +55,19 @@ def list_fields(change: Change) -> State:
             return {}
 
 
-def find_remaining(change: Change, observation: Observation) -> RemainingChange | Superseded:
+def find_remaining(
+    change: Change, observation: Observation, *, unseen_is_open: bool = False
+) -> RemainingChange | Superseded:
     """Compare a change with a reading of the cluster that covers its resource, and the fields concerned.
 
     If a live value is neither the one before nor the one after the change, something else has set it: the
     resource must not be changed.
+
+    Args:
+        change: The change.
+        observation: The reading.
+        unseen_is_open: Whether a field remains if the reading does not show whether it is done, as that of a
+            password: before it is sent. Afterwards, the acknowledgement of the brokers counts.
     """
     if change.ref in observation.invisible:
         return Superseded(
@@ -67,7 +75,7 @@ def find_remaining(change: Change, observation: Observation) -> RemainingChange 
             "grant Describe and DescribeConfigs on it",
         )
     observed = observation.resources.get(change.ref)
-    remaining = _compare(change, observed)
+    remaining = _compare(change, observed, unseen_is_open=unseen_is_open)
     if observed is None or isinstance(remaining, Superseded) or remaining.change is None:
         return remaining
     # Only for what remains: a change that is done has nothing in its way.
@@ -75,12 +83,14 @@ def find_remaining(change: Change, observation: Observation) -> RemainingChange 
     return remaining if obstacle is None else Superseded(obstacle[0], obstacle[1] or _NEW_PLAN)
 
 
-def _compare(change: Change, observed: Observed | None) -> RemainingChange | Superseded:
+def _compare(
+    change: Change, observed: Observed | None, *, unseen_is_open: bool
+) -> RemainingChange | Superseded:
     match change:
         case Create():
             return _find_remaining_create(change, observed)
         case Update():
-            return _find_remaining_update(change, observed)
+            return _find_remaining_update(change, observed, unseen_is_open=unseen_is_open)
         case Delete(uid=uid):
             if observed is None:
                 return RemainingChange(None)
@@ -103,7 +113,9 @@ def _find_remaining_create(change: Create, observed: Observed | None) -> Remaini
     )
 
 
-def _find_remaining_update(change: Update, observed: Observed | None) -> RemainingChange | Superseded:
+def _find_remaining_update(
+    change: Update, observed: Observed | None, *, unseen_is_open: bool
+) -> RemainingChange | Superseded:
     if observed is None:
         # A group that only had configs is gone with the last of them.
         emptied = change.uid is None and all(field.after is None for field in change.fields)
@@ -115,13 +127,13 @@ def _find_remaining_update(change: Update, observed: Observed | None) -> Remaini
     left: list[FieldChange] = []
     moved: list[str] = []
     for field in change.fields:
-        match kind.field(field.path).remaining(field, observed):
+        compared = kind.field(field.path)
+        match compared.remaining(field, observed):
             case FieldOutcome.DONE:
-                pass
+                if unseen_is_open and compared.is_unseen(field, compared.live(observed)):
+                    left.append(field)
             case FieldOutcome.MOVED:
-                live, saw, wants = map(
-                    _format_value, (kind.field(field.path).live(observed), field.before, field.after)
-                )
+                live, saw, wants = map(_format_value, (compared.live(observed), field.before, field.after))
                 moved.append(f"{_name(field.path)} is now {live}; the plan saw {saw} and sets {wants}")
             case rest:
                 left.append(rest)

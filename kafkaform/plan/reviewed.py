@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.core.printable import clipped
+from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.values import action_of, fields_of, label, single
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from kafkaform.core.model import Change, Desired, ResourceRef
     from kafkaform.core.plans import Consent, Plan, PlannedChange
@@ -40,11 +41,14 @@ class ReviewComparison:
         notes: Reviewed changes that are done already, and new changes that an apply would not carry out.
         beyond: Whether an apply would carry out changes that are not in the reviewed plan, as after the merge
             of another branch that is not applied yet.
+        separable: Whether all deviations are of resources that the reviewed plan does not change, so that an
+            apply of the others only would match it.
     """
 
     differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     beyond: bool = False
+    separable: bool = False
 
 
 def compare(reviewed: PlanWithHeader, now: PlanWithHeader, desired: Iterable[Desired]) -> ReviewComparison:
@@ -67,11 +71,13 @@ def compare(reviewed: PlanWithHeader, now: PlanWithHeader, desired: Iterable[Des
         findings += (
             replace(finding, text=f"{_clip(ref)} {finding.text}") for finding in findings_of_resource
         )
-    findings += (_Finding(text) for text in _compare_consents(plan, plan_now))
+    findings += _compare_consents(plan, plan_now, {str(ref) for ref in changes})
+    stopping = [finding for finding in findings if finding.stops]
     return ReviewComparison(
-        tuple(finding.text for finding in findings if finding.stops),
+        tuple(finding.text for finding in stopping),
         tuple(finding.text for finding in findings if not finding.stops),
-        any(finding.beyond for finding in findings if finding.stops),
+        any(finding.beyond for finding in stopping),
+        bool(changes and stopping) and all(finding.separable for finding in stopping),
     )
 
 
@@ -80,6 +86,7 @@ class _Finding:
     text: str
     stops: bool = True
     beyond: bool = False
+    separable: bool = False
 
 
 def _compare_headers(plan: Plan, header: PlanHeader, plan_now: Plan, header_now: PlanHeader) -> Iterator[str]:
@@ -87,7 +94,7 @@ def _compare_headers(plan: Plan, header: PlanHeader, plan_now: Plan, header_now:
         ids = f"{_clip(plan.cluster_id)}; this is {_clip(plan_now.cluster_id)}"
         yield f"the reviewed plan is for the cluster {ids}"
     if header.environment != header_now.environment:
-        expected, actual = (_environment(each.environment) for each in (header, header_now))
+        expected, actual = (describe_environment(each.environment) for each in (header, header_now))
         yield f"the reviewed plan is for {expected}; this is {actual}"
 
 
@@ -98,7 +105,7 @@ def _compare_resource(
     if before is None:
         if after is not None:
             is_new = f"is not in the reviewed plan: an apply now {_action(after)}"
-            yield _Finding(is_new, after.status is Status.PLANNED, beyond=True)
+            yield _Finding(is_new, after.status is Status.PLANNED, beyond=True, separable=True)
     elif after is None:
         if before.status is Status.PLANNED:
             yield _describe_dropped(before, declared, now)
@@ -192,15 +199,16 @@ def _begins_alike(reviewed: FieldChange, current: FieldChange, planned: PlannedC
     )
 
 
-def _compare_consents(plan: Plan, now: Plan) -> Iterator[str]:
+def _compare_consents(plan: Plan, now: Plan, reviewed: Collection[str]) -> Iterator[_Finding]:
     """Yield the consents that only one of the plans has, except those for changes that are done already."""
     changing = {str(planned.ref) for planned in now.changes}
     for consent in plan.consents:
         if consent not in now.consents and consent.resource in changing:
-            yield f"{_consent(consent)} was given when the plan was reviewed, but is not given now"
+            yield _Finding(f"{_consent(consent)} was given when the plan was reviewed, but is not given now")
     for consent in now.consents:
         if consent not in plan.consents:
-            yield f"{_consent(consent)} was not given when the plan was reviewed"
+            text = f"{_consent(consent)} was not given when the plan was reviewed"
+            yield _Finding(text, separable=consent.resource not in reviewed)
 
 
 def _is_done(field: FieldChange, ref: ResourceRef, declared: Desired | None, now: Plan) -> bool:
@@ -245,10 +253,6 @@ def _action(planned: PlannedChange) -> str:
 
 def _value(field: FieldChange, planned: PlannedChange, *, after: bool) -> str:
     return single(planned.ref.kind, field.path, field.after if after else field.before).short
-
-
-def _environment(name: str | None) -> str:
-    return "no environment" if name is None else f"environment {_clip(name)}"
 
 
 def _consent(consent: Consent) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from math import isfinite
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
@@ -14,6 +12,7 @@ from kafkaform.core.files import read_file
 from kafkaform.core.model import Diagnostic, ResourceRef, Risk, Severity, risk_of
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
+from kafkaform.core.strict_json import describe_violation, parse_document
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import placed_ref
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from spark_validation.results import SkewLimits, SkewReport, TopicResult
 
 
+_NOUN = "skew report"
 _AGAIN = "make it with `kafkaform skew --format json`"
 _MEASURE = "measure again with kafkaform skew"
 _LONG = 300
@@ -86,37 +86,17 @@ def parse_skew_report(text: str, file: str) -> SkewReport:
         SkewReportError: It is not JSON, not a report, or has a newer format; the message names the first
             problem.
     """
-    where = printable(file)
-    try:
-        document = json.loads(text, parse_float=_parse_finite, parse_constant=_parse_finite)
-    except json.JSONDecodeError as error:
-        raise SkewReportError(
-            f"{where}:{error.lineno}:{error.colno}: not JSON: {error.msg}", hint=_AGAIN
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise SkewReportError(
-            f"{where}: not a skew report: a number is too large, or values are nested too deeply", hint=_AGAIN
-        ) from error
-    version = document.get("format_version") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or type(version) is not int or version < 1:
-        raise SkewReportError(f"{where}: not a skew report: it has no format_version", hint=_AGAIN)
-    # Before the schema, which would report a field of the newer format instead.
-    if version > FORMAT_VERSION:
-        raise SkewReportError(
-            f"{where}: the skew report has format {version}, but this kafkaform reads formats up to "
-            f"{FORMAT_VERSION}",
-            hint="use the version of kafkaform that made it, or a newer one",
-        )
+    document = parse_document(
+        text, file, SkewReportError, noun=_NOUN, newest=FORMAT_VERSION, again=_AGAIN, fractions=True
+    )
     wrong = first_problem("skew", document)
     if wrong is not None:
-        raise SkewReportError(f"{where}: not a valid skew report: {clipped(wrong, _LONG)}", hint=_AGAIN)
+        raise SkewReportError(describe_violation(file, _NOUN, wrong), hint=_AGAIN)
     report = from_document(document)
     names = [topic.name for topic in report.topics]
     if len({*names}) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise SkewReportError(
-            f"{where}: not a valid skew report: duplicate topic {printable(duplicate)}", hint=_AGAIN
-        )
+        raise SkewReportError(describe_violation(file, _NOUN, f"duplicate topic {duplicate}"), hint=_AGAIN)
     return report
 
 
@@ -136,15 +116,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise SkewReportError(f"{printable(str(path))}: {error.strerror}", hint=_AGAIN) from error
     except UnicodeDecodeError as error:
-        raise SkewReportError(f"{printable(str(path))}: not UTF-8, so no skew report", hint=_AGAIN) from error
-
-
-# Python's json accepts NaN and Infinity, which are not JSON.
-def _parse_finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(text)
-    return number
+        raise SkewReportError(describe_violation(str(path), _NOUN, "not UTF-8"), hint=_AGAIN) from error
 
 
 def skew_diagnostics(

@@ -168,10 +168,13 @@ def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
     if past.cause is DriftCause.INTERRUPTED:
         changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
         return f"{apply_words(past.last)} began to change it, and was interrupted{changed}"
-    later_change = f"{KINDS[ref.kind].field(field.change.path).ending} since, {_OTHERWISE}"
+    changed_field = KINDS[ref.kind].field(field.change.path)
     # Without a live value the field was removed, and the kind has the word for that.
-    if field.change.before is not None:
-        later_change = f"changed since, {_OTHERWISE}"
+    later_change = (
+        f"{changed_field.ending} since, {_OTHERWISE}"
+        if field.change.before is None
+        else changed_field.describe_later_change(field.change)
+    )
     both = "; the manifest has also changed" if past.cause is DriftCause.BOTH else ""
     source = f"; the live value was set by {apply_words(past.source)}" if past.source else ""
     return f"{apply} {value}; {later_change}{both}{source}"

@@ -340,11 +340,14 @@ class Field:
         kind: The kind.
         path: The field, such as `partitions` or `config.retention.ms`.
         ending: The way in which its value may disappear without an apply, for messages.
+        unseen_hazard: The hazard of setting a value of which readings do not show whether it is the live one;
+            None if they do. A consent to it in the manifest is a reason to set the value.
     """
 
     __slots__ = ("kind", "path")
 
     ending = "removed"
+    unseen_hazard: str | None = None
 
     def __init__(self, kind: Kind, path: str) -> None:
         self.kind = kind
@@ -367,6 +370,18 @@ class Field:
     def live(self, observed: Observed, _facts: Facts | None = None) -> FieldValue:
         """Return the value of a live resource; None if it has no own one."""
         return observed.state.get(self.path)
+
+    def visible(self, value: FieldValue) -> FieldValue:
+        """Return the part of a value that a reading of the cluster shows."""
+        return value
+
+    def is_unseen(self, _change: FieldChange, _value: FieldValue) -> bool:
+        """Return whether a live value does not show whether a change was made."""
+        return False
+
+    def describe_later_change(self, _change: FieldChange) -> str:
+        """Describe how a value became another one than the last apply set, for drift."""
+        return "changed since, but not by a recorded apply"
 
     def remaining(self, change: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
         """Return the part of a change that is left to do, by the live value, or the outcome."""

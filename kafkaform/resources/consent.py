@@ -64,8 +64,16 @@ class Grant:
             raise UsageError(f"--allow {text!r}: there is no hazard {hazard!r}", hint=hint)
         return cls(resource, hazard)
 
+    @property
+    def text(self) -> str:
+        """The value of `--allow`."""
+        if self.hazard == "*":
+            every = Risk.DESTRUCTIVE.label
+            return every if self.resource == "*" else f"{self.resource}:{every}"
+        return f"{self.resource}:{self.hazard}"
+
     def __str__(self) -> str:
-        return f"--allow {shlex.quote(f'{self.resource}:{self.hazard}')}"
+        return f"--allow {shlex.quote(self.text)}"
 
     @property
     def is_exact(self) -> bool:

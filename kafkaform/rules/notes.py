@@ -250,10 +250,11 @@ NOTES: dict[str, Note] = {
         Note(
             "KF451",
             Severity.WARNING,
-            "A branch changes a field that was changed on the cluster, too.\n\n"
+            "A branch changes a field whose live value was not declared before.\n\n"
             "`plan --changed-since` shows the change from the live value to that of the branch. The value\n"
-            "that was declared before the branch is different: it was changed on the cluster. The\n"
-            "plan would replace that value. Find out why it was set before you approve.",
+            "that was declared before the branch is different: it was changed on the cluster, or it was\n"
+            "never applied. The plan would replace the live value. Find out why it was set before you\n"
+            "approve. Of a password, only what a reading shows is compared: its iterations.",
         ),
         Note(
             "KF452",

@@ -64,7 +64,7 @@ def attribute_changes(
 def _find_manual_changes(
     planned: PlannedChange, before: Mapping[ResourceRef, Desired], now: Mapping[ResourceRef, Desired]
 ) -> Iterator[Diagnostic]:
-    """Find the fields that the branch changes and that were already changed on the cluster by other means."""
+    """Find the fields that the branch changes, and whose live value was not declared before."""
     earlier, desired = before.get(planned.ref), now.get(planned.ref)
     if not isinstance(planned.change, Update) or earlier is None or earlier.state is None:
         return
@@ -77,19 +77,18 @@ def _find_manual_changes(
         ):
             continue
         declared = earlier.state[field.path]
-        # Neither the branch nor its base explains the live value.
-        if not kind.field(field.path).equal(declared, field.before):
-            live, old, new = (
-                single(planned.ref.kind, field.path, value).short
-                for value in (field.before, declared, field.after)
-            )
+        compared = kind.field(field.path)
+        values = [compared.visible(value) for value in (field.before, declared, field.after)]
+        # Neither the branch nor its base explains the live value, as far as a reading shows it.
+        if not compared.equal(values[1], values[0]):
+            live, old, new = (single(planned.ref.kind, field.path, value).short for value in values)
             yield Diagnostic(
                 "KF451",
                 Severity.WARNING,
                 f"{label(field.path)} is {live} on the cluster, and {old} was declared before this branch: "
-                f"it was changed on the cluster; this plan sets {new}",
+                f"it was changed there, or {old} was never applied; this plan sets {new}",
                 desired.place(field.path) if desired is not None else None,
-                f"find out why it was changed: {command('history', str(planned.ref))}",
+                f"find out which: {command('history', str(planned.ref))}",
                 ref=planned.ref,
             )
 
@@ -127,6 +126,9 @@ def _is_unchanged(field: FieldChange, earlier: Desired, now: Desired | None) -> 
     # The planner chooses the replicas: only what decides the choice can be compared.
     if field.path == PLACEMENT and now is not None:
         return _read_placement(earlier) == _read_placement(now)
+    # A consent in the manifest is the reason for this change: it may set the live value again.
+    if KINDS[earlier.ref.kind].field(field.path).equal(field.before, field.after):
+        return now is not None and now.intent.allow == earlier.intent.allow
     if field.path in earlier.state:
         return KINDS[earlier.ref.kind].field(field.path).equal(earlier.state[field.path], field.after)
     # An undeclared config was already to be reset before the branch.

@@ -30,12 +30,12 @@ class Team:
     origin: Path
     key: Path
 
-    def plan(self, *arguments: object, key: Path | None = None) -> None:
+    def plan(self, *arguments: object, key: Path | None = None, code: int = 0) -> None:
         """Commit the manifests, and then a signed plan of them."""
         self.commit("manifests")
         (self.work.folder / "plans").mkdir(exist_ok=True)
         signing = ("--sign-key", key or self.key) if "unsigned" not in arguments else ()
-        self.work.run("plan", "--out", "plans/prod.json", *signing).needs(0)
+        self.work.run("plan", "--out", "plans/prod.json", *signing).needs(code)
         self.commit("plan")
 
     def commit(self, message: str) -> None:
@@ -45,11 +45,11 @@ class Team:
     def push(self, *arguments: str) -> None:
         git(self.work.folder, "push", "-q", *arguments, "origin", "HEAD:main")
 
-    def release(self, **topics: int) -> None:
+    def release(self, *, code: int = 0, **topics: int) -> None:
         """Push manifests with these numbers of partitions, and their plan."""
         for name, partitions in topics.items():
             self.work.topic(name, partitions=partitions, keyed=False)
-        self.plan()
+        self.plan(code=code)
         self.push()
 
     def arguments(self, *more: object) -> list[object]:
@@ -67,24 +67,28 @@ class Team:
         assert self.work.live() == before
 
 
-@pytest.fixture
-def team(project: Project, tmp_path: Path) -> Team:
+def build_team(servers: str, prefix: str, tmp_path: Path) -> Team:
     origin = tmp_path / "origin.git"
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(origin))
-    work = Project(tmp_path / "work", project.servers, project.prefix)
-    agent = Project(tmp_path / "agent", project.servers, project.prefix)
+    work = Project(tmp_path / "work", servers, prefix)
+    agent = Project(tmp_path / "agent", servers, prefix)
     key, public = make_key(tmp_path, "review")
     agent.write("verify.pem", public.read_text())
     settings: dict[str, Any] = {
         "environments": ["prod"],
         "rules": dict.fromkeys(("KF104", "KF105", "KF108"), "off"),
     }
-    prod = {"environment": "prod", "client": {"bootstrap.servers": project.servers}}
+    prod = {"environment": "prod", "client": {"bootstrap.servers": servers}}
     work.config(clusters={"prod": prod}, **settings)
     agent.config(clusters={"prod": {**prod, "verifyKey": "verify.pem"}}, **settings)
     git(tmp_path, "clone", "-q", str(origin), str(tmp_path / "clone"))
     (tmp_path / "clone" / ".git").rename(work.folder / ".git")
     return Team(work, agent, origin, key)
+
+
+@pytest.fixture
+def team(project: Project, tmp_path: Path) -> Team:
+    return build_team(project.servers, project.prefix, tmp_path)
 
 
 def test_what_was_reviewed_is_applied_once(team: Team, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def _fetch_from_endpoint(settings: OidcSettings, extensions: Mapping[str, str]) 
         time.sleep(_PAUSE_S)
     try:
         document = json.loads(response.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     answer: dict[str, object] = document if isinstance(document, dict) else {}
     if response.status != 200:
@@ -273,7 +273,7 @@ def _parse_jwt(value: str, where: str, extensions: Mapping[str, str]) -> Token:
         # JWTs are encoded without padding, which Python's decoder requires.
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         expires_at = float(claims["exp"])
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise _make_unusable_error(where, "it is not a JWT") from None
     except KeyError:
         raise _make_unusable_error(where, "the JWT has no expiry time (`exp`)") from None

@@ -48,6 +48,21 @@ _LOST = (
 class _CredentialField(Field):
     """The credential of one mechanism."""
 
+    unseen_hazard = risk.PASSWORD
+
+    def visible(self, value: FieldValue) -> FieldValue:
+        credential = parse_credential(value)
+        return value if credential is None else f"iterations={credential.iterations}"
+
+    def is_unseen(self, change: FieldChange, value: FieldValue) -> bool:
+        return _get_password(value) is LivePassword.UNKNOWN and self.equal(change.before, change.after)
+
+    def describe_later_change(self, change: FieldChange) -> str:
+        # A refused login does not show which of the two is another one now.
+        if self.visible(change.before) == self.visible(change.after):
+            return "a login is refused now: the password, or the variable or file with it, was changed since"
+        return super().describe_later_change(change)
+
     def equal(self, a: FieldValue, b: FieldValue) -> bool:
         return are_equal(a, b)
 

@@ -59,6 +59,8 @@ def judge(name: str, path: str, before: FieldValue, after: FieldValue, facts: Fa
         )
         if live.password is not LivePassword.CHANGED:
             why = f"it is unknown whether {declared.password} is the present password"
+            if live.iterations == declared.iterations:
+                why += ", which an apply that can log in with it leaves as it is"
             remedy = "plan where the password can be read, and a SASL listener has the mechanism"
         assessment = RiskAssessment(
             Risk.DESTRUCTIVE,

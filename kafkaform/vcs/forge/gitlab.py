@@ -169,7 +169,7 @@ class _Client:
     def _parse(self, response: HttpResponse, *, missing_ok: bool = False) -> Any:
         try:
             content = json.loads(response.body) if response.body else None
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         if 200 <= response.status < 300 or (missing_ok and response.status == _NOT_FOUND):
             return content

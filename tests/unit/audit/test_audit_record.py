@@ -36,6 +36,7 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.resources.values import action_of, fields_of
 from tests.support.golden import wording
 from tests.support.plans.audit import ALICE, COMMON
+from tests.support.plans.damage import damage_json
 from tests.support.plans.strategies import hostile_text, planned_changes
 
 AT = "2026-11-03T12:00:00.000Z"
@@ -317,7 +318,11 @@ def test_what_is_written_is_read_back(planned: PlannedChange, consents: list[Con
     assert [(one.path, one.before, one.after) for one in entry.fields] == [
         (one.path, one.before, one.after) for one in due
     ]
-    assert entry.consents == tuple((consent.hazard, consent.reason) for consent in consents)
+    # Halves of surrogate pairs cannot be written.
+    given = ((consent.hazard, consent.reason) for consent in consents)
+    assert entry.consents == tuple(
+        tuple(text.encode(errors="replace").decode() for text in pair) for pair in given
+    )
     assert (entry.who, entry.url, entry.commit) == ("alice", ALICE.url, COMMON["commit"])
     assert entry.outcome is not None
     assert (entry.outcome.result, entry.outcome.message) == ("failed", "why \x1b[2J")
@@ -357,6 +362,29 @@ def test_a_damaged_line_costs_no_other(line: str) -> None:
     log = read(line, *intent(UPDATE), *result(UPDATE))
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (wording,)
+
+
+def test_damage_in_any_place_leaves_the_line_out() -> None:
+    whole = json.dumps(json.loads(intent(UPDATE, Consent(str(REF), "retention-cut", "it is over"))[0]))
+    damages = damage_json(whole)
+    for kind in damages.keys() - {"not UTF-8", "no format"}:
+        for content in damages[kind]:
+            log = read(content.decode(), *intent(UPDATE))
+            assert [entry.id for entry in log.entries] == ["run.1"], content
+            assert log.problems, content
+
+
+def test_a_text_that_is_not_utf_8_costs_no_line() -> None:
+    common = describe_apply(
+        Author("ad\udcff\U0001f600", "host"),
+        commit=None,
+        plan="p",
+        tool="0.1.0",
+        cluster="c",
+        environment=None,
+    )
+    (line,) = render_intent("run.1", AT, common, UPDATE, ())
+    assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
 def test_later_formats_and_damaged_lines_are_told_once_and_left_out() -> None:

@@ -82,6 +82,7 @@ def test_an_introduction_is_plain_json_of_one_hold() -> None:
         '{"mark": "m", "who": "a", "since": "yesterday"}',
         '{"mark": "m", "who": "a", "since": 5}',
         '{"who": "a"}',
+        "[" * 100_000,
     ],
 )
 def test_what_is_no_introduction_is_none(text: str) -> None:

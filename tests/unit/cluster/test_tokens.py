@@ -128,6 +128,8 @@ def test_only_http_to_a_host_is_spoken(url: str) -> None:
         b'{"access_token": "a.e30.c"}',
         b'{"access_token": "a.e30.\\u0001"}',
         b" " * ((1 << 20) + 1),
+        b"[" * 100_000,
+        b'{"access_token": "a.' + base64.b64encode(b"[" * 100_000) + b'.c"}',
     ],
 )
 def test_an_answer_without_a_usable_token_is_an_error(endpoint: TokenEndpoint, body: bytes) -> None:

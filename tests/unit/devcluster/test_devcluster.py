@@ -128,8 +128,9 @@ def test_a_directory_with_strange_content(tmp_path: Path) -> None:
     (tmp_path / "node-1").mkdir()
     with pytest.raises(DevClusterError, match="node-1 exists"):
         cli("up", "--data", tmp_path)
-    (tmp_path / state.STATE_FILE).write_text('{"format_version": 1, "nodes": [{"id"')
-    for command in ("up", "down", "status", "logs"):
+    damaged = '{"format_version": 1, "nodes": [{"id"'
+    for command, text in (("up", damaged), ("down", "[" * 100_000), ("status", damaged), ("logs", damaged)):
+        (tmp_path / state.STATE_FILE).write_text(text)
         with pytest.raises(DevClusterError, match="damaged"):
             cli(command, "--data", tmp_path)
     (tmp_path / "file").write_text("")

@@ -291,6 +291,8 @@ def test_rows_that_a_folder_keeps_give_the_ratio_before(tmp_path: Path) -> None:
     ratios, (damaged,) = read_earlier_ratios(tmp_path, "c", ["a"])
     assert ratios == {"a": 2.0}
     assert damaged == wording
+    (tmp_path / "arrivals-20261103T000000Z.jsonl").write_text("[" * 100_000)
+    assert read_earlier_ratios(tmp_path, "c", ["a"])[0] == ratios
     assert read_earlier_ratios(tmp_path / "new", "c", ["a"]) == ({}, ())
     lines = (tmp_path / "arrivals-20261101T000000Z.jsonl").read_text().splitlines()
     assert json.loads(lines[1]) == {

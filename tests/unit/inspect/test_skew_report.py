@@ -23,6 +23,7 @@ from kafkaform.plan.skew_report import (
 )
 from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, to_json
 from tests.support.golden import wording
+from tests.support.plans.damage import damage_json
 from tests.support.plans.scenes import absent, declared
 from tests.support.skew.scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
 
@@ -92,6 +93,15 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
 )
 def test_what_is_no_report_is_refused_in_one_line_that_says_where(file: Path, text: str | bytes) -> None:
     assert refused(file, text).message == wording
+
+
+DAMAGED = damage_json(json.dumps(document()))
+
+
+@pytest.mark.parametrize("kind", DAMAGED.keys() - {"fraction"})  # which a report has
+def test_a_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
+    for content in DAMAGED[kind]:
+        assert ": not a valid skew report: " in refused(file, content).message
 
 
 def test_a_wrong_value_deep_inside_is_named_by_its_place(file: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
@@ -24,10 +25,12 @@ from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
+from kafkaform.plan.reviewed import compare
 from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.drift_ways import CommandContext
+from kafkaform.report.drift_wording import since_field
 from kafkaform.report.history import history_to_json, render_history
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.report.prometheus import drift_metrics
@@ -229,6 +232,92 @@ def test_a_saved_plan_is_compared_again_where_it_is_applied(
     assert [one.result for one in recorded_apply(safe, cluster)[1].results] == [Result.ALREADY]
 
 
+CONSENT = "annotations: {kafkaform/allow: 'password-change of SCRAM-SHA-512: TICKET-1'}"
+
+
+def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> tuple[str, ...]:
+    return compare((reviewed, HEADER), (now, HEADER), desired).differences
+
+
+def test_a_rotation_is_reviewed_without_the_password(
+    cluster: MemoryCluster, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(cluster, load([file], Context()))
+    silent = load([file], Context())
+    desired = rewritten(file, "metadata:\n", f"metadata:\n  {CONSENT}\n")
+    monkeypatch.delenv("CHECKOUT")
+    # Without consent, nothing is planned; with it, the plan says what it cannot compare.
+    nothing, reviewed = plan_of(cluster, silent), plan_of(cluster, desired)
+    assert nothing.changes == ()
+    assert assessed(reviewed) == [(Risk.DESTRUCTIVE, "password-change", wording)]
+    assert [(one.hazard, one.reason) for one in reviewed.consents] == [("password-change", "TICKET-1")]
+    assert " ".join(render_plan(reviewed).plain.split()) == wording
+    assert "password-change of SCRAM-SHA-256" not in render_plan_markdown(reviewed)
+    reading = Request(desired, inventory=tuple(KINDS), reading=True)
+    assert build_plan(reading, cluster, Settings(rules=QUIET), None).changes == ()  # no drift was seen
+
+    # Where it is applied: the password is the same, another one, or unknown there as well.
+    monkeypatch.setenv("CHECKOUT", FIRST)
+    same = plan_of(cluster, desired)
+    assert same.changes == ()
+    assert compare_with_reviewed(reviewed, same, desired) == ()
+    monkeypatch.setenv("CHECKOUT", SECOND)
+    other = plan_of(cluster, desired)
+    assert compare_with_reviewed(reviewed, other, desired) == ()
+    assert compare_with_reviewed(nothing, other, desired) == wording
+    assert compare_with_reviewed(reviewed, plan_of(cluster, silent), silent) == wording
+    monkeypatch.delenv("CHECKOUT")
+    assert compare_with_reviewed(reviewed, plan_of(cluster, desired), desired) == ()
+    _, failed = recorded_apply(reviewed, cluster)
+    assert [(one.result, one.message) for one in failed.results] == [(Result.FAILED, wording)]
+
+    monkeypatch.setenv("CHECKOUT", SECOND)
+    assert recorded_apply(other, cluster)[1].complete
+    assert plan_of(cluster, desired).changes == ()
+    # Nothing is set again by a plan that was applied.
+    before = cluster.observe([CHECKOUT])
+    _, again = recorded_apply(reviewed, cluster)
+    assert [one.result for one in again.results] == [Result.ALREADY]
+    assert cluster.observe([CHECKOUT]).resources == before.resources
+
+
+def test_a_consent_for_another_mechanism_sets_nothing(
+    cluster: MemoryCluster, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(cluster, load([file], Context()))
+    monkeypatch.delenv("CHECKOUT")
+    text = file.read_text()
+    for line in ("password-change of SCRAM-SHA-256: T", "password-change: T", "credential-removal: T"):
+        file.write_text(
+            text.replace("metadata:\n", f"metadata:\n  annotations: {{kafkaform/allow: '{line}'}}\n")
+        )
+        assert plan_of(cluster, load([file], Context())).changes == ()
+    file.write_text(text)
+    # Nor does one on the command line, which may be meant for every hazard.
+    assert (
+        plan_of(cluster, load([file], Context()), "destructive", "User/checkout:password-change").changes
+        == ()
+    )
+
+
+def test_a_password_that_no_listener_compares_is_set_once_by_consent(
+    cluster: MemoryCluster, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied(cluster, load([file], Context()))
+    desired = rewritten(file, "metadata:\n", f"metadata:\n  {CONSENT}\n")
+    monkeypatch.setenv("CHECKOUT", SECOND)
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.support.memory_cluster.users.log_in", lambda *_: None)
+        plan = plan_of(cluster, desired)
+        assert "password unknown" in render_plan(plan).plain
+        _, report = recorded_apply(plan, cluster)
+        assert [one.result for one in report.results] == [Result.APPLIED]
+        # Once more: the record shows that it was done, and no reading that it was undone.
+        again = apply(plan, cluster, ApplyOptions(done=[CHECKOUT]))
+        assert [(one.result, one.done) for one in again.results] == [(Result.ALREADY, ())]
+    assert plan_of(cluster, desired).changes == ()
+
+
 def test_a_change_that_a_refused_login_led_to_is_not_done_without_another_login() -> None:
     field = KINDS["User"].field(P512)
     before, after = "iterations=4096,password=changed", "iterations=4096,password=${env:A}"
@@ -296,6 +385,8 @@ def test_drift_says_that_a_password_was_changed(cluster: MemoryCluster, file: Pa
     assert field.past.cause is DriftCause.CLUSTER
     assert plan_adoption(drift).refused == ((CHECKOUT, wording),)
     assert "User/checkout" in render_drift(drift, HEADER, HERE).plain
+    # A refused login shows that one of the two changed, and not which.
+    assert (since_field(CHECKOUT, field) or "").partition("; ")[2] == wording
     assert "User/checkout" in render_drift_markdown(drift, HEADER, HERE)
     assert json.loads(drift_to_json(drift, HEADER, HERE))["resources"][0]["name"] == "checkout"
     assert 'user="checkout"' in drift_metrics(drift, "dev", 0)

@@ -116,6 +116,7 @@ def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
     [
         ("s3cret", "contains no usable token"),
         ("a.s3cret.b", "contains no usable token"),
+        (f"a.{base64.urlsafe_b64encode(b'[' * 99_999).decode()}.b", "contains no usable token"),
         (jwt(-5), "has expired"),
     ],
 )

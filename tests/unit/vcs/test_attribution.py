@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.model import Desired, Observation, Undeclared
+from kafkaform.core.model import Desired, Intent, Observation, ResourceRef, Undeclared
 from kafkaform.core.plans import ChangeOrigin, Plan
+from kafkaform.resources.user.operations import SetCredentials
 from kafkaform.vcs.branch import attribute_changes, merge_declarations
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -169,3 +172,59 @@ def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> 
     found = [found for found in plan.diagnostics if found.code == "KF440"]
     assert [note.message for note in found] == [wording]
     assert found[0].ref is None  # which every report of a plan shows
+
+
+# --- what was changed before the branch ---------------------------------------------------------------
+
+CHECKOUT = ResourceRef("User", "checkout")
+SHA_512 = "scram.SCRAM-SHA-512"
+
+
+def user(password: str, iterations: int = 4096, **allow: str) -> Desired:
+    state = {SHA_512: f"iterations={iterations},password=${{env:{password}}}"}
+    consents = {f"{hazard.replace('_', '-')} of SCRAM-SHA-512": reason for hazard, reason in allow.items()}
+    return Desired(CHECKOUT, state, Intent(allow=consents))
+
+
+def attribute(memory: MemoryCluster, before: Desired, now: Desired) -> Plan:
+    return attribute_changes(plan_for(memory, now), [before], [now], UNREAD)
+
+
+def find_notes(plan: Plan) -> list[str]:
+    return [one.message for one in plan.diagnostics if one.code == "KF451"]
+
+
+@pytest.mark.parametrize("variables", [{}, {"NEW": "b"}, {"OLD": "c"}, {"OLD": "a", "NEW": "a"}])
+@pytest.mark.parametrize("new", ["OLD", "NEW"])
+def test_a_password_is_not_said_to_be_changed_on_the_cluster(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch, new: str, variables: dict[str, str]
+) -> None:
+    monkeypatch.setenv("OLD", "a")
+    memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
+    monkeypatch.delenv("OLD")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    consented = user(new, password_change="TICKET-1")
+    for now in (user(new), user(new, 8192), consented):
+        assert find_notes(attribute(memory, user("OLD"), now)) == []
+    # Of credentials, a reading shows the iterations.
+    (note,) = find_notes(attribute(memory, user("OLD", 16384), user(new, 8192)))
+    assert re.search(r"is iterations=4096 .* iterations=16384 .* sets iterations=8192$", note)
+    assert "password" not in note
+
+
+def test_a_consent_is_what_the_branch_asks_for(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLD", "a")
+    memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
+    monkeypatch.delenv("OLD")
+    consented = user("OLD", password_change="TICKET-1")
+    assert origins(attribute(memory, user("OLD"), consented)) == {"checkout": (ChangeOrigin.BRANCH, ())}
+    assert origins(attribute(memory, consented, consented)) == {"checkout": (ChangeOrigin.DRIFT, ())}
+
+
+def test_a_value_that_was_not_declared_may_never_have_been_applied(memory: MemoryCluster) -> None:
+    made(memory, "a", retention_ms=DAY)
+    plan = attribute(memory, declared("a", retention_ms=WEEK), declared("a", retention_ms=str(2 * int(WEEK))))
+    assert find_notes(plan) == [wording]

@@ -1,0 +1,76 @@
+"""The exit code of `kafkaform agent` after its plan was applied, on the cluster in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkaform.cli.session import Session
+from kafkaform.core.model import SAFE, Delete
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.resources import KINDS
+from tests.kafka.test_cli_agent import Team, build_team
+from tests.support.cli.memory_program import Connected
+from tests.support.golden import wording
+from tests.support.plans.scenes import topic
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    memory = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: memory)
+    return memory
+
+
+@pytest.fixture
+def team(cluster: Connected, tmp_path: Path) -> Team:
+    """A team whose topic `old` is live."""
+    made = build_team("127.0.0.1:1", "", tmp_path)
+    made.work.topic("old", partitions=3, keyed=False, retention="7d")
+    made.work.apply().needs(0)
+    assert topic("old") in cluster.observe([topic("old")]).resources
+    return made
+
+
+HELD: dict[str, dict[str, Any]] = {
+    "needs consent": {"partitions": 3, "retention": "1h"},
+    "is refused": {"partitions": 2, "retention": "7d"},
+    "both": {"partitions": 1, "retention": "1h"},
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_what_is_held_back_stays_an_error_until_it_is_gone(team: Team, cluster: Connected, case: str) -> None:
+    team.work.topic("old", keyed=False, **HELD[case])
+    team.release(new=1, code=1)
+    assert "1 created" in team.run().needs(1).words
+    for _ in range(2):
+        call = team.run().needs(1)
+        assert "its plan is applied already, except for what is held back" in call.words
+        assert "Topic/old" in call.out
+        assert "1 created" not in call.words
+    # Somebody made the change by hand, with consent.
+    live = cluster.observe([topic("old")]).resources[topic("old")]
+    assert cluster.execute(KINDS["Topic"].operations(Delete(live.ref, live.uid, {}, SAFE))) == [None]
+    team.run().needs(1)  # now it would be created, which nobody reviewed
+    team.work.apply("--target", "Topic/old").needs(0)
+    assert "held back" not in team.run().needs(0).words
+
+
+def test_what_changed_by_hand_is_not_held_back(team: Team, cluster: Connected) -> None:
+    team.work.topic("old", partitions=3, keyed=False, retention="1h")
+    team.release(new=1, code=1)
+    team.run().needs(1)
+    cluster.execute([AlterConfigs(topic("new"), {"retention.ms": "5"})])
+    assert "Topic/new" not in team.run().needs(1).out
+    cluster.execute([AlterConfigs(topic("old"), {"retention.ms": "3600000"})])
+    assert "is applied already" in team.run().needs(0).err
+
+
+def test_a_plan_for_another_environment_is_refused(team: Team) -> None:
+    team.release(new=1)
+    prod = {"environment": "test", "client": {"bootstrap.servers": "127.0.0.1:1"}, "verifyKey": "verify.pem"}
+    team.agent.config(clusters={"prod": prod}, environments=["prod", "test"])
+    assert team.run().needs(1).said == wording

@@ -1,0 +1,186 @@
+"""What an apply accepts, and what it refuses before it changes anything."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkaform.cli.session import Session
+from tests.kafka.test_cli_trust import make_key
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Call, Project
+from tests.support.plans.scenes import topic
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    memory = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: memory)
+    return memory
+
+
+@pytest.fixture
+def two(tmp_path: Path, cluster: Connected) -> Project:
+    """A project for two environments, whose clusters are the same one by mistake."""
+    assert not cluster.observe([topic("t")]).resources
+    project = Project(tmp_path, NOWHERE, "")
+    project.topic("t", retention="9d", overrides={"dev": {"retention": "1h"}})
+    configure(project)
+    return project
+
+
+def configure(project: Project, dev: str | None = "dev", **more: Any) -> None:
+    client = {"bootstrap.servers": NOWHERE}
+    clusters = {
+        "dev": {"client": client, **({"environment": dev} if dev else {})},
+        "prod": {"client": client, "environment": "prod"},
+    }
+    project.config(**{"environments": ["dev", "prod", "test"], "clusters": clusters, **more})
+
+
+# --- the environment of a plan -----------------------------------------------------------------------
+
+BY_CLUSTER, BY_ADDRESS = ("--cluster", "dev"), ("--bootstrap-server", NOWHERE)
+WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str], int, str, str]] = {
+    "cluster": (
+        BY_CLUSTER,
+        ("--cluster", "prod"),
+        {},
+        1,
+        "environment dev, but cluster prod",
+        "--cluster dev",
+    ),
+    "cluster by variable": (
+        BY_CLUSTER,
+        (),
+        {"KAFKAFORM_CLUSTER": "prod"},
+        1,
+        "cluster prod",
+        "KAFKAFORM_CLUSTER",
+    ),
+    "environment": (
+        BY_CLUSTER,
+        ("--cluster", "prod", "-e", "dev"),
+        {},
+        64,
+        "--environment is dev",
+        "leave out",
+    ),
+    "environment by variable": (
+        *(BY_CLUSTER, ("--cluster", "prod"), {"KAFKAFORM_ENVIRONMENT": "dev"}, 64),
+        *("KAFKAFORM_ENVIRONMENT is dev", "unset KAFKAFORM_ENVIRONMENT"),
+    ),
+    "another environment": (
+        BY_CLUSTER,
+        ("-e", "prod"),
+        {},
+        1,
+        "environment dev, not prod",
+        "leave out --env",
+    ),
+    "by address": (
+        (*BY_ADDRESS, "-e", "dev"),
+        ("--cluster", "prod"),
+        {},
+        1,
+        "environment dev, but",
+        "--cluster dev",
+    ),
+    "an environment without a cluster": (
+        (*BY_ADDRESS, "-e", "test"),
+        ("--cluster", "dev"),
+        {},
+        1,
+        "environment test, but",
+        "new plan",
+    ),
+}
+"""How the plan is made, how it is applied, the exit code, the reason, and what to do."""
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("reviewed", [False, True])
+@pytest.mark.parametrize("case", WRONG)
+def test_a_plan_for_another_environment_is_refused(
+    two: Project, cluster: Connected, case: str, reviewed: bool, signed: bool
+) -> None:
+    made, given, env, code, reason, hint = WRONG[case]
+    signing: tuple[str, ...] = ()
+    if signed:
+        key, public = make_key(two.folder, "k")
+        signing = ("--sign-key", str(key), "--sign-for", "review" if reviewed else "apply")
+        given = (*given, "--verify-key", str(public))
+    two.run("plan", *made, "--out", "p.json", *signing).needs(0)
+    file = ("--reviewed", "p.json") if reviewed else ("p.json",)
+    refused = two.run("apply", *file, "--auto-approve", *given, env=env).needs(code)
+    assert reason in refused.words
+    assert hint in refused.words
+    assert ("--environment" in refused.words) == ("-e" in given)
+    assert topic("t") not in cluster.observe([topic("t")]).resources
+
+
+@pytest.mark.parametrize("reviewed", [False, True])
+def test_the_environment_of_a_cluster_may_have_changed(
+    two: Project, cluster: Connected, reviewed: bool
+) -> None:
+    file = ("--reviewed", "p.json") if reviewed else ("p.json",)
+    two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
+    configure(two, "test")
+    assert "cluster dev has environment test" in two.run("apply", *file, "--auto-approve").needs(1).words
+    configure(two, None, environments=["prod"])
+    assert "there is no environment 'dev'" in two.run("apply", *file, "--auto-approve").needs(1).words
+    configure(two, None)
+    two.run("apply", *file, "--auto-approve").needs(0)
+    assert topic("t") in cluster.observe([topic("t")]).resources
+
+
+@pytest.mark.parametrize("given", [(), BY_CLUSTER, ("-e", "dev"), BY_ADDRESS])
+def test_a_plan_for_the_environment_of_the_cluster_is_applied(
+    two: Project, cluster: Connected, given: tuple[str, ...]
+) -> None:
+    two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
+    two.run("apply", "p.json", "--auto-approve", *given).needs(0)
+    assert cluster.observe([topic("t")]).resources[topic("t")].state["config.retention.ms"] == "3600000"
+
+
+# --- what helps after "not as reviewed" --------------------------------------------------------------
+
+
+def run_hint(project: Project, refused: Call, verb: str, *more: str) -> Call:
+    """Run the command of this verb that a hint names."""
+    (line,) = [line for line in refused.err.splitlines() if line.startswith("hint:")]
+    (words,) = [
+        part.split("kafkaform ", 1)[1] for part in line.split("; or ") if f": kafkaform {verb} " in part
+    ]
+    return project.run(*shlex.split(words), *more)
+
+
+def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, cluster: Connected) -> None:
+    given = ("topics", "--cluster", "prod", "--allow", "destructive")
+    two.run("plan", *given, "--out", "p.json").needs(0)
+    two.topic("other")
+    refused = two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(1)
+    assert "not as reviewed: Topic/other is not in the reviewed plan" in refused.err
+    run_hint(two, refused, "apply", "--auto-approve").needs(0)
+    assert {*cluster.observe([topic("t"), topic("other")]).resources} == {topic("t")}
+    # Once the other one is applied, everything is as reviewed.
+    two.apply("--cluster", "prod").needs(0)
+    two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(0)
+
+
+def test_after_a_change_the_command_makes_the_plan_to_review(two: Project, cluster: Connected) -> None:
+    given = ("--cluster", "prod", "--target", "Topic/t")
+    two.run("plan", *given, "--out", "p.json").needs(0)
+    two.topic("t", retention="8d", overrides={"dev": {"retention": "1h"}})
+    two.topic("other")
+    reviewed = (*given, "--reviewed", "p.json", "--auto-approve")
+    refused = two.run("apply", *reviewed).needs(1)
+    assert not cluster.observe([topic("t")]).resources
+    run_hint(two, refused, "plan").needs(0)
+    two.run("apply", *reviewed).needs(0)
+    assert {*cluster.observe([topic("t"), topic("other")]).resources} == {topic("t")}

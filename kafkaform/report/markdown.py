@@ -35,7 +35,8 @@ LEAST = 6_000
 """The characters that headings and notes alone may need."""
 # What `prose` leaves as plain text and Markdown still reads at the start of a line: markers of lists, which
 # have at most nine digits, and the lines of `=` or `-` that make a heading of the line above.
-_LIST_MARKER = re.compile(r"^(\d{1,9})?([-+=.)])(?=\s|$)")
+_BLOCK_START = re.compile(r"^(\d{1,9})?([-+=.)])(?=\s|$)")
+_BLANK = "&nbsp;"
 
 
 def write_markdown(document: ReportDocument, *, limit: int = LIMIT) -> str:
@@ -86,11 +87,9 @@ def _write_head(document: ReportDocument) -> str:
     if document.verdict:
         heading += f": {_write_title(document.verdict)}"
     context = " · ".join(map(write_inline, (*document.context, *document.origin)))
-    summary = write_inline(document.summary)
-    if summary and not summary.startswith("**"):
-        summary = f"**{summary}**"
+    summary = _write_title(document.summary)
     # Nothing of the head is cut: it has the verdict and the counts, whatever is left out below.
-    lines = [heading, _capitalise(context), summary]
+    lines = [heading, _write_line(_capitalise(context)), summary and f"**{summary}**"]
     return "\n\n".join(line for line in lines if line) + "\n"
 
 
@@ -117,25 +116,31 @@ def _write_prose(text: str, limit: int = LONGEST_PROSE) -> str:
     return f"{start}{written}{' ' if written and text[-1:].isspace() else ''}"
 
 
+def _write_line(text: str) -> str:
+    """Return a line that starts no other block, neither by a marker nor by the indent of code."""
+    # The backslash makes the marker plain text.
+    return _BLOCK_START.sub(r"\1\\\2", text.strip())
+
+
 def _write_text(inline: Inline, lead: str = "") -> str:
-    """Return a paragraph in one line that cannot start a list; plain text ends with one full stop."""
+    """Return a paragraph in one line; plain text ends with one full stop."""
     span = TextSpan(inline) if isinstance(inline, str) else inline
     if isinstance(span, TextSpan) and not (span.role.is_code or span.role.is_strong):
         text = f"{write_inline(replace(span, text=span.text.rstrip().rstrip('.')))}."
     else:
         text = write_inline(inline)
-    # The backslash makes the marker plain text. A lead is a word, so nothing can start a list after it.
-    return f"{_capitalise(lead)}: {text}" if lead else _LIST_MARKER.sub(r"\1\\\2", text)
+    return _write_line(f"{_capitalise(lead)}: {text}" if lead else text)
 
 
 def _to_block(section: Section[Any]) -> Block[Any]:
     title = _write_title(section.title)
     head, tail = (f"\n### {title}\n\n" if title else "\n"), ""
     if section.folded:
-        # Joined entries end without a line break. Both tails put a blank line before the closing tag, without
-        # which it would be part of the last paragraph or list item.
         head = _fold(section.title, f": {len(section.entries):,}")
-        tail = "\n\n</details>\n" if section.joined else "\n</details>\n"
+        # The blank line keeps the tag out of the last paragraph or list item.
+        tail = "\n</details>\n"
+    if section.joined:
+        tail = f"\n{tail}"
     if section.remark:
         head += f"{_capitalise(_write_text(section.remark))}\n\n"
     if section.columns:
@@ -161,9 +166,12 @@ def _entry_writer(
             return _write_row(shown)
         # Joined names are one paragraph: as a list, hundreds of them would take a line each.
         if section.joined and isinstance(shown, Item):
-            return f"{write_inline(shown.head)} "
+            return f"{_write_line(write_inline(shown.head)) or _BLANK} "
         # A section without a title has no heading of its own, so its subsections take that level.
-        return f"{_write_block(shown, '####' if section.title else '###')}\n"
+        text = _write_block(shown, "####" if _write_title(section.title) else "###")
+        # A table or a fold takes in whatever follows without a blank line, and a paragraph the line below it.
+        # Between items, that line would make the list loose.
+        return f"{text}\n" if isinstance(shown, Item) else f"\n{text}\n\n"
 
     return write
 
@@ -200,7 +208,7 @@ def _write_subsection(block: Subsection, heading: str) -> str:
             parts.append(_write_block(part))
         previous = part
     # What follows the tag without a blank line would be HTML.
-    return "\n\n".join([*parts, "</details>"] if block.folded else parts) + "\n"
+    return "\n\n".join([*parts, "</details>"] if block.folded else parts)
 
 
 def _list_lines(item: Item, indent: str) -> Iterator[str]:
@@ -209,24 +217,26 @@ def _list_lines(item: Item, indent: str) -> Iterator[str]:
     if label and not item.text and not item.below:
         line = _write_text(item.head)
     else:
-        line = _LIST_MARKER.sub(r"\1\\\2", write_inline(item.head))
+        line = write_inline(item.head)
         line = _capitalise(line) if label and item.text else line
         line += f": {_write_text(item.text)}" if item.text else ""
         line += f" ({write_inline(item.mark)})" if item.mark else ""
     for note in item.notes:
         line += f"{'' if line.endswith('.') else '.'} {_write_block(note)}"
     # Two spaces are the width of `- `: less would start a list beside this one, not below the item.
-    yield f"{indent}- {line}"
+    # A marker without text, right below the text of an item, would make a heading of that.
+    yield f"{indent}- {_write_line(line) or _BLANK}"
     for block in item.below:
         if isinstance(block, Item):
             yield from _list_lines(block, f"{indent}  ")
         else:
-            yield f"{indent}  - {_write_block(block)}"
+            yield f"{indent}  - {_write_block(block) or _BLANK}"
 
 
 def _write_title(title: Inline) -> str:
     """Return a title with its strong spans as plain text, as the whole title is strong."""
-    return write_inline([replace(s, role=Role.TEXT) if s.role.is_strong else s for s in split_spans(title)])
+    spans = [replace(s, role=Role.TEXT) if s.role.is_strong else s for s in split_spans(title)]
+    return write_inline(spans).strip()
 
 
 def _fold(title: Inline, count: str = "") -> str:

@@ -71,6 +71,9 @@ class Block(Generic[_T]):
             available = remaining if index == len(self.items) - 1 and not skipped else remaining - NOTE
             # Nothing is formatted once the room is used up: a plan may have thousands of changes.
             text = show(item) if available > 0 else ""
+            # Texts that ask for a blank line on both sides share one; the head stands behind a line's end.
+            if (kept[-1] if kept else f"\n{self.head}").endswith("\n\n"):
+                text = text.removeprefix("\n")
             full = self.most is not None and len(kept) >= self.most
             if text and len(text) <= available and not full:
                 kept.append(text)

@@ -40,6 +40,14 @@ from kafkaform.resources.values import fields_of
 
 T = TypeVar("T")
 
+BLOCK_STARTS = (
+    *("|", "| a | b |", "| --- |", "--- | ---", ":--", "---", "- - -", "===", "=", "-", "+", "*", "* * *"),
+    *("***", "___", "1.", "1)", "123456789.", "#", "######", ">", "~~~", "```", "    ", "\t", "\\", "…"),
+    *("- [ ]", "[ ]", "[a]: /x", "[^1]", "[^1]: a", "$$", "&#35;"),
+    *("<div>", "<!--", "<?", "<script>", "<a>", "</details>"),
+)
+"""What starts or continues a block of Markdown at the start of a line."""
+
 # What breaks terminals, Markdown, HTML, JSON and shells, as single bites.
 HOSTILE = (
     "\x1b[2J\x1b[31m",
@@ -93,6 +101,7 @@ HOSTILE = (
     "日本",
     "\U0001f600",
     "\ud800",
+    *BLOCK_STARTS,
 )
 
 _WORDS = ("orders", " ", "7d", ".")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby, product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +13,10 @@ from hypothesis import strategies as st
 
 from kafkaform.core.printable import is_plain
 from kafkaform.report.document import (
+    Block,
+    CodeBlock,
     Column,
+    Inline,
     Item,
     Paragraph,
     ReportDocument,
@@ -21,39 +27,130 @@ from kafkaform.report.document import (
     TextSpan,
     Verbatim,
     count_left_out,
+    split_spans,
 )
 from kafkaform.report.markdown import LEAST, write_markdown
 from kafkaform.report.page import render_page
-from tests.support.plans.strategies import hostile_text
-from tests.unit.report.test_report_markdown import REFERENCES, parse
+from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
+from tests.unit.report.test_report_markdown import REFERENCES, parse, read_as_github
+
+COLUMNS = (Column("Name", role=Role.CODE), Column("Count", right=True))
+CONTENT = ("Paragraph", "Verbatim", "Item", "Table", "CodeBlock")
+
+
+def starting_text() -> st.SearchStrategy[str]:
+    """Hostile text that begins with what starts or continues a block."""
+    return st.builds(str.__add__, st.sampled_from(["", " ", *BLOCK_STARTS]), hostile_text())
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> ReportDocument:
-    """Documents with every kind of block, and hostile text in all of them."""
-    text = hostile_text()
+    """Documents with every kind of block behind every other, and hostile text in all of them."""
+    text = starting_text()
     spans = st.builds(TextSpan, text, st.sampled_from(Role))
     joined = st.lists(text | spans, max_size=3).map(lambda parts: [p for part in parts for p in (part, ", ")])
-    inline = text | spans | joined
+    inline = text | spans | joined | spans.map(lambda span: [span])
     paragraphs = st.builds(Paragraph, inline, st.sampled_from(["", "why"]))
     verbatim = st.builds(Verbatim, text, st.sampled_from(["", "consent"]))
-    items = st.builds(
-        Item, inline, inline, st.lists(paragraphs | verbatim, max_size=2), st.lists(paragraphs, max_size=2)
-    )
-    rows = st.lists(st.tuples(inline, inline), min_size=1, max_size=3)
-    tables = st.builds(Table, st.just((Column("Name", role=Role.CODE), Column("Count", right=True))), rows)
-    blocks = paragraphs | verbatim | items | tables
+    below = st.lists(paragraphs | verbatim | st.builds(Item, inline, inline), max_size=2)
+    items = st.builds(Item, inline, inline, below, st.lists(paragraphs, max_size=2), st.just(" "), inline)
+    rows = st.lists(st.tuples(inline, inline), max_size=3)
+    tables = st.builds(Table, st.just(COLUMNS), rows)
+    code = st.builds(CodeBlock, st.just("diff"), st.lists(text, max_size=3))
+    blocks = paragraphs | verbatim | items | tables | code
     subsections = st.builds(Subsection, inline, st.lists(blocks, max_size=3), inline, st.booleans())
-    entries = draw(st.lists(blocks | subsections, max_size=4))
-    section = Section(
-        entries, lambda entry: entry, title=draw(inline), remark=draw(text), folded=draw(st.booleans())
-    )
+    title: dict[str, Any] = {"title": draw(inline), "remark": draw(text), "folded": draw(st.booleans())}
+    sections: list[Block | Section[Any]] = [
+        Section(draw(st.lists(blocks | subsections, max_size=4)), lambda entry: entry, **title),
+        Section(draw(rows), lambda row: row, columns=COLUMNS, **title),
+        Section(draw(st.lists(st.builds(Item, inline), max_size=5)), lambda name: name, joined=True, **title),
+    ]
     return ReportDocument(
         draw(inline),
-        [*draw(st.lists(blocks, max_size=3)), section],
+        draw(st.permutations([*draw(st.lists(blocks | subsections, max_size=3)), *sections])),
         draw(inline),
         draw(st.lists(inline, max_size=2)),
+        draw(st.lists(inline, max_size=1)),
+        draw(inline),
     )
+
+
+# --- the blocks that GitHub finds, and those of the document ------------------------------------------
+
+
+def is_blank(*inlines: Inline) -> bool:
+    spans = [span for inline in inlines for span in split_spans(inline)]
+    return all(not span.role.is_code and not span.text.strip(" ") for span in spans)
+
+
+def outline_all(blocks: Sequence[Block], heading: str) -> Iterator[str]:
+    """Yield the outline of blocks; items that follow each other are one list."""
+    for is_list, run in groupby(blocks, lambda block: isinstance(block, Item)):
+        yield from ["ul"] * is_list
+        for block in run:
+            yield from outline_block(block, heading)
+        yield from ["/ul"] * is_list
+
+
+def outline_block(block: Block, heading: str) -> Iterator[str]:
+    match block:
+        case Paragraph():
+            # A sentence has its full stop at least.
+            plain = isinstance(block.text, str) or (
+                isinstance(block.text, TextSpan) and not block.text.role.is_code | block.text.role.is_strong
+            )
+            yield from ["p"] * (plain or bool(block.lead) or not is_blank(block.text))
+        case Verbatim():
+            yield "p"
+        case CodeBlock():
+            yield "pre"
+        case Item():
+            below = [part if isinstance(part, Item) else Item("") for part in block.below]
+            yield from ("li", *outline_all(below, heading), "/li")
+        case Table():
+            yield from outline_table(block.rows)
+        case Subsection():
+            yield from ("details", "summary") if block.folded else (heading,)
+            yield from outline_all(block.blocks, "h4")
+            yield from ["/details"] * block.folded
+
+
+def outline_table(rows: Sequence[Sequence[Inline]]) -> Iterator[str]:
+    yield from ("table", "tr", "th", "th")
+    for _ in rows:
+        yield from ("tr", "td", "td")
+    yield "/table"
+
+
+def outline_section(section: Section[Any]) -> Iterator[str]:
+    titled = not is_blank(section.title)
+    yield from ("details", "summary") if section.folded else ["h3"] * titled
+    yield from ["p"] * bool(section.remark)
+    if section.columns:
+        yield from outline_table(section.entries)
+    elif section.joined:
+        yield "p"
+    else:
+        yield from outline_all(section.entries, "h4" if titled else "h3")
+    yield from ["/details"] * section.folded
+
+
+def outline(document: ReportDocument) -> list[str]:
+    """Return the outline of a document."""
+    context = [*document.context, *document.origin]
+    tags = ["h2"]
+    tags += ["p"] * (len(context) > 1 or not is_blank(*context))
+    tags += ["p"] * (not is_blank(document.summary))
+    for block in document.blocks:
+        if isinstance(block, Section):
+            tags += outline_section(block) if block.entries else ()
+        else:
+            tags += outline_all([block], "h3")
+    # Markdown joins lists that follow each other.
+    return " ".join(tags).replace("/ul ul ", "").split()
+
+
+# --- foreign text stays text --------------------------------------------------------------------------
 
 
 @given(documents(), st.sampled_from([None, 40, 120]))
@@ -65,16 +162,38 @@ def test_foreign_text_reaches_no_terminal(document: ReportDocument, width: int |
 @given(documents())
 def test_foreign_text_stays_text_in_markdown(document: ReportDocument) -> None:
     written = write_markdown(document)
+    assert read_as_github(written) == outline(document), written
     found = parse(written)
     assert not {"link_open", "image", "html_inline", "ordered_list_open", "hr", "code_block"} & found.types
     assert all(re.fullmatch(r"(</?details>|<summary>.*</summary>|\s)+", tag) for tag in found.html)
     assert not [text for text in found.texts if REFERENCES.search(text)]
 
 
-@pytest.mark.parametrize("text", ["1. first", "- a", "+ a", "12) a", "= a"])
-def test_a_paragraph_starts_no_list(text: str) -> None:
-    found = parse(write_markdown(ReportDocument("t", [Paragraph(text)])))
-    assert not {"ordered_list_open", "bullet_list_open"} & found.types
+def build_blocks(text: Inline) -> list[Block]:
+    """Return a block of every kind, each with this text wherever it can stand."""
+    paragraph, verbatim = Paragraph(text), Verbatim(str(text))
+    item = Item(text, text, [paragraph, verbatim, Item(text)], mark=text)
+    table, code = Table(COLUMNS, [(text, text)]), CodeBlock("diff", [str(text)])
+    blocks: list[Block] = [paragraph, verbatim, item, Item([TextSpan("1")], notes=[paragraph]), table, code]
+    return [*blocks, Subsection(text, blocks), Subsection(text, [table], folded=True)]
+
+
+@pytest.mark.parametrize("rest", ["", " a", "a | b `c`"])
+@pytest.mark.parametrize("start", BLOCK_STARTS)
+def test_no_text_starts_or_continues_a_block(start: str, rest: str) -> None:
+    """Right after a block of any kind, in a section or not."""
+    text = f"{start}{rest}"
+    pairs = [*product(build_blocks(text), repeat=2)]
+    sections = [Section(pair, lambda entry: entry) for pair in pairs]
+    blocks = [block for pair in pairs for block in pair]
+    for document in (
+        ReportDocument(text, sections, text, [text], [text], text),
+        ReportDocument([text], blocks, [text], [[TextSpan(" "), text]], (), [text]),
+        ReportDocument("t", build_blocks([TextSpan("  "), TextSpan(" "), TextSpan(" "), text])),
+        ReportDocument("t", [Section([Item([text])] * 2, lambda entry: entry, joined=True), *blocks]),
+    ):
+        written = write_markdown(document, limit=10**7)
+        assert read_as_github(written) == outline(document), written
 
 
 @pytest.mark.parametrize("number", [3, 400, 5_000])

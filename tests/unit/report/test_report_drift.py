@@ -380,6 +380,7 @@ def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
     assert len(written) <= LIMIT
     assert all(char == "\n" or is_plain(char) for char in written)
     found = parse(written)
+    assert not found.foreign
     assert not {"link_open", "image", "html_inline", "hr", "ordered_list_open"} & found.types
     assert [tag for tag in found.html if "<details>" not in tag and "</details>" not in tag] == []
     assert not [text for text in found.texts if REFERENCES.search(text)]

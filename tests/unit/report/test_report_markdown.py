@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
 
+import cmarkgfm
 import pytest
+from cmarkgfm.cmark import Options
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -54,6 +57,8 @@ OUR_HTML = re.compile(
     r"|<summary>(?:Notes|Not managed by any manifest|Configs that no manifest declares): [0-9,]+</summary>"
     r"|<summary>Changes in full: [0-9,]+</summary>"
 )
+OUR_TAGS = {"h2", "h3", "h4", "p", "pre", "ul", "li", "/ul", "/li", "details", "summary", "/details"}
+OUR_TAGS |= {"table", "tr", "th", "td", "/table"}
 # What GitHub makes of plain text after the Markdown is parsed.
 REFERENCES = re.compile(
     r"@\w|#[0-9]|\bGH-[0-9]|://|www\.|:[a-z_]+:|\$|\b(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b[0-9]{7,40}\b",
@@ -61,9 +66,36 @@ REFERENCES = re.compile(
 )
 
 
+class Outline(HTMLParser):
+    """The block elements of a page, and whatever else is not plain text, code or strong."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self._depth = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        self._depth += tag == "li"
+        # Items of loose lists are paragraphs.
+        if tag not in {"code", "strong", "thead", "tbody"} and not (tag == "p" and self._depth):
+            self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "li"
+        if tag in {"li", "ul", "table", "details"}:
+            self.tags.append(f"/{tag}")
+
+
+def read_as_github(markdown: str) -> list[str]:
+    """Return the outline that GitHub's own parser finds."""
+    options = Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES
+    return Outline(cmarkgfm.github_flavored_markdown_to_html(markdown, options)).tags
+
+
 @dataclass
 class Parsed:
-    """What a Markdown parser finds in a report."""
+    """What Markdown parsers find in a report; `foreign` are elements that reports have no use for."""
 
     headings: list[str] = field(default_factory=list)
     rows: list[list[list[Token]]] = field(default_factory=list)
@@ -72,10 +104,11 @@ class Parsed:
     spans: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     types: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
 
 
 def parse(markdown: str, parser: MarkdownIt = GITHUB) -> Parsed:
-    found = Parsed()
+    found = Parsed(foreign={*read_as_github(markdown)} - OUR_TAGS)
     last = ""
     for token in parser.parse(markdown):
         found.types.add(token.type)
@@ -368,6 +401,7 @@ def assert_harmless(found: Parsed) -> None:
     assert set(found.headings[1:]) <= HEADINGS
     assert len(set(found.headings)) == len(found.headings)
     assert found.headings[0].startswith("kafkaform plan: ")
+    assert not found.foreign
     assert not found.types & {"link_open", "image", "em_open", "s_open", "html_inline", "hr", "code_block"}
     assert not found.types & {
         "blockquote_open",

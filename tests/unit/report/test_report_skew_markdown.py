@@ -177,6 +177,7 @@ def assert_harmless(text: str, *names: str) -> Parsed:
     found = parse(text)
     assert set(found.headings[1:]) <= HEADINGS
     assert found.headings[0].startswith("kafkaform skew: ")
+    assert not found.foreign
     assert not found.types & {"link_open", "image", "em_open", "s_open", "html_inline", "hr", "code_block"}
     assert not found.types & {"blockquote_open", "ordered_list_open", "lheading_open", "hardbreak"}
     for line in "".join(found.html).splitlines():

@@ -242,7 +242,7 @@ class Settings:
         return clusters[0].brokers if len(clusters) == 1 else None
 
     def build_rule_context(
-        self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool
+        self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool, unread: bool = False
     ) -> RuleContext:
         """Build the context of rules that need no cluster."""
         # Imported here: the package imports the modules of all rules.
@@ -255,6 +255,7 @@ class Settings:
             environment=environment,
             brokers=self.count_brokers(environment),
             subset=subset,
+            unread=unread,
             defaults={
                 (kind, path): place
                 for kind, places in context.default_places.items()

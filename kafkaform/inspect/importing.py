@@ -341,6 +341,6 @@ def _read_back(ref: ResourceRef, manifest: LiveManifest, context: Context, probl
         [_get_defaults_layer(ref.kind, context), kind.format.normalise(manifest.data["spec"], report)]
     )
     declared = Desired(ref, *kind.format.resolve(layer, report))
-    (combined,), flaws = kind.format.combine([declared], {})
+    (combined,), flaws = kind.format.combine([declared], lambda _: None)
     problems += [problem.message for problem in flaws]
     return combined

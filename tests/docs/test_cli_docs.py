@@ -284,6 +284,32 @@ def test_every_command_of_the_docs_is_valid() -> None:
         parse(line, block.page)
 
 
+_GNU_ONLY = re.compile(
+    r"\bsed (-\w+ )*(-i |--in-place|'0,)|\bsed .*\\[nt]|\b(date|touch) (-d|--date)|\breadlink -f|\bgrep -\w*P"
+    r"|\bbase64 (-d|-w)|\bstat (-c|--format)|\bxargs -\w*r|\bhead -n ?-|\bsort -V|\bcp (-t|--)|\bfind .*-printf"
+    r"|\bmktemp --|\b(timeout|tac|nproc|sha256sum|shuf|numfmt|setsid|flock|realpath|python) [^:]|\bls --"
+)
+"""What the tools of macOS, or a shell outside a virtual environment, do not have."""
+
+
+def test_commands_of_the_docs_run_on_macos() -> None:
+    shell = [block for block in blocks() if block.language in {"sh", "bash"}]
+    assert len(shell) > 50, "the blocks were not found"
+    found = {
+        (block.page, line) for block in shell for line in block.text.splitlines() if _GNU_ONLY.search(line)
+    }
+    assert found == set()
+    for line in (
+        "sed -i 's/a/b/' f",
+        "sed -i.bak '0,/a/s//&\\n/' f",
+        "base64 -d",
+        "date -d now",
+        "x; sed -E -i p",
+    ):
+        assert _GNU_ONLY.search(line), line
+    assert not _GNU_ONLY.search("sed -i.bak 's/a/b/' f")
+
+
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [

@@ -31,7 +31,7 @@ from kafkaform.core.files import write_files
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
-from kafkaform.core.wording import command, nearest
+from kafkaform.core.wording import command
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import (
     NOTHING_ADDED,
@@ -45,6 +45,7 @@ from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
 from kafkaform.report.edits import list_problems
+from kafkaform.resources import nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -313,7 +314,7 @@ def _require_matches(observation: Observation, selection: Selection, source: str
     names = [ref.name for ref in observation.inventory if ref.kind in selection.kinds]
     for glob in selection.globs:
         if not any(Selection((glob,), selection.kinds).takes(ref) for ref in observation.inventory):
-            near = nearest(glob, names)
+            near = nearest_name(glob, names)
             hint = f"did you mean {near}?" if near else "--dry-run without --match lists the names"
             raise KafkaformError(f"nothing {source} matches {glob!r}; nothing was written", hint=hint)
 

@@ -286,7 +286,7 @@ def test_every_command_of_the_docs_is_valid() -> None:
 
 _GNU_ONLY = re.compile(
     r"\bsed (-\w+ )*(-i |--in-place|'0,)|\bsed .*\\[nt]|\b(date|touch) (-d|--date)|\breadlink -f|\bgrep -\w*P"
-    r"|\bbase64 (-d|-w)|\bstat (-c|--format)|\bxargs -\w*r|\bhead -n ?-|\bsort -V|\bcp (-t|--)|\bfind .*-printf"
+    r"|\bbase64 (-d|-w)|\bstat (-c|--format)|\bxargs -\w*r|\bhead -n ?-|\bsort -V|\bcp (-t|--)|-printf"
     r"|\bmktemp --|\b(timeout|tac|nproc|sha256sum|shuf|numfmt|setsid|flock|realpath|python) [^:]|\bls --"
 )
 """What the tools of macOS, or a shell outside a virtual environment, do not have."""

@@ -16,7 +16,7 @@ from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources import KINDS, consent, misspelt_hazard, reader_ref
+from kafkaform.resources import KINDS, consent, find_kind, misspelt_hazard, reader_ref
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
@@ -330,7 +330,8 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         message = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
-        hint = suggest_names(str(name), KINDS, "known kinds")
+        meant = find_kind(str(name))
+        hint = f"did you mean {meant!r}?" if meant else suggest_names(str(name), KINDS, "known kinds")
         problems.append(Problem(message, document.locate(["kind"]), hint))
         if version != API_VERSION:
             flaw = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"

@@ -478,12 +478,12 @@ def _parse_globs(
     section: Sequence[str] | Mapping[str, Sequence[str]] = data.get(name, {})
     given = section if isinstance(section, Mapping) else {"names": section}
     for number, glob in enumerate(given.get("names", ())):
-        head, _, rest = glob.partition("/")
+        head, _, own_name = glob.partition("/")
         # It would match no name, and protect nothing.
-        if rest and find_kind(head) is not None:
+        if own_name and find_kind(head) is not None:
             at = document.locate([name, *(["names"] if given is section else []), number])
             problems.append(
-                Problem(f"{quoted(glob)} in {name} has a kind: no name matches it", at, f"write {rest}")
+                Problem(f"{quoted(glob)} in {name} has a kind: no name matches it", at, f"write {own_name}")
             )
     return replace(default, **{key: tuple(globs) for key, globs in given.items()})
 

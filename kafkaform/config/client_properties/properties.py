@@ -337,7 +337,7 @@ def _explain_unknown(name: str, raw: Mapping[str, object], location: Location | 
         hint = suggest_property(name, raw) or "remove it"
         return Problem(f"client property {name} is not allowed: {why}", location, hint)
     if name in load_schema("config")["$defs"]["cluster"]["properties"]:
-        return Problem(f"{name} is no client property", location, "write it beside client: indent it less")
+        return Problem(f"{name} is not a client property", location, "write it beside client: indent it less")
     close = nearest(name, (*PROPERTIES, *ALIASES))
     hint = f"did you mean {close}?" if close else "docs/clients.md lists every property"
     return Problem(f"unknown client property {quoted(name)}", location, hint)

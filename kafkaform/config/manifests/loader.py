@@ -324,8 +324,8 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
     version = document.data.get("apiVersion")
     for prefix, (tool, hint) in _OTHER_TOOLS.items():
         # People try kafkaform on the manifests that they have.
-        if name == "KafkaTopic" and str(version).startswith(prefix):
-            problems.append(Problem(f"a KafkaTopic is a manifest of {tool}", document.locate(["kind"]), hint))
+        if str(version).startswith(prefix):
+            problems.append(Problem(f"this is a manifest of {tool}", document.locate(["kind"]), hint))
             return None
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:

@@ -353,6 +353,10 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
             folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests
         )
         click.echo(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
+        if is_configured and _find_schemas(session.settings.file) is None:
+            home = Path(session.settings.file).parent if session.settings.file is not None else Path()
+            line = command("init", *(() if home == Path() else (str(home),)), options=("--schemas",))
+            click.echo(printable(f"For completion in editors: {line}"))
         if not is_configured and session.settings.file is not None:
             click.echo(
                 printable(

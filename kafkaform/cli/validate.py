@@ -15,6 +15,7 @@ from kafkaform.cli.output import (
     problems_as_annotations,
     show,
     tell_configuration,
+    verbose_option,
 )
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, load_all
@@ -49,6 +50,7 @@ _STAGES = (rules.Stage.MANIFESTS,)
     help="List findings in files that this branch changes first, and only count other warnings and infos. "
     "REF is the branch that it is to be merged into.",
 )
+@verbose_option
 @format_option(
     "findings",
     "text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
@@ -59,6 +61,7 @@ def validate(
     manifests_from: Path | None,
     environment: str | None,
     changed_since: str | None,
+    verbose: bool,
     output_format: str,
 ) -> int:
     """Check manifests and configuration offline, and list every problem.
@@ -108,7 +111,7 @@ def validate(
             inherited = [each for each in listed if not _is_listed(each.diagnostic, changed)]
             listed = [each for each in listed if _is_listed(each.diagnostic, changed)]
     resources = len(loaded[0])
-    _show(listed, output_format, known, None if invalid is not None else resources)
+    _show(listed, output_format, known, None if invalid is not None else resources, verbose=verbose)
     if inherited:
         counts = ", ".join(count_findings(inherited))
         click.echo(f"Also {counts} in files that this branch does not change: kafkaform validate lists them.")
@@ -184,9 +187,11 @@ def _show(
     output_format: str,
     known: Mapping[str, Rule | Note],
     resources: int | None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """Print the findings; `resources` is None where the files could not be read as manifests."""
-    show("findings", output_format, found, known=known, about={"resources": resources})
+    show("findings", output_format, found, known=known, about={"resources": resources}, verbose=verbose)
 
 
 def _summary(resources: int, found: Sequence[ReportedFinding]) -> str:

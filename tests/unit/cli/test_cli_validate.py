@@ -477,6 +477,25 @@ def test_an_empty_folder_is_told_how_to_start(validate: Callable[..., Call]) -> 
     assert "kafkaform init" not in validate("nope.yaml").err, "a file that was named is another slip"
 
 
+# --- many findings -----------------------------------------------------------------------------------
+
+
+def test_findings_that_are_alike_are_grouped(project: Project, validate: Callable[..., Call]) -> None:
+    for number in range(30):
+        project.topic(f"t{number:02}", partitions=3, replicationFactor=1)
+        project.group(f"g{number:02}", topics=[f"x.t{number:02}"])
+    project.topic("b b")
+    call = validate().needs(1)
+    assert call.out == wording
+    lines = call.out.splitlines()
+    assert len(lines) <= 10
+    assert [line for line in lines if "error: KF101" in line]
+    every = validate("--verbose").needs(1).out.splitlines()
+    found = json.loads(validate("--format", "json").out)["diagnostics"]
+    assert len(every) == len(found) + 1 > 30
+    assert every[-1] == lines[-1], "the summary counts them all"
+
+
 # --- broken files ------------------------------------------------------------------------------------
 
 HEAD = "apiVersion: kafkaform/v1\nkind: {kind}\nmetadata: {{name: {name}{more}}}\nspec:\n"

@@ -87,7 +87,7 @@ def _render_schemas() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class EditorHelp:
-    """What editors need in a repository.
+    """The files that help editors in a repository.
 
     Attributes:
         schemas: The schemas that were written or replaced.

@@ -280,7 +280,7 @@ class DevCluster:
 
     @property
     def has_acls(self) -> bool:
-        """Whether its brokers were started with an authorizer for everyone's use."""
+        """True if it was started with `acls`."""
         return self._state.acls
 
     @property

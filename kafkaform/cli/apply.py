@@ -38,13 +38,14 @@ from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, Plan
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Delete, Risk, Status, risk_of
 from kafkaform.core.printable import printable
-from kafkaform.core.wording import command, short_commit, target_hint
+from kafkaform.core.wording import command, short_commit
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data
 from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import Request, check_identity, make_plan
+from kafkaform.resources import suggest_reference
 from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
 
@@ -478,7 +479,10 @@ def _judge_again(
 def _select_targets(plan: Plan, targets: tuple[str, ...]) -> Plan:
     for target in targets:
         if not narrow(plan, [target]).changes:
-            raise UsageError(f"--target {target!r} matches no change of the plan", hint=target_hint(target))
+            raise UsageError(
+                f"--target {target!r} matches no change of the plan",
+                hint=suggest_reference(target, (c.ref for c in plan.changes)),
+            )
     return narrow(plan, targets) if targets else plan
 
 

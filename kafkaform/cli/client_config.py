@@ -19,7 +19,8 @@ from kafkaform.cli.session import Session
 from kafkaform.config.client_config import FORMATS, render_settings
 from kafkaform.config.manifests.loader import suggest_names
 from kafkaform.core.errors import UsageError
-from kafkaform.resources import KINDS
+from kafkaform.core.wording import listed
+from kafkaform.resources import KINDS, nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,8 @@ def _find_group(name: str, desired: Sequence[Desired]) -> Desired:
     groups = {declared.ref.name: declared for declared in desired if KINDS[declared.ref.kind].reader}
     group = groups.get(name)
     if group is None:
-        hint = suggest_names(name, groups, "groups") if groups else "no manifest declares a group"
+        near = nearest_name(name, groups)
+        hint = f"did you mean {near!r}?" if near else f"declared groups: {listed([*groups]) or 'none'}"
         raise UsageError(f"no manifest declares a group {name!r}", hint=hint)
     if group.state is None:
         raise UsageError(

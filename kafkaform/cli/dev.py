@@ -46,6 +46,13 @@ _brokers = click.option(
     help="The number of brokers, each in its own rack.  [default: as before, or 1]",
 )
 
+_acls = click.option(
+    "--acls/--no-acls",
+    default=None,
+    help="Run the brokers with an authorizer, to try access: what has no ACL is open to everyone, and "
+    "clients of the printed address are super users.  [default: as before, or no]",
+)
+
 _kafka_version = click.option(
     "--kafka-version",
     metavar="N.N[.N]",
@@ -71,8 +78,11 @@ def dev() -> None:
     help="The port of the first broker; the others use the next ports.  [default: as before, or free ports]",
 )
 @_kafka_version
+@_acls
 @_data
-def up(brokers: int | None, port: int | None, kafka_version: str | None, directory: Path) -> None:
+def up(
+    brokers: int | None, port: int | None, kafka_version: str | None, acls: bool | None, directory: Path
+) -> None:
     """Start the cluster and print its bootstrap address. Earlier data is kept."""
     from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 
@@ -81,15 +91,19 @@ def up(brokers: int | None, port: int | None, kafka_version: str | None, directo
         with _single_interruption():
             cluster = DevCluster.start(
                 directory,
-                ClusterSpec(brokers=brokers, port=port, kafka_version=_split_versions(kafka_version)),
+                ClusterSpec(
+                    brokers=brokers, port=port, acls=acls, kafka_version=_split_versions(kafka_version)
+                ),
                 progress=_tell,
             )
     except AlreadyRunning as running:
         cluster = running.cluster
-        _require_options(cluster, brokers, port, _split_versions(kafka_version))
+        _require_options(cluster, brokers, port, acls, _split_versions(kafka_version))
         _tell("it is already running")
     else:
         _tell(f"it answers after {time.monotonic() - start:.1f} s; stop it: {dev_command('down', directory)}")
+    if cluster.has_acls:
+        _tell(f"accounts log in at {cluster.sasl_bootstrap_servers}: SASL_PLAINTEXT, with SCRAM")
     click.echo(cluster.bootstrap_servers)
 
 
@@ -168,10 +182,15 @@ def show_logs(directory: Path, lines: int, follow: bool, node_id: int | None) ->
 @dev.command(context_settings={"allow_interspersed_args": False})
 @_brokers
 @_kafka_version
+@_acls
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def run(
-    context: click.Context, brokers: int | None, kafka_version: str | None, command: tuple[str, ...]
+    context: click.Context,
+    brokers: int | None,
+    kafka_version: str | None,
+    acls: bool | None,
+    command: tuple[str, ...],
 ) -> None:
     """Run a command with a new cluster. Exits with the command's exit code.
 
@@ -190,7 +209,7 @@ def run(
         try:
             cluster = DevCluster.start(
                 directory,
-                ClusterSpec(brokers=brokers, kafka_version=_split_versions(kafka_version)),
+                ClusterSpec(brokers=brokers, acls=acls, kafka_version=_split_versions(kafka_version)),
                 progress=_tell,
             )
             servers = cluster.bootstrap_servers
@@ -268,7 +287,7 @@ def _split_versions(given: str | None) -> tuple[str, ...]:
 
 
 def _require_options(
-    cluster: DevCluster, brokers: int | None, port: int | None, versions: Sequence[str]
+    cluster: DevCluster, brokers: int | None, port: int | None, acls: bool | None, versions: Sequence[str]
 ) -> None:
     """Refuse a running cluster with nodes that do not answer, or with other options."""
     from kafkaform.devcluster.releases import resolve_version
@@ -293,6 +312,11 @@ def _require_options(
         raise DevClusterError(
             f"the cluster that runs in {cluster.directory} has --port {cluster.nodes[0].port}, not {port}",
             hint=advice,
+        )
+    if acls is not None and acls != cluster.has_acls:
+        now, wanted_option = ("--acls", "--no-acls") if cluster.has_acls else ("--no-acls", "--acls")
+        raise DevClusterError(
+            f"the cluster that runs in {cluster.directory} has {now}, not {wanted_option}", hint=advice
         )
     running = [node.kafka_version for node in cluster.nodes]
     wanted = [resolve_version(version) for version in versions] or running

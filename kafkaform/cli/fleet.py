@@ -13,7 +13,8 @@ from click.globals import pop_context, push_context
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.output import RENDERERS, render, show
 from kafkaform.cli.session import Session
-from kafkaform.config.settings import find_settings
+from kafkaform.config.manifests.files import CONFIG_FILE
+from kafkaform.config.settings import NO_FILE_HINT, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.rules import plugins
@@ -89,9 +90,14 @@ def ask_all(where: ClusterSelector, ask: Callable[[Session], Answer], fleet: Fle
     from kafkaform.report.fleet import ClusterReport
 
     _check(where, fleet)
-    clusters = find_settings(where.config_file).clusters
+    settings = find_settings(where.config_file)
+    clusters = settings.clusters
+    if settings.file is None:
+        raise UsageError(f"--all-clusters: no {CONFIG_FILE} was found", hint=NO_FILE_HINT)
     if not clusters:
-        raise UsageError("--all-clusters: kafkaform.yaml names no cluster", hint="add them below `clusters:`")
+        raise UsageError(
+            f"--all-clusters: {settings.file} names no cluster", hint="add them below `clusters:`"
+        )
     plugins.load()  # once, and not from several threads
     context = click.get_current_context()
     with ThreadPoolExecutor(min(len(clusters), _AT_ONCE)) as pool:

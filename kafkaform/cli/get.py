@@ -23,10 +23,10 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.core.rights import grant
-from kafkaform.core.wording import command, nearest, pluralize, quoted
+from kafkaform.core.wording import command, pluralize, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
-from kafkaform.resources import KINDS
+from kafkaform.resources import KINDS, nearest_name
 from kafkaform.resources.name_globs import NO_GLOBS
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
             f"{noun} {quoted(ref.name)} may or may not exist: {observation.invisible[ref]}",
             hint=f"grant it: {grant(*KINDS[ref.kind].reading_rights(ref.name))}",
         )
-    near = nearest(
+    near = nearest_name(
         ref.name, [existing.name for existing in observation.inventory if existing.kind == ref.kind]
     )
     hint = f"did you mean {near}?" if near else f"{command('get', f'{noun}s')} lists the existing ones"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from fnmatch import filter as select_matching
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,10 @@ from kafkaform.cli import completion
 from kafkaform.cli.options import ClusterSelector, SectionedCommand, age_or_time, where_options
 from kafkaform.cli.output import format_option, show, verbose_option
 from kafkaform.cli.session import Session
-from kafkaform.core.errors import AuditError
+from kafkaform.core.errors import AuditError, UsageError
 from kafkaform.core.printable import clipped
+from kafkaform.core.wording import quoted
+from kafkaform.resources import KINDS, suggest_reference
 
 if TYPE_CHECKING:
     from kafkaform.audit.entries import AuditEntry, AuditRecord
@@ -65,6 +68,11 @@ def history(
     The latest apply comes first, with one line per change. RESOURCE is KIND/NAME or NAME (globs allowed), or
     the id of an apply or of a change. With RESOURCE or --verbose, every field of a change is listed.
     """
+    head, slash, _ = (resource or "").partition("/")
+    if resource is not None and slash and not select_matching(KINDS, head):
+        raise UsageError(
+            f"{quoted(resource)} names no kind of resource", hint=suggest_reference(resource, None)
+        )
     oldest = _compute_start(since)
     log = read_chosen_record(where, file, tells=output_format == "text")
     matching = [

@@ -31,7 +31,7 @@ from kafkaform.core.files import write_files
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
-from kafkaform.core.wording import command, nearest
+from kafkaform.core.wording import command
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import (
     NOTHING_ADDED,
@@ -45,6 +45,7 @@ from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
 from kafkaform.report.edits import list_problems
+from kafkaform.resources import nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -330,7 +331,7 @@ def _require_matches(observation: Observation, selection: Selection, source: str
     names = [ref.name for ref in observation.inventory if ref.kind in selection.kinds]
     for glob in selection.globs:
         if not any(Selection((glob,), selection.kinds).takes(ref) for ref in observation.inventory):
-            near = nearest(glob, names)
+            near = nearest_name(glob, names)
             hint = f"did you mean {near}?" if near else "--dry-run without --match lists the names"
             raise KafkaformError(f"nothing {source} matches {glob!r}; nothing was written", hint=hint)
 
@@ -369,6 +370,10 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
             folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests
         )
         click.echo(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
+        if is_configured and _find_schemas(session.settings.file) is None:
+            home = Path(session.settings.file).parent if session.settings.file is not None else Path()
+            line = command("init", *(() if home == Path() else (str(home),)), options=("--schemas",))
+            click.echo(printable(f"For completion in editors: {line}"))
         if not is_configured and session.settings.file is not None:
             click.echo(
                 printable(

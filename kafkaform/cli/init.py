@@ -30,15 +30,24 @@ _NEXT = {
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), default=Path())
-def init(directory: Path) -> None:
+@click.option(
+    "--schemas",
+    is_flag=True,
+    help="In an existing repository: write only the schemas for editors, or those of this version, and into "
+    "each manifest the line that refers to its schema.",
+)
+def init(directory: Path, schemas: bool) -> None:
     """Create a starter repository: configuration, manifests and editor schemas.
 
     DIRECTORY is created if it does not exist. The default is the current directory. Existing files are
-    never changed.
+    never changed without --schemas.
     """
     from kafkaform.config.starter import write_starter
     from kafkaform.core.printable import printable
 
+    if schemas:
+        _write_schemas(directory)
+        return
     starter = write_starter(directory)
     here = directory == Path()
     click.echo("Written:" if here else f"Written to {printable(str(directory))}:")
@@ -49,6 +58,25 @@ def init(directory: Path) -> None:
     if not here:
         click.echo(f"  cd {printable(shlex.quote(str(directory)))}")
     _table(_NEXT)
+
+
+def _write_schemas(directory: Path) -> None:
+    from kafkaform.config.starter import write_schemas
+    from kafkaform.core.printable import printable
+    from kafkaform.core.wording import counted, listed
+
+    written = write_schemas(directory)
+    folder = printable(str(directory / "schemas"))
+    click.echo(
+        f"Written: {counted(len(written.schemas), 'schema')} in {folder}."
+        if written.schemas
+        else f"{folder} has the schemas of this version."
+    )
+    if written.linked:
+        click.echo(f"Added the line for editors to {counted(len(written.linked), 'file')}.")
+    if written.mixed:
+        names = printable(listed([*map(str, written.mixed)], 3, noun="file"))
+        click.echo(f"Not to {names}: of several kinds, or not valid.")
 
 
 def _table(rows: dict[str, str]) -> None:

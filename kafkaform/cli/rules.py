@@ -67,4 +67,6 @@ def _find_rule(code: str, listed: Mapping[str, CatalogueEntry]) -> CatalogueEntr
         if spelling in listed:
             return listed[spelling]
     near = nearest(code, listed)
-    raise UsageError(f"there is no rule {code!r}", hint=f"did you mean {near}?" if near else None)
+    raise UsageError(
+        f"there is no rule {code!r}", hint=f"did you mean {near}?" if near else "kafkaform rules lists them"
+    )

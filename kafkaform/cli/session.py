@@ -20,8 +20,8 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
-from kafkaform.core.wording import target_hint
 from kafkaform.plan.plan_header import describe_environment
+from kafkaform.resources import suggest_reference
 from kafkaform.resources.replicas.moves import MoveOptions
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ class Session:
             # A glob with a typing error would otherwise be an empty plan, which looks like success.
             if not any(fnmatchcase(str(d.ref), target) for d in desired):
                 raise UsageError(
-                    f"--target {target!r} matches no declared resource", hint=target_hint(target)
+                    f"--target {target!r} matches no declared resource",
+                    hint=suggest_reference(target, (d.ref for d in desired)),
                 )
         return [d for d in desired if is_target(d.ref, targets)]
 

@@ -15,6 +15,7 @@ from kafkaform.cli.output import (
     problems_as_annotations,
     show,
     tell_configuration,
+    verbose_option,
 )
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, load_all
@@ -49,6 +50,7 @@ _STAGES = (rules.Stage.MANIFESTS,)
     help="List findings in files that this branch changes first, and only count other warnings and infos. "
     "REF is the branch that it is to be merged into.",
 )
+@verbose_option
 @format_option(
     "findings",
     "text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
@@ -59,6 +61,7 @@ def validate(
     manifests_from: Path | None,
     environment: str | None,
     changed_since: str | None,
+    verbose: bool,
     output_format: str,
 ) -> int:
     """Check manifests and configuration offline, and list every problem.
@@ -79,47 +82,46 @@ def validate(
             # An unknown environment is an error, but the manifests are still checked, so that one run shows
             # all errors.
             chosen = (environment,) if known_environment else settings.environments or (None,)
+            invalid: InvalidInput | None = None
+            unread = False
             try:
-                declared = _load(paths or settings.manifests, settings, chosen)
+                contexts = [settings.build_context(name) for name in chosen]
+                loaded = load_all(paths or settings.manifests, contexts)
             except InvalidManifests as error:
                 # Manifests without problems are checked by the rules, although others are invalid.
-                readable = dict(zip(chosen, error.readable, strict=True))
-                findings = _check(readable, settings, known, subset=subset)
+                loaded, unread = error.readable, error.unread
                 extra = [] if unknown is None else [Problem(unknown.message, None, unknown.hint)]
                 invalid = InvalidInput([*extra, *error.problems])
-                if output_format == "text":
-                    _show(findings, output_format, known, None)
-                    raise invalid from error
-                _show([*from_problems(invalid.problems), *findings], output_format, known, None)
-                if output_format == "github":
-                    click.echo(invalid.message)
-                return 1
         except InvalidInput as error:
             if output_format == "json":
                 _show(from_problems(error.problems), "json", {}, None)
                 return 1
             raise
-    findings = _check(declared, settings, known, subset=subset)
+    declared = dict(zip(chosen, loaded, strict=True))
+    findings = _check(declared, settings, known, subset=subset, unread=unread)
+    # On a terminal, the problems come last: they are the error of the command.
+    is_text = output_format == "text"
+    problems = [] if invalid is None or is_text else from_problems(invalid.problems)
     changed = changed_files(settings, paths, changed_since)
-    listed, inherited = findings, findings[:0]
+    listed, inherited = [*problems, *findings], findings[:0]
     if changed is not None:
         # `sort` is stable: within each part, the order of files and lines is kept.
-        findings.sort(key=lambda each: not changed.includes(each.diagnostic))
+        listed.sort(key=lambda each: not changed.includes(each.diagnostic))
         if output_format in {"text", "github"}:
-            listed = [each for each in findings if _is_listed(each.diagnostic, changed)]
-            inherited = [each for each in findings if not _is_listed(each.diagnostic, changed)]
-    resources = len(next(iter(declared.values())))
-    _show(listed, output_format, known, resources)
-    if unknown is not None:
+            inherited = [each for each in listed if not _is_listed(each.diagnostic, changed)]
+            listed = [each for each in listed if _is_listed(each.diagnostic, changed)]
+    resources = len(loaded[0])
+    _show(listed, output_format, known, None if invalid is not None else resources, verbose=verbose)
+    if inherited:
+        counts = ", ".join(count_findings(inherited))
+        click.echo(f"Also {counts} in files that this branch does not change: kafkaform validate lists them.")
+    if invalid is not None and is_text:
+        raise invalid
+    if unknown is not None and invalid is None:
         raise unknown
     if output_format in {"text", "github"}:
-        if inherited:
-            counts = ", ".join(count_findings(inherited))
-            click.echo(
-                f"Also {counts} in files that this branch does not change: kafkaform validate lists them."
-            )
-        click.echo(_summary(resources, findings))
-    return int(has_errors(findings))
+        click.echo(_summary(resources, findings) if invalid is None else invalid.message)
+    return int(invalid is not None or has_errors(findings))
 
 
 def _is_listed(finding: Diagnostic, changed: ChangedFiles) -> bool:
@@ -150,23 +152,17 @@ def _unknown_environment(settings: Settings, name: str | None) -> UsageError | N
     return None
 
 
-def _load(
-    paths: Sequence[Path], settings: Settings, chosen: Sequence[str | None]
-) -> dict[str | None, list[Desired]]:
-    loaded = load_all(paths, [settings.build_context(name) for name in chosen])
-    return dict(zip(chosen, loaded, strict=True))
-
-
 def _check(
     declared: Mapping[str | None, Sequence[Desired]],
     settings: Settings,
     known: Mapping[str, Rule | Note],
     *,
     subset: bool,
+    unread: bool,
 ) -> list[ReportedFinding]:
     """Check the declared resources of each environment by the rules."""
     contexts = {
-        environment: settings.build_rule_context(tuple(desired), environment, subset=subset)
+        environment: settings.build_rule_context(tuple(desired), environment, subset=subset, unread=unread)
         for environment, desired in declared.items()
     }
     return _find_diagnostics(contexts, settings, known)
@@ -191,9 +187,11 @@ def _show(
     output_format: str,
     known: Mapping[str, Rule | Note],
     resources: int | None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """Print the findings; `resources` is None where the files could not be read as manifests."""
-    show("findings", output_format, found, known=known, about={"resources": resources})
+    show("findings", output_format, found, known=known, about={"resources": resources}, verbose=verbose)
 
 
 def _summary(resources: int, found: Sequence[ReportedFinding]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import field
 from hashlib import sha256
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +17,7 @@ from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import API_VERSION
 from kafkaform.config.manifests.scalars import format_value, is_plainly_text
 from kafkaform.config.manifests.templates import escape_templates
+from kafkaform.core.acls import EVERYONE
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import is_plain, printable
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 
+SCHEMA_MARK = "yaml-language-server"
+"""The word in a comment by which editors find the schema of a file."""
 NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
 """No defaults under a manifest."""
 
@@ -88,6 +93,12 @@ class LiveManifest:
     @property
     def _has_references(self) -> bool:
         return bool(KINDS[self.data["kind"]].format.secrets)
+
+
+def render_schema_line(path: Path, kind: str, schemas: Path) -> str:
+    """Return the first line of a manifest, by which editors find its schema, and an empty line."""
+    schema = schemas / f"{KINDS[kind].format.schema}.schema.json"
+    return f"# {SCHEMA_MARK}: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
 
 
 def build_live_manifest(
@@ -210,8 +221,8 @@ _Dumper.add_representer(str, _represent_text)
 
 SUFFIX = ".yaml"
 
-_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}", re.ASCII)  # at most 255 bytes with the suffix
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._=,@+-]{0,248}", re.ASCII)  # at most 255 bytes with the suffix
+_UNSAFE = re.compile(r"[^A-Za-z0-9._=,@+-]+", re.ASCII)
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
 )
@@ -229,27 +240,34 @@ def get_prefix(name: str) -> str:
 def choose_file_names(names: Iterable[str]) -> Mapping[str, str]:
     """Choose a file name for each name, unique on file systems that ignore case.
 
-    `~` and a hash are appended to a name that is hidden, reserved or too long, has characters that names of
-    topics cannot have, or differs from an earlier one only by case.
+    Of a principal, that is its name without the type `User`; other characters than those of topics and of
+    certificates become `_`. `~` and a hash are appended to a name that is hidden, reserved or too long, has
+    none of these characters, or gives the same file as an earlier one.
     """
     taken: set[str] = set()
     chosen: dict[str, str] = {}
-    # Sorted, so that each name gets the same file in every import.
-    for name in sorted(names):
-        stem = name if _is_safe(name) and name.casefold() not in taken else _append_hash(name)
+    # Sorted, so that each name gets the same file in every import; names that stay as they are come first.
+    for name in sorted(names, key=lambda name: (_make_stem(name) != name, name)):
+        stem = _make_stem(name)
+        if not _is_safe(stem) or stem.casefold() in taken:
+            stem = _append_hash(name, stem)
         taken.add(stem.casefold())
         chosen[name] = stem + SUFFIX
     return chosen
 
 
-def _is_safe(name: str) -> bool:
+def _make_stem(name: str) -> str:
+    return "everyone" if name == EVERYONE else _UNSAFE.sub("_", name.removeprefix("User:"))
+
+
+def _is_safe(stem: str) -> bool:
     # A file named kafkaform.yaml would be taken for the configuration.
-    if not _SAFE.fullmatch(name) or f"{name}{SUFFIX}".casefold() == CONFIG_FILE:
+    if not _SAFE.fullmatch(stem) or f"{stem}{SUFFIX}".casefold() == CONFIG_FILE or not stem.strip("_"):
         return False
-    return name.partition(".")[0].casefold() not in _DEVICES
+    return stem.partition(".")[0].casefold() not in _DEVICES
 
 
-def _append_hash(name: str) -> str:
-    plain = _UNSAFE.sub("_", name)[:_KEPT_LENGTH]
-    lead = "" if _is_safe(plain) else "_"
-    return f"{lead}{plain}~{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+def _append_hash(name: str, stem: str) -> str:
+    kept = stem[:_KEPT_LENGTH]
+    lead = "" if _is_safe(kept) else "_"
+    return f"{lead}{kept}~{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

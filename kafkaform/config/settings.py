@@ -22,7 +22,7 @@ from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location, Undeclared
 from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.wording import quoted
-from kafkaform.resources import KINDS, misspelt_hazard
+from kafkaform.resources import KINDS, find_kind, misspelt_hazard
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MISNAMED = "kafkaform.yml"
+NO_FILE_HINT = f"run in the folder of a {CONFIG_FILE}, give --config FILE, or write one: kafkaform init"
 _GIT = ".git"  # a folder; in a worktree or a submodule, a file
 VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
@@ -226,9 +227,17 @@ class Settings:
             UsageError: There is no such cluster, or there are several and none was chosen.
         """
         if name is not None:
+            if self.file is None:
+                raise UsageError(
+                    f"there is no cluster {name!r}: no {CONFIG_FILE} was found", hint=NO_FILE_HINT
+                )
             if name not in self.clusters:
-                hint = suggest_names(name, self.clusters, "clusters")
-                raise UsageError(f"there is no cluster {name!r} in {self.file or CONFIG_FILE}", hint=hint)
+                hint = (
+                    suggest_names(name, self.clusters, "clusters")
+                    if self.clusters
+                    else "add it below clusters:"
+                )
+                raise UsageError(f"there is no cluster {name!r} in {self.file}", hint=hint)
             return self.clusters[name]
         if len(self.clusters) > 1:
             hint = f"choose one with --cluster ({', '.join(self.clusters)})"
@@ -242,7 +251,7 @@ class Settings:
         return clusters[0].brokers if len(clusters) == 1 else None
 
     def build_rule_context(
-        self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool
+        self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool, unread: bool = False
     ) -> RuleContext:
         """Build the context of rules that need no cluster."""
         # Imported here: the package imports the modules of all rules.
@@ -255,6 +264,7 @@ class Settings:
             environment=environment,
             brokers=self.count_brokers(environment),
             subset=subset,
+            unread=unread,
             defaults={
                 (kind, path): place
                 for kind, places in context.default_places.items()
@@ -412,9 +422,9 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
         rules=severities,
         limits=limits,
         policies=policies,
-        owns=_parse_globs(data.get("owns", {}), NO_GLOBS),
-        protected=tuple(data.get("protected", ())),
-        ignore=_parse_globs(data.get("ignore", {}), DEFAULT_IGNORE),
+        owns=_parse_globs(document, "owns", data, NO_GLOBS, problems),
+        protected=_parse_globs(document, "protected", data, NO_GLOBS, problems).names,
+        ignore=_parse_globs(document, "ignore", data, DEFAULT_IGNORE, problems),
     )
 
 
@@ -462,9 +472,20 @@ def _parse_clusters(
         )
 
 
-def _parse_globs(section: Sequence[str] | Mapping[str, Sequence[str]], default: NameGlobs) -> NameGlobs:
+def _parse_globs(
+    document: Document, name: str, data: Mapping[str, Any], default: NameGlobs, problems: list[Problem]
+) -> NameGlobs:
+    section: Sequence[str] | Mapping[str, Sequence[str]] = data.get(name, {})
     given = section if isinstance(section, Mapping) else {"names": section}
-    return replace(default, **{name: tuple(globs) for name, globs in given.items()})
+    for number, glob in enumerate(given.get("names", ())):
+        head, _, own_name = glob.partition("/")
+        # It would match no name, and protect nothing.
+        if own_name and find_kind(head) is not None:
+            at = document.locate([name, *(["names"] if given is section else []), number])
+            problems.append(
+                Problem(f"{quoted(glob)} in {name} has a kind: no name matches it", at, f"write {own_name}")
+            )
+    return replace(default, **{key: tuple(globs) for key, globs in given.items()})
 
 
 def _parse_authorizer(section: Mapping[str, Any]) -> AuthorizerSettings:

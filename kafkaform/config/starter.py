@@ -8,7 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkaform.config.manifest_text import SCHEMA_MARK, render_schema_line
+from kafkaform.config.manifests.files import CONFIG_FILE, find_manifest_files, read_bytes
+from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.files import write_files
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
@@ -16,6 +21,11 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkaform.config.manifests.yaml12 import Document
+    from kafkaform.core.errors import Problem
+
+_FOLDER = "schemas"
+_SCHEMA_ID = "urn:kafkaform:"
 _TEMPLATES = ("kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml")
 # Copied into the repository, so that editors need no network.
 _SCHEMAS = ("config", *(kind.format.schema for kind in KINDS.values()))
@@ -52,7 +62,7 @@ def write_starter(directory: Path) -> Starter:
         where = "this folder" if directory == Path() else directory
         raise KafkaformError(
             f"{where} already has {', '.join(present)}; nothing was written",
-            hint="give another folder, or move these files away",
+            hint="give another folder, or add --schemas for the help of editors alone",
         )
     _write_files(directory, contents)
     return Starter(tuple(contents), ignore)
@@ -62,13 +72,77 @@ def _read_contents() -> dict[str, str]:
     """Return the text of every file by its name."""
     templates = files("kafkaform").joinpath("templates")
     contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
-    for name in _SCHEMAS:
-        contents[f"schemas/{name}.schema.json"] = (
-            json.dumps(load_schema(name), indent=2, ensure_ascii=False) + "\n"
-        )
+    contents |= _render_schemas()
     # In the package it has no dot, as packaging tools would interpret it.
     contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
     return contents
+
+
+def _render_schemas() -> dict[str, str]:
+    return {
+        f"{_FOLDER}/{name}.schema.json": json.dumps(load_schema(name), indent=2, ensure_ascii=False) + "\n"
+        for name in _SCHEMAS
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class EditorHelp:
+    """The files that help editors in a repository.
+
+    Attributes:
+        schemas: The schemas that were written or replaced.
+        linked: The files that got the line by which editors find their schema.
+        mixed: Manifests without that line, as they declare several kinds or cannot be read.
+    """
+
+    schemas: tuple[Path, ...]
+    linked: tuple[Path, ...]
+    mixed: tuple[Path, ...]
+
+
+def write_schemas(directory: Path) -> EditorHelp:
+    """Write the schemas beside a configuration file, and the line that refers to them into its manifests.
+
+    Raises:
+        InvalidInput: The configuration file is invalid.
+        KafkaformError: There is another file of that name, or a file cannot be written; nothing was changed.
+    """
+    config = directory / CONFIG_FILE
+    settings = read_settings(config) if config.exists() else Settings()
+    schemas = {directory / name: text for name, text in _render_schemas().items()}
+    for path in schemas:
+        if os.path.lexists(path) and _SCHEMA_ID not in path.read_text("utf-8", "replace"):
+            raise KafkaformError(
+                f"{path} is not a schema of kafkaform; nothing was written", hint="move it away"
+            )
+    outdated = {
+        path: text for path, text in schemas.items() if not path.exists() or path.read_text("utf-8") != text
+    }
+    linked: dict[Path, str] = {}
+    mixed = []
+    if config.exists() and SCHEMA_MARK not in (text := config.read_text("utf-8")):
+        linked[config] = f"# {SCHEMA_MARK}: $schema={_FOLDER}/config.schema.json\n\n{text}"
+    ignored: list[Problem] = []
+    folders = [path if settings.file else directory / path for path in settings.manifests]
+    for path in find_manifest_files([folder for folder in folders if folder.exists()], ignored):
+        raw = read_bytes(path, ignored) or b""
+        if SCHEMA_MARK.encode() in raw or path.is_symlink():
+            continue
+        kinds = {_get_kind(document) for document in read_documents(raw, str(path), ignored.append)}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind is None:
+            mixed.append(path)
+        else:
+            line = render_schema_line(path, kind, directory / _FOLDER)
+            linked[path] = line.replace("\n", "\r\n" if b"\r\n" in raw else "\n") + raw.decode("utf-8-sig")
+    write_files({**outdated, **linked}, overwrite=True)
+    return EditorHelp(tuple(outdated), tuple(linked), tuple(mixed))
+
+
+def _get_kind(document: Document) -> str | None:
+    """Return the kind of a manifest, if there is such a kind."""
+    kind = document.data.get("kind") if isinstance(document.data, dict) else None
+    return kind if isinstance(kind, str) and kind in KINDS else None
 
 
 def _write_files(directory: Path, contents: Mapping[str, str]) -> None:

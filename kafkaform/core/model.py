@@ -177,6 +177,7 @@ class Desired:
         intent: The intended use of the resource.
         location: The start of the manifest.
         places: The locations of fields in the manifest.
+        invalid: Whether the manifest has problems, so that only its name is known.
     """
 
     ref: ResourceRef
@@ -185,6 +186,7 @@ class Desired:
     location: Location | None = None
     # Two manifests that declare the same are equal wherever they are written.
     places: Places | None = field(default=None, compare=False, repr=False)
+    invalid: bool = False
 
     def place(self, path: str) -> Location | None:
         """Return the location of a field (`config.retention.ms`, `members.expected`, `metadata.name`).

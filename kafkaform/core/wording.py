@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,13 +107,6 @@ def dev_command(verb: str, directory: Path, *options: str) -> str:
     return command("dev", verb, options=(*options, *data))
 
 
-def target_hint(target: str) -> str:
-    """Return the hint for a `--target` that matches nothing."""
-    if "/" not in target:
-        return f"include the kind: --target {shlex.quote(f'Topic/{target}')}"
-    return "write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'"
-
-
 def double_quoted(text: str) -> str:
     """Return text as a double-quoted YAML scalar, on one line."""
     # A string of JSON is a double-quoted scalar of YAML 1.2, too.
@@ -132,12 +126,24 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
     Case and the order of the candidates do not matter.
     """
-    from difflib import get_close_matches  # takes 6 ms to import, and only errors need it
+    # Takes 6 ms to import, and only errors need it.
+    from difflib import SequenceMatcher, get_close_matches
 
     # Reversed: of names that differ in case alone, the first one in order is kept.
     spellings = {candidate.casefold(): candidate for candidate in sorted(candidates, reverse=True)}
-    matches = get_close_matches(name.casefold(), spellings, n=1, cutoff=_LIKENESS)
-    return spellings[matches[0]] if matches else None
+    folded = name.casefold()
+    matches = get_close_matches(folded, spellings, cutoff=_LIKENESS)
+
+    def rate(match: str) -> tuple[float, int]:
+        # Of equally similar codes, such as KF109 and KF419 for KF1O9, the one with the same beginning.
+        return SequenceMatcher(None, match, folded).ratio(), count_shared(match, folded)
+
+    return spellings[max(matches, key=rate)] if matches else None
+
+
+def count_shared(first: Sequence[object], second: Sequence[object]) -> int:
+    """Return the number of items that two sequences have in common at their beginning."""
+    return len([*takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

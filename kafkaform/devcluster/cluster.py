@@ -95,14 +95,16 @@ def plan_nodes(
     chosen = [resolve_version(version) for version in versions or [node.kafka_version for node in before]]
     own = chosen * count if len(chosen) == 1 else chosen or [KAFKA_VERSION] * count
     _require_one_mode(own, before, directory)
-    # Ports of controllers and of SASL may change: nothing outside of the cluster has them.
-    ports = find_free_ports(2 * count, avoid=frozenset(clients))
+    # Those of controllers may change: nothing outside of the cluster has them.
+    logins = [node.sasl_port for node in before if node.sasl_port is not None and is_free(node.sasl_port)]
+    ports = find_free_ports(2 * count, avoid=frozenset((*clients, *logins)))
+    sasl_ports = logins if len(logins) == count else ports[count:]
     return tuple(
         DevBroker(
             id=index + 1,
             port=clients[index],
             controller_port=ports[index],
-            sasl_port=ports[count + index] if sasl else None,
+            sasl_port=sasl_ports[index] if sasl else None,
             kafka_version=own[index],
         )
         for index in range(count)
@@ -156,6 +158,8 @@ class ClusterSpec:
         sasl_users: Passwords by user name. Adds a SASL_PLAINTEXT listener (PLAIN with these users, SCRAM with
             users created later) and an authorizer: these users need ACLs, while all clients of the plaintext
             listener are super users.
+        acls: Whether the brokers have an authorizer, and a SASL listener. What no ACL names is open to
+            everyone, and clients of the plaintext listener are super users. None: as at the previous start.
         kafka_version: The version of all nodes (`"3.9.1"`, or `"3.9"`), or of each (`("3.9", "4.0.0")`: the
             cluster has the features of the oldest); None for the versions of the previous start, or the
             default.
@@ -168,6 +172,7 @@ class ClusterSpec:
     full_jit: bool = False
     format_args: Sequence[str] = ()
     sasl_users: Mapping[str, str] | None = field(default=None, repr=False)
+    acls: bool | None = None
     kafka_version: str | Sequence[str] | None = None
 
 
@@ -210,13 +215,15 @@ class DevCluster:
             stored = state.read_state(directory)
             if stored is not None and any(_find_running(stored.nodes).values()):
                 raise AlreadyRunning(cls(directory, stored))
+            acls = spec.acls if spec.acls is not None else stored is not None and stored.acls
+            sasl_users = {} if acls and spec.sasl_users is None else spec.sasl_users
             version = spec.kafka_version
             versions = (version,) if isinstance(version, str) else version or ()
             nodes = plan_nodes(
                 stored,
                 brokers=spec.brokers,
                 port=spec.port,
-                sasl=spec.sasl_users is not None,
+                sasl=sasl_users is not None,
                 directory=directory,
                 versions=versions,
             )
@@ -238,11 +245,13 @@ class DevCluster:
                     nodes=nodes,
                     full_jit=spec.full_jit,
                     zookeeper=zookeeper,
+                    acls=acls,
                 ),
             )
             names = " and ".join(dict.fromkeys(node.kafka_version for node in nodes))
             progress(f"starting Apache Kafka {names}, {counted(len(nodes), 'broker')}, in {directory}")
-            cluster._write_configuration(spec.properties, spec.sasl_users)
+            open_access = {"allow.everyone.if.no.acl.found": "true"} if acls else {}
+            cluster._write_configuration({**open_access, **spec.properties}, sasl_users)
             if not cluster._state.formatted:
                 cluster._format(java, classpaths, spec.format_args)
             cluster._launch(cluster.nodes, java, classpaths, timeout_s)
@@ -268,6 +277,11 @@ class DevCluster:
     def nodes(self) -> tuple[DevBroker, ...]:
         """All nodes, running or not, by id."""
         return self._state.nodes
+
+    @property
+    def has_acls(self) -> bool:
+        """True if it was started with `acls`."""
+        return self._state.acls
 
     @property
     def bootstrap_servers(self) -> str:

@@ -90,6 +90,7 @@ class ClusterState:
         nodes: The nodes, by id.
         full_jit: As in `ClusterSpec`.
         zookeeper: The ZooKeeper, if the brokers need one.
+        acls: As in `ClusterSpec`.
     """
 
     cluster_id: str
@@ -98,6 +99,7 @@ class ClusterState:
     nodes: tuple[DevBroker, ...]
     full_jit: bool = False
     zookeeper: ZooKeeper | None = None
+    acls: bool = False
 
 
 def read_state(directory: Path) -> ClusterState | None:

@@ -8,7 +8,6 @@ are listed. The files of another tool are converted into the reading of a cluste
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter, defaultdict
 from dataclasses import field, replace
 from enum import StrEnum
@@ -17,7 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.config.manifest_text import NO_ADDITIONS, build_live_manifest, choose_file_names, get_prefix
+from kafkaform.config.manifest_text import (
+    NO_ADDITIONS,
+    build_live_manifest,
+    choose_file_names,
+    get_prefix,
+    render_schema_line,
+)
 from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
@@ -284,7 +289,7 @@ def _render_files(
         refs_by_path[paths[ref]].append(ref)
     files = []
     for path, refs in sorted(refs_by_path.items()):
-        schema_line = _render_schema_line(path, refs[0].kind, layout.schemas)
+        schema_line = "" if layout.schemas is None else render_schema_line(path, refs[0].kind, layout.schemas)
         text = schema_line + "---\n".join(manifests[ref].to_yaml() for ref in refs)
         # The loader would refuse the file.
         if len(text) > MAX_BYTES:
@@ -295,14 +300,6 @@ def _render_files(
             )
         files.append(ImportedFile(path, text, tuple(refs)))
     return tuple(files)
-
-
-def _render_schema_line(path: Path, kind: str, schemas: Path | None) -> str:
-    """Return the line by which editors find the schema; empty without schemas."""
-    if schemas is None:
-        return ""
-    schema = schemas / f"{KINDS[kind].format.schema}.schema.json"
-    return f"# yaml-language-server: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
 
 
 # --- the check by a plan -------------------------------------------------------------------------------
@@ -341,6 +338,6 @@ def _read_back(ref: ResourceRef, manifest: LiveManifest, context: Context, probl
         [_get_defaults_layer(ref.kind, context), kind.format.normalise(manifest.data["spec"], report)]
     )
     declared = Desired(ref, *kind.format.resolve(layer, report))
-    (combined,), flaws = kind.format.combine([declared], {})
+    (combined,), flaws = kind.format.combine([declared], lambda _: None)
     problems += [problem.message for problem in flaws]
     return combined

@@ -18,14 +18,14 @@ from kafkaform.core.model import Desired, Diagnostic, Intent, Location, Resource
 from kafkaform.core.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
 from kafkaform.core.rights import Right, explain_missing_rights
 from kafkaform.core.transactions import OpenTransaction, group_by_producer, list_places
-from kafkaform.core.wording import command, format_age, nearest, spans
+from kafkaform.core.wording import command, format_age, spans
 from kafkaform.plan.conclusion import conclude
 from kafkaform.plan.difference import diff_update
 from kafkaform.plan.gate import review_changes
 from kafkaform.plan.planning import check_identity, silent
 from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import judge
-from kafkaform.resources import reader_ref
+from kafkaform.resources import nearest_name, reader_ref
 from kafkaform.resources.consumer_group.fields import partition_path
 from kafkaform.resources.groups import get_group
 from kafkaform.rules import RuleContext
@@ -159,7 +159,7 @@ def _require_group(ref: ResourceRef, observation: Observation) -> Group:
                 hint="use kafka-share-groups --reset-offsets",
             )
         return group
-    near = nearest(
+    near = nearest_name(
         ref.name, [existing.name for existing in observation.inventory if existing.kind == ref.kind]
     )
     suggestion = f"did you mean {near!r}? " if near else ""

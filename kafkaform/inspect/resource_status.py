@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Observation
-from kafkaform.core.wording import join_alternatives, nearest
+from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.resources import KINDS, PLACED, READER, reader_ref
+from kafkaform.resources import KINDS, PLACED, READER, nearest_name, reader_ref
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from spark_validation.arrivals import Spread
@@ -395,7 +395,7 @@ def assemble(
         tuple(note.message for note in observation.diagnostics),
         sum(without_ignore.takes(ref) for ref in candidates) - len(chosen),
         {
-            glob: nearest(glob, [ref.name for ref in candidates])
+            glob: nearest_name(glob, [ref.name for ref in candidates])
             for glob in selection.globs
             if not any(fnmatchcase(name, glob) for name in names)
         },

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
-from kafkaform.core.wording import counted, listed, nearest
+from kafkaform.core.wording import counted, listed
 from kafkaform.inspect.arrivals import log_ends
-from kafkaform.resources import KINDS, PLACED, placed_ref
+from kafkaform.resources import KINDS, PLACED, nearest_name, placed_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
@@ -113,17 +113,20 @@ def choose_by_pattern(
         and any(fnmatchcase(ref.name, glob) for glob in globs)
         and not any(fnmatchcase(ref.name, glob) for glob in left_out)
     )
-    _require_matches(globs, names)
+    _require_matches(globs, names, [ref.name for ref in inventory])
     # Counting by offsets needs no configs, which take long to read: 6 MB for 5,000 topics.
     return TopicSelection(cluster.partition_counts(names))
 
 
-def _require_matches(globs: Sequence[str], names: Collection[str]) -> None:
+def _require_matches(globs: Sequence[str], names: Collection[str], present: Collection[str]) -> None:
     for glob in globs:
         if not any(fnmatchcase(name, glob) for name in names):
+            near = nearest_name(glob, present)
             raise KafkaformError(
                 f"no topic matches {glob!r}",
-                hint="internal topics, and those that ignore: of kafkaform.yaml hides, must be named in full;"
+                hint=f"did you mean {near}?"
+                if near
+                else "internal topics, and those that ignore: of kafkaform.yaml hides, must be named in full;"
                 " kafkaform get topics lists all",
             )
 
@@ -179,7 +182,7 @@ def choose(
         # A name that does not exist is a mistake. A hidden topic is reported beside the others.
         if asked and ref.name in missing and ref not in observation.invisible:
             raise missing[ref.name]
-    _require_matches(globs, counts)
+    _require_matches(globs, counts, [ref.name for ref in observation.inventory])
     limits = {name: _get_config(topic, "retention.bytes") for name, topic in observed.items()}
     return TopicSelection(
         counts,
@@ -203,7 +206,7 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
             f"topic {ref.name}: {observation.invisible[ref]}",
             hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
         )
-    near = nearest(ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].placed])
+    near = nearest_name(ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].placed])
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",
         hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",

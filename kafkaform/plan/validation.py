@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected
 from kafkaform.core.model import BEING_CREATED, Diagnostic, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import batches
+from kafkaform.core.rights import Right, grant
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.facts import PLACEMENT
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
     from kafkaform.core.plans import Plan, PlannedChange
     from kafkaform.core.progress import Progress
-    from kafkaform.core.rights import Right
 
 
 SHOWN_TIMEOUT_S = 30.0
@@ -140,7 +140,15 @@ def _describe_unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Ite
             error.right.name for error in errors[1:] if isinstance(error, PermissionDenied) and error.right
         ]:
             message += f", and on {listed(names)}"
-        yield Diagnostic("KF414", Severity.INFO, message, suggestion=errors[0].hint)
+        right = _missing_right(errors[0])
+        yield Diagnostic(
+            "KF414",
+            Severity.INFO,
+            message,
+            suggestion=errors[0].hint
+            if right is None
+            else f"an account that only plans does not need it; the one that applies does: {grant(right)}",
+        )
 
 
 def _missing_right(error: ClusterError) -> Right | None:

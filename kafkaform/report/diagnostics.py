@@ -16,7 +16,7 @@ from kafkaform.core.model import Severity
 from kafkaform.core.printable import plain_quotes, printable, wrap_text
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
-from kafkaform.report.findings import divide_findings, wrap_findings
+from kafkaform.report.findings import FurtherFindings, abridge_findings, divide_findings, wrap_findings
 from kafkaform.rules import entries
 
 if TYPE_CHECKING:
@@ -29,14 +29,33 @@ if TYPE_CHECKING:
 
 
 _INDENT = "    "
+_PLACES = 3
+"""The most places that are listed of further findings."""
 
 
-def findings_to_text(findings: Sequence[ReportedFinding], *, width: int | None = None) -> str:
-    """Write a line for each finding, wrapped at `width` columns; None for no wrapping."""
-    lines = [format_finding(finding) for finding in findings]
+def findings_to_text(
+    findings: Sequence[ReportedFinding], *, width: int | None = None, verbose: bool = False
+) -> str:
+    """Write a line for each finding, wrapped at `width` columns; None for no wrapping.
+
+    Unless `verbose` is set, a rule with many warnings or notes has the places of most of them in one line.
+    """
+    reported = {finding.diagnostic: finding for finding in findings}
+    lines = [
+        _format_further(each) if isinstance(each, FurtherFindings) else format_finding(reported[each])
+        for each in (reported if verbose else abridge_findings(reported))
+    ]
     if width is not None:
         lines = [part for line in lines for part in wrap_text(line, width, _INDENT)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _format_further(further: FurtherFindings) -> str:
+    places = [f"{place.file}:{place.line}" for each in further.findings if (place := each.location)]
+    where = ", ".join(["", *places[:_PLACES], *(["…"] if len(places) > _PLACES else [])])
+    return printable(
+        f"{_INDENT}{len(further.findings):,} more of {further.code}{where} (--verbose lists them)"
+    )
 
 
 def findings_to_json(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.wording import counted, listed
+from kafkaform.report.equal_changes import mask_name
 from kafkaform.report.page import Page
 from kafkaform.resources import KINDS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.manifests.edit_files import EditedFile
     from kafkaform.config.manifests.editing import EditResult
+    from kafkaform.core.errors import Problem
     from kafkaform.core.model import ResourceRef
     from kafkaform.inspect.drift import Adoption
     from kafkaform.inspect.importing import Import
@@ -83,6 +85,8 @@ def _summarise(wanted: Adoption, editing: EditResult, refused: int, *, written: 
 
 
 _LONG = 300
+_MOST_ALIKE = 5
+"""The most problems that are listed after one that they are like."""
 
 
 def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
@@ -97,16 +101,44 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
 
 
 def list_problems(made: Import) -> list[str]:
-    """Return a line for each fact that the manifests lack and each resource that was not imported."""
-    lines = [f"not converted: {problem}" for problem in made.unconverted]
-    lines += [f"not in the manifest: {ref}: {line}" for ref, line in made.partial if ref not in made.unlike]
-    lines += [
-        f"differs from the cluster: {ref}: {reason}{_join_partial(made, ref)}"
-        for ref, reason in made.unlike.items()
-    ]
-    lines += [f"not read: {ref}: {reason}" for ref, reason in made.unread.items()]
+    """Return a line for each fact that manifests lack, and each reason why resources were not imported."""
+    lines = [f"not converted: {text}" for text in _merge_problems(made.unconverted)]
+    partial = [(ref, line) for ref, line in made.partial if ref not in made.unlike]
+    unlike = [(ref, f"{reason}{_join_partial(made, ref)}") for ref, reason in made.unlike.items()]
+    lines += [f"not in the manifest: {text}" for text in _merge_reasons(partial)]
+    lines += [f"differs from the cluster: {text}" for text in _merge_reasons(unlike)]
+    lines += [f"not read: {text}" for text in _merge_reasons(made.unread.items())]
     lines += [f"note: {note}" for note in made.notes]
     return [clipped(line, _LONG) for line in lines]
+
+
+def _merge_reasons(reasons: Iterable[tuple[ResourceRef, str]]) -> Iterator[str]:
+    """Yield each reason once, after the resources that have it."""
+    merged: dict[tuple[str, str], list[tuple[ResourceRef, str]]] = {}
+    for ref, reason in reasons:
+        merged.setdefault((ref.kind, mask_name(reason, ref.name)), []).append((ref, reason))
+    for (kind, masked), alike in merged.items():
+        if len(alike) == 1:
+            yield ": ".join(map(str, alike[0]))
+        else:
+            names = _list_names([ref for ref, _ in alike])
+            yield f"{len(alike):,} {KINDS[kind].words.collection} ({names}): {masked}"
+
+
+def _merge_problems(problems: Iterable[Problem]) -> Iterator[str]:
+    """Yield each problem once, with those that differ from it in their place and in a name before a colon."""
+    merged: dict[tuple[str, str, str | None], list[tuple[str, Problem]]] = {}
+    for problem in problems:
+        subject, _, reason = problem.message.partition(": ")
+        noun, _, name = subject.rpartition(" ") if reason else (subject, "", "")
+        key = (noun, reason, problem.hint) if noun else (subject, reason, problem.hint)
+        merged.setdefault(key, []).append((name if noun else "", problem))
+    for (first_name, first), *others in merged.values():
+        labels = []
+        for name, each in others:
+            place = f"{each.location.file}:{each.location.line}" if each.location else ""
+            labels.append(place if name == first_name else f"{name} ({place})")
+        yield f"{first}{f'; the same: {listed(labels, _MOST_ALIKE)}' if labels else ''}"
 
 
 def _join_partial(made: Import, ref: ResourceRef) -> str:

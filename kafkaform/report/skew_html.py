@@ -227,7 +227,8 @@ _DETAILS = (
 
 _FIGURES = ("count", "percent", "ratio")
 _WORDS = (
-    "all_notes", "brief", "cause", "format_period", "format_retention", "headline", "key_name",
+    "all_notes", "brief", "cause", "format_period", "format_retention", "headline",
+    "hidden_keys_note", "key_name",
     "moment", "numbers", "size", "summary", "verdict", "what_if_note",
 )  # fmt: skip
 """The template filters for figures and words, which all formats share."""

@@ -28,6 +28,7 @@ from kafkaform.report.skew_values import (
     format_period,
     format_retention,
     headline,
+    hidden_keys_note,
     is_bursty,
     is_empty,
     key_name,
@@ -222,7 +223,8 @@ def _key_table(topic: TopicResult) -> str:
     ]
     table = _table(header, [_key_row(topic, key, with_text=with_text) for key in shown])
     further_keys = len(topic.hot_keys) - len(shown)
-    return f"{table}\n\n… {counted(further_keys, 'more key')}" if further_keys else table
+    further = f"… {counted(further_keys, 'more key')}" if further_keys else ""
+    return "\n\n".join(filter(None, (table, further, hidden_keys_note(topic))))
 
 
 def _key_row(topic: TopicResult, key: HotKeyResult, *, with_text: bool) -> list[str]:

@@ -32,6 +32,7 @@ from kafkaform.report.skew_values import (
     format_period,
     format_retention,
     headline,
+    hidden_keys_note,
     is_bursty,
     is_empty,
     key_name,
@@ -226,6 +227,8 @@ def _add_keys(page: _Page, topic: TopicResult, *, verbose: bool) -> None:
     further_keys = len(topic.hot_keys) - len(shown)
     if further_keys:
         page.line((f"… {counted(further_keys, 'more key')} (--verbose lists them)", "dim"))
+    if note := hidden_keys_note(topic):
+        page.note("", note, body="dim")
 
 
 def _add_causes(page: _Page, topic: TopicResult) -> None:

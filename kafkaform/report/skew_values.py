@@ -229,6 +229,13 @@ def key_name(key: HotKeyResult) -> str:
     return key.key_hash if key.key_length else "(empty key)"
 
 
+def hidden_keys_note(topic: TopicResult) -> str:
+    """Return how to see the keys that are shown by their hashes alone; or nothing."""
+    if not any(key.key is None and key.key_length for key in topic.hot_keys):
+        return ""
+    return "Keys are shown as SHA-256; --show-keys adds their text (maybe personal)."
+
+
 def explained_part(skew_cause: SkewCause) -> str:
     """Return the sentence on the part of the skew that a cause explains, after its evidence; or nothing."""
     return "" if skew_cause.explains is None else f" It explains {percent(skew_cause.explains)} of the skew."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from fnmatch import filter as matching
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.wording import nearest
+from kafkaform.core.wording import nearest, pluralize
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.consumer_group import ConsumerGroupKind
@@ -30,6 +31,45 @@ ACCESS = KINDS[AccessKind.name]
 """The kind that says who may use the others."""
 READER = next(kind for kind in KINDS.values() if kind.reader)
 """The kind that reads these resources, with members and offsets: coordinators refer to its resources."""
+
+
+_KIND_NAMES = {
+    word.casefold(): name
+    for name, kind in KINDS.items()
+    for noun in (name, kind.words.noun)
+    for word in (noun, pluralize(noun), f"Kafka{noun}")
+} | {"acl": ACCESS.name, "acls": ACCESS.name}
+"""The kinds by the words that people and other tools use for them, in lower case."""
+
+
+def find_kind(word: str) -> str | None:
+    """Return the kind that a word such as `topic`, `Groups` or `acl` means; None for none."""
+    return _KIND_NAMES.get(word.casefold())
+
+
+def nearest_name(text: str, names: Iterable[str]) -> str | None:
+    """Return the name that is most similar to a text, which may have a kind before it: `topic/orders`."""
+    head, _, name = text.partition("/")
+    return nearest(name if name and find_kind(head) is not None else text, names)
+
+
+def suggest_reference(text: str, known: Iterable[ResourceRef] | None) -> str:
+    """Return the hint for a `KIND/NAME` that matches nothing.
+
+    Args:
+        text: The text.
+        known: The resources; None if they are not known.
+    """
+    head, slash, name = text.partition("/")
+    kind = find_kind(head) if slash else PLACED.name
+    meant = text if kind is None else f"{kind}/{name or head}"
+    names = [meant] if known is None and kind is not None else [*map(str, known or ())]
+    near = meant if matching(names, meant) else nearest(meant, names)
+    if near is not None:
+        return f"did you mean {shlex.quote(near)}?"
+    if not slash:
+        return f"include the kind, as in {shlex.quote(meant)}"
+    return "write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'"
 
 
 def kind_order(name: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, ResourceType
 from kafkaform.core.wording import did_you_mean, quoted
-from kafkaform.resources import PLACED, READER
+from kafkaform.resources import PLACED, READER, find_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,8 @@ def parse_resource(text: str) -> tuple[ResourceType, str]:
         label, name = PLACED.name, text
     if label not in _LABELS:
         labels = (*(f"{known}/NAME" for known in _LABELS), _CLUSTER_LABEL)
-        hint = did_you_mean(label, _LABELS) or f"; use {', '.join(labels)}"
+        meant = find_kind(label)
+        hint = did_you_mean(meant or label, _LABELS) or f"; use {', '.join(labels)}"
         raise ValueError(f"{quoted(label)} is not a type of resource{hint}")
     if not name:
         raise ValueError(f"{quoted(text)} has no name after the slash")

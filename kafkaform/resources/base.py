@@ -41,6 +41,9 @@ Shape: TypeAlias = Literal["cylinder", "box"]
 Layer: TypeAlias = dict[str, object]
 """A manifest's spec, or a part of one, in the kind's normal form: one spelling for each setting."""
 
+ReadTopics: TypeAlias = "Callable[[str], Sequence[str] | None]"
+"""Returns the topics that a declared group reads; None if they are not declared."""
+
 # None is a valid value (it unsets a config), so another object has to mark an invalid one.
 BAD = object()
 """Replaces a value whose problem has been reported."""
@@ -292,13 +295,13 @@ class ManifestFormat(Protocol):
         """Split a merged, normalised spec into the desired state (None: absent) and the intent."""
 
     def combine(
-        self, manifests: Sequence[Desired], _read_by: Mapping[str, Sequence[str]]
+        self, manifests: Sequence[Desired], _read_by: ReadTopics
     ) -> tuple[Sequence[Desired], Sequence[Problem]]:
         """Return the resources that all manifests of the kind declare together, and the problems of that.
 
         Args:
             manifests: The manifests, each as the resource of its name.
-            read_by: The topics that each declared group reads.
+            read_by: Returns the topics that a declared group reads; None if they are not declared.
         """
         return manifests, ()
 

@@ -45,7 +45,9 @@ def _list_acls_of_everyone(context: RuleContext) -> list[Acl]:
 
 def _map_group_topics(context: RuleContext) -> Mapping[str, tuple[str, ...]]:
     """Return the topics that each declared group reads."""
-    groups = (group for group in context.of_kind(READER.name) if group.state is not None)
+    groups = (
+        group for group in context.of_kind(READER.name) if group.state is not None and not group.invalid
+    )
     return {group.ref.name: READER.reads(group.intent) for group in groups}
 
 
@@ -112,6 +114,8 @@ def group_without_topic(context: RuleContext) -> Iterator[Finding]:
     these, the whole member fails with TOPIC_AUTHORIZATION_FAILED. Write `consumes: [{group: NAME}]` without
     `topics:`, which gives Read on all topics of the manifest of the group.
     """
+    if not context.is_complete(ACCESS.name):
+        return  # other manifests may give it the right
     # Each principal has these besides its own.
     everyone = _list_acls_of_everyone(context)
     topics_of = _map_group_topics(context)
@@ -185,7 +189,7 @@ def read_without_group(context: RuleContext) -> Iterator[Finding]:
     right, or add the topic to the manifest of the group. Applications that read without a group need the
     right: waive the rule.
     """
-    if context.subset:
+    if not context.is_complete(ACCESS.name):
         return  # other manifests may declare more groups of the principal
     topics_of = _map_group_topics(context)
     for desired, acls in _list_acls(context):
@@ -309,7 +313,7 @@ def twin_of_prefix(context: RuleContext) -> Iterator[Finding]:
                     desired,
                     f"the prefix {acl.name} does not include {twin}, which differs in '.' and '_'",
                     f"use the prefix of its name, if that is meant: {quoted(twin[: len(acl.name)])}",
-                    Severity.INFO if used else None,
+                    Severity.INFO if used or context.subset or context.unread else None,
                     write_path(acl),
                 )
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+NAME_PATH = "metadata.name"
+"""The path of a finding about the name of a resource."""
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
@@ -161,6 +163,7 @@ class RuleContext:
         invisible: Resources that this account may not see, whether they exist or not.
         arrivals: The distribution of records written to topics; empty unless it was read.
         defaults: The location of each default of kafkaform.yaml, by kind and path; only for `validate`.
+        unread: Whether manifests are missing from `desired` that could not be read.
     """
 
     desired: tuple[Desired, ...]
@@ -179,6 +182,7 @@ class RuleContext:
     invisible: frozenset[ResourceRef] = frozenset()
     arrivals: tuple[TopicArrivals, ...] = ()
     defaults: Mapping[tuple[str, str], Location] = field(default_factory=dict)
+    unread: bool = False
 
     @cached_property
     def declared(self) -> Mapping[ResourceRef, Desired]:
@@ -196,8 +200,12 @@ class RuleContext:
         return {}
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
-        """Return the declared resources of one kind, including tombstones."""
+        """Return the declared resources of one kind, including tombstones and invalid manifests."""
         return self._by_kind.get(kind, ())
+
+    def is_complete(self, kind: str) -> bool:
+        """Return whether every manifest of a kind that the repository has was read, and is valid."""
+        return not self.subset and not self.unread and not any(each.invalid for each in self.of_kind(kind))
 
     @cached_property
     def _by_kind(self) -> Mapping[str, tuple[Desired, ...]]:
@@ -313,6 +321,9 @@ def check(
         if chosen == "off" or entry.stage not in stages:
             continue
         for finding in entry.check(context):
+            # Of an invalid manifest, only the name is known.
+            if finding.declared is not None and finding.declared.invalid and finding.path != NAME_PATH:
+                continue
             # The project's severity wins, also over one that a rule gives to a single finding.
             severity = Severity(chosen) if chosen else finding.severity or entry.severity
             yield _build_diagnostic(entry, finding, severity)

@@ -68,7 +68,7 @@ def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
     known, so the finding is only information. Topics that are to be deleted (`state: absent`) are
     reported too.
     """
-    known = [topic.ref.name for topic in context.of_kind(PLACED.name) if topic.state]
+    known = [topic.ref.name for topic in context.of_kind(PLACED.name) if topic.state is not None]
     for group in groups(context):
         for topic in group.topics:
             ref = placed_ref(topic)
@@ -80,7 +80,7 @@ def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
                 continue
             # Manifests that were not read may declare it.
             lives = ref in context.inventory
-            if context.subset and lives:
+            if context.unread or (context.subset and lives):
                 continue
             # A topic that is on the cluster is not misspelt, so only others get a similar name as a hint.
             near = nearest(topic, known)

@@ -135,9 +135,9 @@ class DeclaredGroup:
 
 
 def groups(context: RuleContext) -> list[DeclaredGroup]:
-    """Return the declared groups, without tombstones."""
+    """Return the declared groups, without tombstones and invalid manifests."""
     resources = context.of_kind(READER.name)
-    return [DeclaredGroup(desired, context) for desired in resources if desired.state is not None]
+    return [DeclaredGroup(d, context) for d in resources if d.state is not None and not d.invalid]
 
 
 def short_assignors(strategy: str) -> tuple[str, ...]:

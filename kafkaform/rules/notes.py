@@ -67,7 +67,8 @@ NOTES: dict[str, Note] = {
             "A part of the plan was not validated by the brokers.\n\n"
             "An account without the right to alter a resource cannot have a change of it validated, and a\n"
             "busy controller may not answer in time. The plan is still valid, but the brokers may refuse\n"
-            "changes when it is applied. The note names the right that is missing and how to grant it.",
+            "changes when it is applied. An account that only plans does not need the right that the note\n"
+            "names: the account that applies does.",
         ),
         Note(
             "KF415",

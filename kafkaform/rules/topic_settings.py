@@ -10,7 +10,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
 from kafkaform.resources import KINDS, PLACED
 from kafkaform.resources.values import label
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
+from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
     Value,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 MAX_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-_NAME = "metadata.name"
 
 
 @rule("KF115", Severity.WARNING)
@@ -111,7 +110,7 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
                 topic,
                 f"{text!r} is not a legal topic name",
                 "use 1-249 of a-z, A-Z, 0-9, '.', '_' and '-'",
-                path=_NAME,
+                path=NAME_PATH,
             )
 
 
@@ -124,9 +123,9 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     default. `kafkaform import --defaults` finds values that most topics share. Only `kafkaform validate`
     checks this, over all manifests.
     """
-    if context.subset:
-        return
     for (kind, path), place in context.defaults.items():
+        if not context.is_complete(kind):
+            continue
         present = [resource for resource in context.of_kind(kind) if resource.state is not None]
         if present and all(resource.keys(path) is not None for resource in present):
             count = counted(len(present), KINDS[kind].words.noun)
@@ -169,7 +168,7 @@ def colliding_names(context: RuleContext) -> Iterator[Finding]:
                 topic,
                 f"{text}: Kafka does not allow both",
                 "rename one of them" if set(colliding) - doomed else "plan again once the old one is deleted",
-                path=_NAME,
+                path=NAME_PATH,
                 waivable=offline,
             )
         elif set(colliding) - doomed:
@@ -178,7 +177,7 @@ def colliding_names(context: RuleContext) -> Iterator[Finding]:
                 f"{text}: their metrics have the same names",
                 "move the clients of one of them to another topic, then delete it, or waive the rule",
                 Severity.WARNING,
-                _NAME,
+                NAME_PATH,
             )
 
 
@@ -201,5 +200,5 @@ def conventional_name(context: RuleContext) -> Iterator[Finding]:
                 topic,
                 f"{topic.ref.name} does not match the pattern of topic names, {context.limits.topic_name}",
                 "choose a name that matches, while the topic is not in use yet",
-                path=_NAME,
+                path=NAME_PATH,
             )

@@ -97,7 +97,7 @@ def find_effective(topic: Desired, name: str, context: RuleContext, *, kafka: bo
         kafka: Whether to use Kafka's own default if the cluster's is unknown.
     """
     value = find_declared(topic, name)
-    if value is not None:
+    if value is not None or topic.invalid:
         return value
     path, live = CONFIG_PREFIX + name, context.live.get(topic.ref)
     own = live.state.get(path) if live is not None else None

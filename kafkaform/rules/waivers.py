@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.wording import command, nearest, quoted
+from kafkaform.resources import KINDS
 from kafkaform.rules.catalogue import Rule, RuleContext
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def find_idle_waivers(
     """Report the waivers in manifests that waive no finding (KF418).
 
     A rule that was not run, or that uses data of the cluster that this context does not have, may have a
-    finding elsewhere: its waivers are not reported.
+    finding elsewhere: its waivers are not reported. Manifests that were not read may be the cause, too.
 
     Args:
         context: The input of the rules.
@@ -44,6 +45,7 @@ def find_idle_waivers(
         return
     reported = {(diagnostic.ref, diagnostic.code) for diagnostic in findings}
     inconclusive: dict[str, bool] = {}
+    is_complete = all(map(context.is_complete, KINDS))
     for desired in waiving:
         for code in desired.intent.waivers:
             entry = known.get(code)
@@ -54,7 +56,12 @@ def find_idle_waivers(
                 why, suggestion = f"{code} cannot be waived", f"fix what it reports: {command('rules', code)}"
             elif severities.get(code) == "off":
                 why = f"{code} is waived, but kafkaform.yaml switches it off"
-            elif entry.stage in stages and (desired.ref, code) not in reported and desired.state is not None:
+            elif (
+                is_complete
+                and entry.stage in stages
+                and (desired.ref, code) not in reported
+                and desired.state is not None
+            ):
                 # A rule is run again to find this out, so once for all manifests that waive it.
                 if code not in inconclusive:
                     inconclusive[code] = _lacks_input(entry, context)

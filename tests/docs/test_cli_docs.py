@@ -33,22 +33,12 @@ from tests.support.skew.producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
-_ACCESS = "tests/kafka/test_access_page.py runs them, on a broker that lets everyone in"
 _JARS = "needs jars of another project; the same code writes Parquet in test_skew_metrics.py"
 _ARCHIVE = "tests/spark/test_class_archive.py runs them, each night: an archive takes 20 s"
 NOT_RUN: dict[str, str] = {
     "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
     "--spark-conf spark.executor.memory=4g": _CLUSTER,
     "kafkaform skew orders.v1 --master yarn": _CLUSTER,
-    "kafkaform who-can read orders.v1": _ACCESS,
-    "kafkaform plan": _ACCESS,
-    "kafkaform import --kind access --out access": _ACCESS,
-    "kafkaform apply --auto-approve --allow 'Access/*:closes-access'": _ACCESS,
-    "kafkaform can User:checkout write orders.v1": _ACCESS,
-    "kafkaform can User:stranger read orders.v1": _ACCESS,
-    "kafkaform can User:checkout read ConsumerGroup/checkout-audit": _ACCESS,
-    "kafkaform can User:checkout write orders.v1 --host 10.0.0.1": _ACCESS,
-    "kafkaform who-can alter Cluster --format json": _ACCESS,
     "kafkaform skew --class-archive make": _ARCHIVE,
     "kafkaform skew --class-archive remove": _ARCHIVE,
     "kafkaform skew orders.v1 --class-archive off": _ARCHIVE,
@@ -65,15 +55,21 @@ _BLOCK = re.compile(
 _EXITS = re.compile(r"#.*\bexits (\d+)")
 _AFTER_TRAFFIC = {"arrivals", "hot-key", "reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
-_STARTS_ITS_OWN = {"quickstart": "my-topics", "tutorial": "shop", "dev-cluster": ".", "replicas": "."}
+_STARTS_ITS_OWN = {
+    "access": ".",
+    "quickstart": "my-topics",
+    "tutorial": "shop",
+    "dev-cluster": ".",
+    "replicas": ".",
+}
 """Blocks that start a broker by themselves, and the folder in which they do."""
-_FROM_NOTHING = {"agent", "quickstart", "tutorial", "gitops", "replicas"}
+_FROM_NOTHING = {"access", "agent", "quickstart", "tutorial", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"agent", "gitops"}
 """Stories whose configuration names the broker, and no variable."""
 _OFFLINE = {"rules", "client-config", "kafka-gitops", "julieops", "topicctl", "others"}
 """Stories that ask no cluster."""
-_DAILY = {"quickstart", "tutorial", *_OFFLINE}
+_DAILY = {"access", "quickstart", "tutorial", *_OFFLINE}
 """What a newcomer types first, and what costs next to nothing."""
 _NIGHTLY = {
     "replicas": "three brokers and a move of replicas, which tests/kafka/test_moves_kafka.py has every day",
@@ -210,7 +206,7 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
     with ended(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
         for block in told:
             if block.name in _BEFORE:
-                _BEFORE[block.name](Project(tmp_path, variables["KAFKAFORM_BOOTSTRAP_SERVER"], ""))
+                _BEFORE[block.name](Project(tmp_path, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""), ""))
             run_block(block, tmp_path, variables)
 
 
@@ -259,7 +255,14 @@ def make_a_part_of_a_plan(project: Project) -> None:
     project.run("apply", "--auto-approve", "--target", "Topic/orders.v1", env=dev).needs(0)
 
 
+def write_access(project: Project) -> None:
+    """Write the first two manifests of the page, as it says."""
+    yaml = [block.text for block in blocks() if block.page == "access.md" and block.language == "yaml"]
+    project.write("topics/access.yaml", "---\n".join(yaml[:2]))
+
+
 _BEFORE: dict[str, Callable[[Project], None]] = {
+    "access/4-plan": write_access,
     "gitops/1-import": make_topics_by_hand,
     "recover/1-history": make_a_part_of_a_plan,
     "gitops/4-drift": lambda project: project.set_config("orders.v1", "retention.ms", "86400000"),
@@ -282,6 +285,32 @@ def test_every_command_of_the_docs_is_valid() -> None:
     assert {story.partition("/")[0] for block, _ in lines if (story := block.name)} == {*STORIES}
     for block, line in lines:
         parse(line, block.page)
+
+
+_GNU_ONLY = re.compile(
+    r"\bsed (-\w+ )*(-i |--in-place|'0,)|\bsed .*\\[nt]|\b(date|touch) (-d|--date)|\breadlink -f|\bgrep -\w*P"
+    r"|\bbase64 (-d|-w)|\bstat (-c|--format)|\bxargs -\w*r|\bhead -n ?-|\bsort -V|\bcp (-t|--)|-printf"
+    r"|\bmktemp --|\b(timeout|tac|nproc|sha256sum|shuf|numfmt|setsid|flock|realpath|python) [^:]|\bls --"
+)
+"""What the tools of macOS, or a shell outside a virtual environment, do not have."""
+
+
+def test_commands_of_the_docs_run_on_macos() -> None:
+    shell = [block for block in blocks() if block.language in {"sh", "bash"}]
+    assert len(shell) > 50, "the blocks were not found"
+    found = {
+        (block.page, line) for block in shell for line in block.text.splitlines() if _GNU_ONLY.search(line)
+    }
+    assert found == set()
+    for line in (
+        "sed -i 's/a/b/' f",
+        "sed -i.bak '0,/a/s//&\\n/' f",
+        "base64 -d",
+        "date -d now",
+        "x; sed -E -i p",
+    ):
+        assert _GNU_ONLY.search(line), line
+    assert not _GNU_ONLY.search("sed -i.bak 's/a/b/' f")
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,25 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.devcluster.state import DevClusterStatus
+from tests.support.clusters.fixtures import eventually
 from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
 
 
@@ -25,6 +37,32 @@ def topics(servers: str, **config: str) -> set[str]:
 def create_topic(servers: str, name: str, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(name, 1, replicas)]).values():
+        future.result(10)
+
+
+def create_account(servers: str, name: str) -> dict[str, str]:
+    """Create a SCRAM account; return the properties of a login with it."""
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    alteration = UserScramCredentialUpsertion(name, credential, b"secret")
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.alter_user_scram_credentials([alteration]).values():
+        future.result(10)
+    mechanism = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+    return {**mechanism, "sasl.username": name, "sasl.password": "secret"}
+
+
+def allow(servers: str, principal: str, topic: str) -> None:
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        principal,
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_acls([binding]).values():
         future.result(10)
 
 
@@ -88,8 +126,21 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(DevClusterError, match="cluster of 1"):
             cli("up", "--data", directory, "--brokers", "3")
 
-        assert cli("up", "--data", directory).stdout.strip() == servers, "the ports stay where they are free"
+        opened = cli("up", "--data", directory, "--acls")
+        assert opened.stdout.strip() == servers, "the ports stay where they are free"
         assert topics(servers) == {"kept"}
+        assert cli("up", "--data", directory).stderr.splitlines()[-1] == opened.stderr.splitlines()[-1]
+        with pytest.raises(DevClusterError, match="has --acls, not --no-acls"):
+            cli("up", "--data", directory, "--no-acls")
+        found = DevCluster.load(directory)
+        assert found is not None
+        assert found.has_acls
+        assert f"accounts log in at {found.sasl_bootstrap_servers}" in opened.stderr
+        login = create_account(servers, "app")
+        eventually(lambda: topics(found.sasl_bootstrap_servers, **login), lambda seen: seen == {"kept"})
+        allow(servers, "User:other", "kept")
+        eventually(lambda: topics(found.sasl_bootstrap_servers, **login), lambda seen: seen == set())
+        assert topics(servers) == {"kept"}, "the plaintext listener's clients are super users"
         now = cli("status", "--data", directory, "--format", "json")
         assert json.loads(now.stdout)["cluster_id"] == told["cluster_id"]
     finally:

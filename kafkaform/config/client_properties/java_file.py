@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties import other_names
+from kafkaform.config.client_properties.catalogue import PROPERTIES
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
 from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, explain_refusal
 from kafkaform.config.client_properties.properties import PropertyValues, escape
@@ -98,14 +100,17 @@ def translate_truststore(
     if kind == _PEM:
         outcome.add(f"{prefix}.location", store, source or location)
         return
-    line = f"keytool -exportcert -rfc -alias ALIAS -keystore {store} -file ca.pem"
-    if kind == _PKCS12:
-        line = f"openssl pkcs12 -in {store} -nokeys -out ca.pem"
     outcome.refuse(
         source or location,
         f"{location}: a {kind} trust store can only be read by Java",
-        f"convert it: {line}; then set ssl.truststore.type=PEM and {location}=ca.pem",
+        f"{_convert_truststore(store, kind)}; then set ssl.truststore.type=PEM and {location}=ca.pem",
     )
+
+
+def _convert_truststore(store: str, kind: str) -> str:
+    if kind == _PKCS12:
+        return f"convert it: openssl pkcs12 -in {store} -nokeys -out ca.pem"
+    return f"convert it: keytool -exportcert -rfc -alias ALIAS -keystore {store} -file ca.pem"
 
 
 def _translate_keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
@@ -127,13 +132,17 @@ def _translate_keystore(written: Mapping[str, str], outcome: JavaTranslation) ->
         outcome.add(location, store, location)
         outcome.add("ssl.keystore.password", written.get("ssl.keystore.password"), "ssl.keystore.password")
     else:
-        line = f"keytool -importkeystore -srckeystore {store} -destkeystore client.p12 -deststoretype PKCS12"
         outcome.refuse(
             location,
             f"{location}: a {kind} key store can only be read by Java",
-            f"convert it: {line}; then set ssl.keystore.type=PKCS12, ssl.keystore.location=client.p12 and "
-            "ssl.keystore.password",
+            f"{_convert_keystore(store)}; then set ssl.keystore.type=PKCS12, "
+            "ssl.keystore.location=client.p12 and ssl.keystore.password",
         )
+
+
+def _convert_keystore(store: str) -> str:
+    target = "-destkeystore client.p12 -deststoretype PKCS12"
+    return f"convert it: keytool -importkeystore -srckeystore {store} {target}"
 
 
 # The package of this class in the versions of KIP-768.
@@ -294,6 +303,73 @@ def translate_java_properties(text: str, file: str) -> tuple[JavaProperties, lis
     # The translations run by subject; a reader works through the file from the top.
     problems.sort(key=lambda problem: problem.location.line if problem.location else 0)
     return JavaProperties({ours: escape(value) for ours, value in values.items()}, places), problems
+
+
+_SHORT = 60
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_MECHANISMS = {
+    _PLAIN_MODULE: "PLAIN",
+    _SCRAM_MODULE: "SCRAM-SHA-256 or SCRAM-SHA-512",
+    _OAUTH_MODULE: "OAUTHBEARER",
+    _KERBEROS_MODULE: "GSSAPI",
+    _IAM_MODULE: "AWS_MSK_IAM",
+}
+_REPLACED: Mapping[str, str] = {
+    "ssl.truststore.password": "remove it: ssl.ca.location is a PEM file, which needs no password",
+    "ssl.truststore.type": "remove it: ssl.ca.location is a PEM file",
+    "ssl.keystore.type": "remove it: ssl.keystore.location is a PKCS#12 file",
+    "ssl.enabled.protocols": "remove it: the brokers choose the versions of TLS",
+    "ssl.protocol": "remove it: the brokers choose the versions of TLS",
+    "default.api.timeout.ms": "write socket.timeout.ms, for each request",
+}
+
+
+def suggest_property(name: str, raw: Mapping[str, object]) -> str | None:
+    """Return what to write in `client:` instead of a Java property; None if there is no counterpart.
+
+    Args:
+        name: The Java property.
+        raw: All properties of the mapping, of either client.
+    """
+    if name in other_names.RENAMED:
+        return f"write {other_names.RENAMED[name]}"
+    if name == "ssl.keystore.type" and str(raw[name]).strip().upper() == _JKS:
+        store = str(raw.get("ssl.keystore.location", "FILE"))
+        return f"{_convert_keystore(store)}; then write ssl.keystore.location: client.p12"
+    if name in _REPLACED:
+        return _REPLACED[name]
+    # Java ignores the properties of TLS and of logins unless the protocol has them.
+    written = {key: str(value) for key, value in raw.items()} | {"security.protocol": "SASL_SSL"}
+    if name == "ssl.truststore.location" and written.get("ssl.truststore.type", _JKS).upper() != _PEM:
+        kind = written.get("ssl.truststore.type", _JKS).strip().upper()
+        return f"{_convert_truststore(written[name], kind)}; then write ssl.ca.location: ca.pem"
+    outcomes = (translate_login(written), translate_tls(written))
+    mechanism = _find_mechanism(raw) if name == "sasl.jaas.config" else None
+    values = [] if mechanism is None else [f"sasl.mechanism: {mechanism}"]
+    values += [
+        _write_property(ours, value)
+        for outcome in outcomes
+        for ours, (value, java) in outcome.values.items()
+        if java == name
+    ]
+    if values:
+        return f"write {', '.join(values)}"
+    return next((flaw.hint for outcome in outcomes for flaw in outcome.flaws if flaw.name == name), None)
+
+
+def _find_mechanism(raw: Mapping[str, object]) -> str | None:
+    """Return the mechanism of a login configuration, if no property names it."""
+    if "sasl.mechanism" in raw or "sasl.mechanisms" in raw:
+        return None
+    text = str(raw["sasl.jaas.config"])
+    return next((mechanism for module, mechanism in _MECHANISMS.items() if module in text), None)
+
+
+def _write_property(name: str, value: str) -> str:
+    """Return the line of a property, without its value if that may be secret or is long."""
+    if PROPERTIES[name].sensitive and not _REFERENCE.fullmatch(value):
+        return f"{name}: ${{env:NAME}}"
+    return f"{name}: {value}" if len(value) <= _SHORT and value.isprintable() else name
 
 
 def _read_properties(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[Problem]]:

@@ -16,6 +16,7 @@ from kafkaform.config.client_properties.catalogue import ALIASES, ALLOW_HTTP, PR
 from kafkaform.config.client_properties.other_names import explain_refusal
 from kafkaform.core.errors import Problem
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.schema_files import load_schema
 from kafkaform.core.secrets import HIDDEN, MalformedReference, Reference, parse_reference
 from kafkaform.core.wording import nearest, quoted
 
@@ -310,7 +311,7 @@ def parse(
     for spelled, value in raw.items():
         name = ALIASES.get(spelled, spelled)
         if name not in PROPERTIES:
-            problems.append(_explain_unknown(spelled, locate(spelled)))
+            problems.append(_explain_unknown(spelled, raw, locate(spelled)))
         elif name in written:
             message = f"{spelled} and {written[name]} are two names of one property"
             problems.append(Problem(message, locate(spelled), f"keep {name}"))
@@ -329,9 +330,14 @@ def parse(
     return ClientProperties(templates, locations), problems
 
 
-def _explain_unknown(name: str, location: Location | None) -> Problem:
+def _explain_unknown(name: str, raw: Mapping[str, object], location: Location | None) -> Problem:
     if (why := explain_refusal(name)) is not None:
-        return Problem(f"client property {name} is not allowed: {why}", location, "remove it")
+        from kafkaform.config.client_properties.java_file import suggest_property  # imports this module
+
+        hint = suggest_property(name, raw) or "remove it"
+        return Problem(f"client property {name} is not allowed: {why}", location, hint)
+    if name in load_schema("config")["$defs"]["cluster"]["properties"]:
+        return Problem(f"{name} is not a client property", location, "write it beside client: indent it less")
     close = nearest(name, (*PROPERTIES, *ALIASES))
     hint = f"did you mean {close}?" if close else "docs/clients.md lists every property"
     return Problem(f"unknown client property {quoted(name)}", location, hint)

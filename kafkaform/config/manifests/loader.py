@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import PurePath
@@ -16,7 +17,7 @@ from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources import KINDS, consent, misspelt_hazard
+from kafkaform.resources import KINDS, consent, find_kind, misspelt_hazard, reader_ref
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
@@ -96,13 +97,15 @@ class InvalidManifests(InvalidInput):
 
     Args:
         problems: All problems.
-        readable: The resources of each context, for checking rules in the same run: those of sound manifests,
+        readable: The resources of each context, for checking rules in the same run: those of valid manifests,
             and the names of the others.
+        unread: Whether there are manifests whose names are not known, either.
     """
 
-    def __init__(self, problems: Iterable[Problem], readable: list[list[Desired]]) -> None:
+    def __init__(self, problems: Iterable[Problem], readable: list[list[Desired]], *, unread: bool) -> None:
         super().__init__(problems)
         self.readable = readable
+        self.unread = unread
 
 
 def ignore_ref(_: ResourceRef) -> None:
@@ -141,8 +144,11 @@ def load_all(
         problems = [make_relative(root, problem) for problem in problems]
     manifests = []
     values = 0
+    unread = bool(problems)
     for file in files:
+        before = len(problems)
         documents = _read_manifests(file, root, problems)
+        unread = unread or len(problems) > before
         values += sum(document.size for document in documents)
         # The limit is for memory: checked after each file, it is exceeded by one file at most.
         if values > MAX_VALUES:
@@ -151,6 +157,7 @@ def load_all(
             )
             hint = "give the paths of fewer manifests"
             problems.append(Problem(message, Location(_display_path(root, str(file))), hint))
+            unread = True
             break
         for document in documents:
             manifest = _parse_manifest(document, problems)
@@ -158,22 +165,45 @@ def load_all(
                 # A plan asks the cluster for it while the next files are parsed.
                 found(manifest.ref)
                 manifests.append(manifest)
+            unread = unread or manifest is None or not manifest.ref.name
     # Half a kilobyte each, and no longer needed.
     del files
     _check_duplicates(manifests, problems)
     resolved = [[*_resolve_all(manifests, context, problems)] for context in contexts]
+    invalid = _select_invalid(manifests, problems) if problems else []
+    if invalid:
+        places = {declared.location for declared in invalid}
+        resolved = [[declared for declared in each if declared.location not in places] for each in resolved]
     if combined:
-        resolved = [_combine(desired, problems) for desired in resolved]
+        resolved = [_combine(desired, invalid, problems, unread=unread) for desired in resolved]
     if problems:
-        unsound = [_build_unsound(manifest) for manifest in manifests if not manifest.sound]
-        readable = [[*desired, *unsound] for desired in resolved]
+        readable = [[*desired, *invalid] for desired in resolved]
         # Contexts share the manifests, and so their problems: each is reported once.
-        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_get_sort_key), readable)
+        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_get_sort_key), readable, unread=unread)
     return resolved
 
 
-def _build_unsound(manifest: _Manifest) -> Desired:
-    """Return the resource of an unsound manifest, for rules that only need its name."""
+def _select_invalid(manifests: Sequence[_Manifest], problems: Iterable[Problem]) -> list[Desired]:
+    """Return the resources of the manifests that problems are in, each with its name alone."""
+    starts: dict[str, list[int]] = {}
+    for manifest in manifests:
+        starts.setdefault(manifest.document.file, []).append(manifest.document.locate().line)
+    # A problem belongs to the last manifest of its file that begins before it.
+    flawed = {
+        (place.file, lines[bisect_right(lines, place.line) - 1])
+        for place in (problem.location for problem in problems)
+        if place is not None and (lines := starts.get(place.file)) is not None
+    }
+    starts_of = ((manifest, manifest.document.locate()) for manifest in manifests)
+    return [
+        _build_invalid(manifest)
+        for manifest, place in starts_of
+        if manifest.ref.name and (not manifest.sound or (place.file, place.line) in flawed)
+    ]
+
+
+def _build_invalid(manifest: _Manifest) -> Desired:
+    """Return the resource of an invalid manifest, for rules that only need its name."""
     document = manifest.document
     intent = Intent(waivers=manifest.waivers)
     return Desired(
@@ -182,6 +212,7 @@ def _build_unsound(manifest: _Manifest) -> Desired:
         intent,
         document.locate(),
         FieldPlaces(document, KINDS[manifest.ref.kind].format.shorthands, None),
+        invalid=True,
     )
 
 
@@ -312,13 +343,14 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
     version = document.data.get("apiVersion")
     for prefix, (tool, hint) in _OTHER_TOOLS.items():
         # People try kafkaform on the manifests that they have.
-        if name == "KafkaTopic" and str(version).startswith(prefix):
-            problems.append(Problem(f"a KafkaTopic is a manifest of {tool}", document.locate(["kind"]), hint))
+        if str(version).startswith(prefix):
+            problems.append(Problem(f"this is a manifest of {tool}", document.locate(["kind"]), hint))
             return None
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         message = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
-        hint = suggest_names(str(name), KINDS, "known kinds")
+        meant = find_kind(str(name))
+        hint = f"did you mean {meant!r}?" if meant else suggest_names(str(name), KINDS, "known kinds")
         problems.append(Problem(message, document.locate(["kind"]), hint))
         if version != API_VERSION:
             flaw = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
@@ -390,12 +422,22 @@ def _resolve_all(
             yield _resolve(manifest, context, problems)
 
 
-def _combine(desired: Sequence[Desired], problems: list[Problem]) -> list[Desired]:
+def _combine(
+    desired: Sequence[Desired], invalid: Iterable[Desired], problems: list[Problem], *, unread: bool
+) -> list[Desired]:
     """Return the resources that manifests declare: of some kinds, several manifests declare one."""
     read_by = {declared.ref.name: topics for declared in desired if (topics := _list_read_topics(declared))}
+    unknown = {declared.ref for declared in invalid}
+
+    def find_read_topics(group: str) -> Sequence[str] | None:
+        # That a group's own manifest is invalid is no problem of the manifests that name the group.
+        return read_by.get(group, () if unread or reader_ref(group) in unknown else None)
+
     combined: list[Desired] = []
     for name, kind in KINDS.items():
-        resources, combine_problems = kind.format.combine([d for d in desired if d.ref.kind == name], read_by)
+        resources, combine_problems = kind.format.combine(
+            [d for d in desired if d.ref.kind == name], find_read_topics
+        )
         combined += resources
         problems += combine_problems
     order = {id(declared): number for number, declared in enumerate(desired)}

@@ -6,10 +6,11 @@ from functools import cache, reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from kafkaform.config.manifests.other_names import fold_name, suggest_field
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import acceptor, load_schema
-from kafkaform.core.wording import nearest, quoted
+from kafkaform.core.wording import count_shared, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
@@ -193,9 +194,7 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
         # jsonschema reports all unknown fields as one error of their mapping.
         for extra in set(error.instance) - set(known):
             message = f"unknown field {quoted(extra)}{_describe_parent(path)}"
-            yield _explain_unknown_field(
-                (*path, extra), document, message, known, _find_home(str(extra), schema)
-            )
+            yield _explain_unknown_field((*path, extra), document, message, known, schema)
     elif rule == "required":
         # One error of jsonschema for each field, and each has all of them: duplicates are removed by the
         # caller.
@@ -205,33 +204,51 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
             yield None, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
     else:
         message, hint = _explain_value(rule, limit, error)
+        if hint is None and "additionalProperties" in list(error.schema_path)[-2:-1]:
+            hint = _find_home(path, schema)
         yield path, Problem(f"{_join_path(path)} {message}", document.locate(path), hint)
 
 
-def _find_home(name: str, schema: Any) -> str | None:
-    """Return a hint with the topmost place of a field of this name in the schema; None if it has none."""
+def _find_home(path: _Steps, schema: Any) -> str | None:
+    """Return a hint with the place of a field that has the name of an unknown one; None if there is none.
+
+    Case and separators do not matter: people write `bootstrapServers`.
+    """
+    folded = fold_name(str(path[-1]))
+    homes: dict[_Steps, str] = {}
     level: list[tuple[_Steps, Any]] = [((), schema)]
     while level:
         below: list[tuple[_Steps, Any]] = []
-        for path, part in level:
-            properties = part.get("properties", {})
-            if name in properties:
-                return (
-                    f"it belongs in {_join_path(path)}"
-                    if path
-                    else "it belongs to the top level: indent it less"
-                )
-            # Level by level, so that the topmost place is found first.
-            below += [((*path, name), field) for name, field in properties.items()]
+        for place, part in level:
+            for known, field in part.get("properties", {}).items():
+                below.append(((*place, known), field))
+                if fold_name(known) == folded:
+                    homes[place] = known
+            if isinstance(part.get("additionalProperties"), dict):
+                # Within a cluster, the place is in the same one.
+                same = len(path) - 1 > len(place) and path[: len(place)] == place
+                below.append(((*place, path[len(place)] if same else "NAME"), part["additionalProperties"]))
         level = below
-    return None
+    if not homes:
+        return None
+    # The topmost of the places beside which the field stands, or else of all.
+    place = max(homes, key=lambda place: (count_shared(place, path), -len(place)))
+    renamed = "" if homes[place] == path[-1] else f", as {homes[place]}"
+    if not place:
+        return f"it belongs to the top level{renamed}: indent it less"
+    return f"it belongs in {_join_path(place)}{renamed}"
 
 
 def _explain_unknown_field(
-    path: _Steps, document: Document, message: str, known: dict[str, Any], home: str | None
+    path: _Steps, document: Document, message: str, known: dict[str, Any], schema: Any
 ) -> _Finding:
-    near = nearest(str(path[-1]), known)
-    hint = home or (f"did you mean {near!r}?" if near else f"known fields: {', '.join(sorted(known))}")
+    name = str(path[-1])
+    near = nearest(name, known)
+    hint = (
+        suggest_field(name, known)
+        or _find_home(path, schema)
+        or (f"did you mean {near!r}?" if near else f"known fields: {', '.join(sorted(known))}")
+    )
     return path, Problem(message, document.locate(path, key=True), hint)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         State,
     )
     from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ManifestEdit, ReportProblem, UpdateContext
+    from kafkaform.resources.base import Layer, ManifestEdit, ReadTopics, ReportProblem, UpdateContext
 
 
 class _AclField(Field):
@@ -70,7 +70,7 @@ class _Format(ManifestFormat):
         return spec.resolve(layer)
 
     def combine(
-        self, manifests: Sequence[Desired], read_by: Mapping[str, Sequence[str]]
+        self, manifests: Sequence[Desired], read_by: ReadTopics
     ) -> tuple[Sequence[Desired], Sequence[Problem]]:
         return spec.combine(manifests, read_by)
 

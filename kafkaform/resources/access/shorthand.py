@@ -19,7 +19,7 @@ from kafkaform.core.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafkaform.resources.base import ReportProblem
+    from kafkaform.resources.base import ReadTopics, ReportProblem
 
 Keys: TypeAlias = tuple[str | int, ...]
 """The keys that lead to a value in a spec."""
@@ -58,13 +58,13 @@ def _allow(resource_type: ResourceType, given: object, *operations: str) -> Reso
 
 
 def list_rights(
-    spec: Mapping[str, Any], topics_of: Mapping[str, Sequence[str]], report: ReportProblem
+    spec: Mapping[str, Any], topics_of: ReadTopics, report: ReportProblem
 ) -> Iterator[tuple[ResourceRight, Keys]]:
     """Yield the rights of a normalised spec, each with the keys of the value that gives it.
 
     Args:
         spec: The spec.
-        topics_of: The topics that each declared group reads.
+        topics_of: Returns the topics that a declared group reads.
         report: Reports a problem of the spec.
     """
     for number, topic in enumerate(spec.get("produces", ())):
@@ -98,13 +98,13 @@ def _list_group_rights(
     topics: Sequence[object] | None,
     field: str,
     keys: Keys,
-    topics_of: Mapping[str, Sequence[str]],
+    topics_of: ReadTopics,
     report: ReportProblem,
 ) -> Iterator[tuple[ResourceRight, Keys]]:
     """Yield the rights of a member of a group; without topics, on those of the manifest of the group."""
     yield _allow(_GROUP, group, "Read"), keys
     if topics is None and isinstance(group, str):
-        topics = topics_of.get(group)
+        topics = topics_of(group)
     if topics is None:
         name = quoted(group) if isinstance(group, str) else "a prefix of groups"
         hint = f"write {field}: beside it, or a ConsumerGroup manifest with its topics"
@@ -114,7 +114,7 @@ def _list_group_rights(
 
 
 def _list_streams_rights(
-    entry: Mapping[str, Any], topics_of: Mapping[str, Sequence[str]], report: ReportProblem
+    entry: Mapping[str, Any], topics_of: ReadTopics, report: ReportProblem
 ) -> Iterator[tuple[ResourceRight, Keys]]:
     """Yield the rights of a Kafka Streams application, of either protocol (KIP-1071)."""
     keys: Keys = ("streams",)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import FieldValue, Location, State
     from kafkaform.resources.access.shorthand import Keys
-    from kafkaform.resources.base import Layer, ReportProblem
+    from kafkaform.resources.base import Layer, ReadTopics, ReportProblem
 
 _LITERAL, _PREFIX = "literal", "prefix"
 POLICY_FIELDS: Mapping[str, ConfigKey] = {
@@ -187,14 +187,12 @@ def _write_item(acl: Acl, spec: Mapping[str, Any]) -> dict[str, object]:
     return _write_entry(acl, [acl.operation], () if has_hosts_of_spec else (acl.host,))
 
 
-def combine(
-    manifests: Sequence[Desired], topics_of: Mapping[str, Sequence[str]]
-) -> tuple[list[Desired], list[Problem]]:
+def combine(manifests: Sequence[Desired], topics_of: ReadTopics) -> tuple[list[Desired], list[Problem]]:
     """Combine manifests into one resource for each of their principals.
 
     Args:
         manifests: All Access manifests.
-        topics_of: The topics that each declared group reads.
+        topics_of: Returns the topics that a declared group reads.
     """
     problems: list[Problem] = []
     by_principal: dict[str, list[Desired]] = {}
@@ -240,7 +238,7 @@ def _combine_intents(
 
 
 def _expand(
-    manifest: Desired, principal: str, topics_of: Mapping[str, Sequence[str]], problems: list[Problem]
+    manifest: Desired, principal: str, topics_of: ReadTopics, problems: list[Problem]
 ) -> Iterator[tuple[Acl, Keys]]:
     """Yield the ACLs that a manifest gives a principal, each with the keys of the right in the spec."""
     spec = cast("dict[str, Any]", manifest.intent.spec)

@@ -96,7 +96,7 @@ def test_no_cluster_may_be_chosen(tmp_path: Path, where: ClusterSelector) -> Non
 def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
     assert run_all(project, "sarif").needs(64).err == wording
-    assert "names no cluster" in run_all(project).needs(64).err
+    assert "no kafkaform.yaml was found" in run_all(project).needs(64).err
 
 
 def test_what_is_wrong_for_every_cluster_is_wrong_usage(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def test_a_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
         )
         text = found.get_help(context)
         assert max(map(len, text.splitlines())) <= 80, name
+        # Marks of click and of docstrings that were meant for a program.
+        assert not re.search(r"[^\n -~…]|\\|^ *(Args|Returns|Raises|Yields):|%\(", text, re.MULTILINE), name
         _, *sections = re.split(r"^\w.*:$", text, flags=re.MULTILINE)
         shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", "".join(sections), re.MULTILINE)
         options = [option for option in found.get_params(context) if isinstance(option, click.Option)]

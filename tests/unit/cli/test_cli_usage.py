@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Project
+from tests.support.cli.project import Project, called
 
 DEAD = "127.0.0.1:1"
 WRONG: dict[str, str] = {
@@ -92,8 +92,24 @@ WRONG: dict[str, str] = {
         for command in ("plan - --changed-since HEAD", "drift - --adopt", "revert x -")
     },
     "plan - --prune --given": "--prune needs",
+    # Kinds are written as in manifests; the hint has the whole name.
+    "plan --target topic/a": "did you mean Topic/a?",
+    "drift --target Topics/a": "did you mean Topic/a?",
+    "apply --target a": "did you mean Topic/a?",
+    "history topic/a": "did you mean Topic/a?",
+    "history group/billing": "did you mean ConsumerGroup/billing?",
+    "history acl/User:a": "did you mean Access/User:a?",
+    "can User:a read group/a": "did you mean 'ConsumerGroup'?",
 }
 """What the message names, by the command line; `--given` stands for manifests on stdin."""
+WITHOUT_ADDRESS = {
+    "rules KF999": "kafkaform rules lists them",
+    "rules KF1O9": "did you mean KF109?",
+    "plan --cluster prod": "there is no cluster 'prod': no kafkaform.yaml was found",
+    "compare dev prod": "there is no cluster 'dev': no kafkaform.yaml was found",
+    "status --all-clusters": "no kafkaform.yaml was found",
+    "client-config topic/a": "no manifest declares a group",
+}
 _OF_CLUSTERS = ("compare", "plan --cluster", "doctor --all")
 
 
@@ -109,3 +125,10 @@ def test_a_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path
     call = project.run(*line.removesuffix(" --given").split(), given="kind: Topic").needs(64)
     assert WRONG[line] in " ".join(call.err.split())
     assert call.out == ""
+
+
+@pytest.mark.parametrize("line", WITHOUT_ADDRESS)
+def test_what_is_missing_is_named_without_a_configuration_file(tmp_path: Path, line: str) -> None:
+    Project(tmp_path, "", "").topic("a")
+    call = called(*line.split(), cwd=tmp_path).needs(64)
+    assert WITHOUT_ADDRESS[line] in " ".join(call.err.split())

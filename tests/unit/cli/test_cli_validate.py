@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkaform.cli.main import run
-from tests.support.cli.project import ESCAPE, ROOT, Call, Project
+from tests.support.cli.project import ESCAPE, ROOT, Call, Project, manifest
 from tests.support.golden import wording
 
 
@@ -404,6 +404,27 @@ def test_errors_are_listed_wherever_they_are(branch: Project, validate: Callable
     assert re.search(r"error: KF101 '.*a b' ", call.out)
 
 
+@pytest.mark.parametrize("inherited", [True, False])
+def test_a_broken_file_does_not_change_what_is_listed(
+    branch: Project, validate: Callable[..., Call], inherited: bool
+) -> None:
+    branch.topic("c", partitons=3)
+    if inherited:
+        commit(branch, "a broken file that the branch inherits")
+        subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
+        branch.topic("b", partitions=15, replicationFactor=2)
+    for output_format in ("text", "github"):
+        call = validate("--changed-since", "main", "--format", output_format).needs(1)
+        assert re.search(r"^Also \d notes? in files that this branch does not", call.out, re.MULTILINE)
+        assert "topics/c.yaml" in call.both
+        assert "topics/a.yaml" not in call.both
+    found = validate("--changed-since", "main", "--format", "json").needs(1).json["diagnostics"]
+    own = [
+        each["source"]["file"] != "topics/a.yaml" and bool(each["code"] or not inherited) for each in found
+    ]
+    assert own == sorted(own, reverse=True)
+
+
 @pytest.mark.usefixtures("branch")
 def test_a_branch_that_is_not_there_is_told(validate: Callable[..., Call]) -> None:
     call = validate("--changed-since", "nope")
@@ -454,3 +475,104 @@ def test_an_empty_folder_is_told_how_to_start(validate: Callable[..., Call]) -> 
     assert call.code == 1
     assert " ".join(call.err.split()) == wording
     assert "kafkaform init" not in validate("nope.yaml").err, "a file that was named is another slip"
+
+
+# --- many findings -----------------------------------------------------------------------------------
+
+
+def test_findings_that_are_alike_are_grouped(project: Project, validate: Callable[..., Call]) -> None:
+    for number in range(30):
+        project.topic(f"t{number:02}", partitions=3, replicationFactor=1)
+        project.group(f"g{number:02}", topics=[f"x.t{number:02}"])
+    project.topic("b b")
+    call = validate().needs(1)
+    assert call.out == wording
+    lines = call.out.splitlines()
+    assert len(lines) <= 10
+    assert [line for line in lines if "error: KF101" in line]
+    every = validate("--verbose").needs(1).out.splitlines()
+    found = json.loads(validate("--format", "json").out)["diagnostics"]
+    assert len(every) == len(found) + 1 > 30
+    assert every[-1] == lines[-1], "the summary counts them all"
+
+
+# --- broken files ------------------------------------------------------------------------------------
+
+HEAD = "apiVersion: kafkaform/v1\nkind: {kind}\nmetadata: {{name: {name}{more}}}\nspec:\n"
+RELATED = {
+    "orders": HEAD.format(kind="Topic", name="orders.v1", more="")
+    + "  partitions: 12\n  replicationFactor: 3\n  config: {retention.ms: 30d, min.insync.replicas: 2}\n",
+    "audit": HEAD.format(kind="Topic", name="audit", more="")
+    + "  partitions: 12\n  replicationFactor: 3\n  config: {min.insync.replicas: 2}\n",
+    "readers": HEAD.format(kind="ConsumerGroup", name="readers", more="")
+    + "  topics: [orders.v1]\n  lag: {maxTime: 20d}\n  members: {expected: 12}\n"
+    "  client: {partition.assignment.strategy: cooperative-sticky}\n",
+    "access": HEAD.format(kind="Access", name="svc", more="")
+    + "  principals: [User:svc]\n  consumes: [{group: readers}]\n",
+    "access-audit": HEAD.format(kind="Access", name="svc-audit", more="")
+    + "  principals: [User:svc]\n  acls: [{resource: topic, name: audit, operations: [Read]},\n"
+    "    {resource: group, name: auditors, operations: [Read]}]\n",
+    "auditors": HEAD.format(kind="ConsumerGroup", name="auditors", more="")
+    + "  topics: [audit]\n  client: {partition.assignment.strategy: cooperative-sticky}\n",
+    "auditor": HEAD.format(
+        kind="Access", name="auditor", more=", annotations: {kafkaform/waive.KF603: by another account}"
+    )
+    + "  principals: [User:auditor]\n  consumes: [{group: auditors, topics: [orders.v1]}]\n",
+}
+"""Manifests that have no finding together, and findings if one is ignored."""
+DAMAGES: dict[str, Callable[[str], str]] = {
+    "syntax": lambda text: text + "  x: [\n",
+    "no name": lambda text: re.sub(r"name: [\w.-]+", "nam: x", text, count=1),
+    "no kind": lambda text: re.sub(r"kind: .", "kind: X", text, count=1),
+    "unknown field": lambda text: text + "  unknown: 1\n",
+    "template": lambda text: text.replace("spec:\n", "spec:\n  description: ${env:X}\n"),
+    "bad annotation": lambda text: text.replace("}\nspec", ", labels: {team: [x]}}\nspec"),
+    "bytes": lambda text: text + "\x00",
+}
+
+
+@pytest.fixture
+def related(project: Project, validate: Callable[..., Call]) -> Callable[[], set[tuple[str | None, str]]]:
+    """A project of related manifests; the function returns the code and the file of each finding."""
+    project.config(defaults={"Topic": {"config": {"retention.ms": "21d"}}})
+    for name, text in RELATED.items():
+        project.write(f"topics/{name}.yaml", text)
+    return lambda: {
+        (each["code"], each["source"]["file"]) for each in validate("--format", "json").json["diagnostics"]
+    }
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("broken", RELATED)
+def test_a_broken_file_causes_no_finding_elsewhere(
+    project: Project, related: Callable[[], set[tuple[str | None, str]]], broken: str, damage: str
+) -> None:
+    expected = related()
+    project.write(f"topics/{broken}.yaml", DAMAGES[damage](RELATED[broken]))
+    problem = (None, f"topics/{broken}.yaml")
+    found = related()
+    assert problem in found
+    assert found <= {problem, *expected}
+
+
+@pytest.mark.parametrize("absent", ["orders", "audit", "readers", "auditors"])
+def test_related_manifests_have_findings_without_each_other(
+    project: Project, related: Callable[[], set[tuple[str | None, str]]], absent: str
+) -> None:
+    expected = related()
+    (project.folder / f"topics/{absent}.yaml").unlink()
+    assert not related() <= expected
+
+
+def test_an_invalid_manifest_hides_no_finding_of_others(
+    project: Project, validate: Callable[..., Call]
+) -> None:
+    project.topic("a", partitons=3)
+    project.group("g", topics=["x.b"])
+    project.write(
+        "topics/access.yaml",
+        manifest("u", {"principals": ["User:u"], "consumes": [{"group": "z"}]}, kind="Access"),
+    )
+    call = validate()
+    assert "KF210" in call.out
+    assert "the topics of 'z' are not declared" in call.err

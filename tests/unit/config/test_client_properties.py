@@ -1001,6 +1001,56 @@ def test_a_malformed_java_login_is_an_error(text: str) -> None:
         parse_jaas(text)
 
 
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+JAVA_IN_CLIENT = {
+    "plain": (
+        {"sasl.jaas.config": f'{_PLAIN} required username="a" password="hunter2";'},
+        "sasl.mechanism: PLAIN, sasl.username: a, sasl.password: ${env:NAME}",
+    ),
+    "scram, with a reference": (
+        {
+            "sasl.jaas.config": f'{_SCRAM} required username="a" password="${{env:P}}";',
+            "sasl.mechanism": "SCRAM-SHA-256",
+        },
+        "write sasl.username: a, sasl.password: ${env:P}",
+    ),
+    "iam": ({"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"}, "write sasl.mechanism: AWS_MSK_IAM"),
+    "malformed": ({"sasl.jaas.config": "hunter2"}, "one module: "),
+    "JKS trust store": (
+        {"ssl.truststore.location": "t.jks"},
+        "-keystore t.jks -file ca.pem; then write ssl.ca.location",
+    ),
+    "PKCS12 trust store": (
+        {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
+        "openssl pkcs12 -in t.p12 -nokeys -out ca.pem; then write ssl.ca.location: ca.pem",
+    ),
+    "PEM trust store": (
+        {"ssl.truststore.location": "t.pem", "ssl.truststore.type": "PEM"},
+        "write ssl.ca.location: t.pem",
+    ),
+    "trust store's password": ({"ssl.truststore.password": "hunter2"}, "ssl.ca.location"),
+    "text": ({"ssl.truststore.certificates": "-----BEGIN\nhunter2"}, "write ssl.ca.pem"),
+    "key": ({"ssl.keystore.key": "hunter2"}, "write ssl.key.pem: ${env:NAME}"),
+    "JKS key store": ({"ssl.keystore.type": "JKS", "ssl.keystore.location": "k.jks"}, "-srckeystore k.jks"),
+    "renamed": ({"request.timeout.ms": 3000}, "write socket.timeout.ms"),
+    "of the cluster": ({"environment": "dev"}, "write it beside client"),
+}
+
+
+@pytest.mark.parametrize(("raw", "meant"), JAVA_IN_CLIENT.values(), ids=JAVA_IN_CLIENT)
+def test_a_property_of_java_says_what_to_write_instead(raw: dict[str, object], meant: str) -> None:
+    _, problems = cp.parse(
+        {"bootstrap.servers": "a:1", "ssl.keystore.password": "${env:P}", **raw}, lambda _: None
+    )
+    name = next(iter(raw))
+    (problem,) = [
+        each for each in problems if re.search(rf"(property |^){re.escape(name)} is ", each.message)
+    ]
+    assert meant in (problem.hint or ""), problem
+    assert "hunter2" not in str(problems)
+
+
 def test_the_documented_matrix_of_properties_is_the_one_in_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
     assert page == render_clients_page()

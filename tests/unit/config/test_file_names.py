@@ -18,8 +18,34 @@ def test_a_name_that_every_disk_takes_stays(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*RESERVED, "a/b", "../../etc/passwd", "a b", "é", "x" * 250, "a\nb", "\x1b[2J"]
+    ("name", "stem"),
+    [
+        ("User:orders-svc", "orders-svc"),
+        ("User:CN=orders-svc,OU=Pay,O=Acme", "CN=orders-svc,OU=Pay,O=Acme"),
+        ("User:CN=orders svc, O=Acme", "CN=orders_svc,_O=Acme"),
+        ("User:alice@EXAMPLE.COM", "alice@EXAMPLE.COM"),
+        ("User:spiffe://prod/ns/orders", "spiffe_prod_ns_orders"),
+        ("User:*", "everyone"),
+        ("Group:ops", "Group_ops"),
+        ("user=alice", "user=alice"),
+        ("user=<default>,client-id=app", "user=_default_,client-id=app"),
+        ("ip=2001:db8::1", "ip=2001_db8_1"),
+        ("team/app:x", "team_app_x"),
+        ("a b", "a_b"),
+    ],
 )
+def test_names_of_any_kind_give_names_that_people_can_read(name: str, stem: str) -> None:
+    assert choose_file_names([name]) == {name: f"{stem}.yaml"}
+
+
+def test_a_name_that_can_stay_keeps_its_file_and_another_one_is_marked() -> None:
+    made = choose_file_names(["a/b", "a:b", "a_b", "User:a_b"])
+    assert made["a_b"] == "a_b.yaml"
+    assert len({*made.values()}) == 4
+    assert sorted("~" in name for name in made.values()) == [False, True, True, True]
+
+
+@pytest.mark.parametrize("name", [*RESERVED, "User:", "../../etc/passwd", "é", "x" * 250, "User:.hidden"])
 def test_another_is_marked(name: str) -> None:
     made = choose_file_names([name])[name]
     assert made != f"{name}.yaml"

@@ -162,10 +162,26 @@ def test_a_broker_config_is_told_with_what_a_topic_has_for_it(given: str, instea
         assert loaded(topic(f"{{{COUNTS}, {instead}}}")).state is not None
 
 
+@pytest.mark.parametrize("kind", ["KafkaTopic", "KafkaUser", "KafkaClientQuota"])
 @pytest.mark.parametrize("version", ["kafka.strimzi.io/v1beta2", "kafka.jikkou.io/v1beta2"])
-def test_a_topic_of_another_tool_is_told_with_what_maps_where(version: str) -> None:
-    head = f"apiVersion: {version}\nkind: KafkaTopic\nmetadata: {{name: t}}\n"
+def test_a_resource_of_another_tool_is_told_with_what_maps_where(version: str, kind: str) -> None:
+    head = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: t}}\n"
     assert problems({"a.yaml": head + "spec: {partitions: 3, replicas: 1}\n"}) == wording
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        *((word, "Topic") for word in ("topic", "Topics", "TOPIC", "KafkaTopic")),
+        *((word, "ConsumerGroup") for word in ("group", "Groups", "consumergroup", "KafkaConsumerGroup")),
+        *((word, "ClientQuota") for word in ("quota", "quotas", "KafkaClientQuota")),
+        *((word, "Access") for word in ("acl", "ACLs", "accesses")),
+        ("KafkaUser", "User"),
+    ],
+)
+def test_a_kind_by_another_word_is_suggested(word: str, kind: str) -> None:
+    (problem,) = problems({"a.yaml": f"apiVersion: kafkaform/v1\nkind: {word}\nmetadata: {{name: t}}\n"})
+    assert problem.endswith(f"(did you mean {kind!r}?)")
 
 
 def test_fields_in_the_wrong_place_are_told_where_they_belong() -> None:

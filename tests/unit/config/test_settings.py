@@ -292,7 +292,17 @@ def test_choosing_a_cluster() -> None:
     assert Settings().select_cluster(None) is None
     with pytest.raises(UsageError) as none:
         Settings().select_cluster("x")
-    assert none.value.hint == "clusters: none"
+    assert "kafkaform init" in (none.value.hint or "")
+    with pytest.raises(UsageError) as empty:
+        settings("").select_cluster("x")
+    assert empty.value.hint == "add it below clusters:"
+
+
+@pytest.mark.parametrize("line", ["protected: [Topic/a]", "owns: {names: [topics/a]}", "ignore: [group/a]"])
+def test_a_glob_of_names_has_no_kind(line: str) -> None:
+    (problem,) = problems(line)
+    assert "has a kind" in problem
+    assert problem.endswith("(write a)")
 
 
 def test_choosing_an_environment() -> None:

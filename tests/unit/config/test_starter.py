@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kafkaform.cli.init import init
 from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
-from kafkaform.config.starter import write_starter
+from kafkaform.config.starter import EditorHelp, write_schemas, write_starter
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
@@ -195,3 +195,49 @@ def test_the_command_ends_with_1_when_a_file_exists(tmp_path: Path) -> None:
     )
     assert (call.returncode, call.stdout, call.stderr) == (1, "", wording)
     assert "Traceback" not in call.stderr
+
+
+# --- the help of editors in an existing repository ---------------------------------------------------
+
+
+def test_an_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    for path in (tmp_path / "schemas").iterdir():
+        path.unlink()
+    (tmp_path / "schemas" / "topic.schema.json").write_text('{"$id": "urn:kafkaform:v1:topic"}', "utf-8")
+    head = "apiVersion: kafkaform/v1\nkind: {}\nmetadata: {{name: a}}\nspec: {{}}\n"
+    texts = {
+        "kafkaform.yaml": "apiVersion: kafkaform/v1\nkind: Config\n",
+        "topics/access/a.yaml": head.format("Access").replace("\n", "\r\n"),
+        "topics/both.yaml": head.format("Topic") + "---\n" + head.format("User"),
+        "topics/broken.yaml": "a: [\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(text.encode())
+    before = files_below(tmp_path)
+    written = write_schemas(tmp_path)
+    assert {path.name for path in written.schemas} == {
+        Path(name).name for name in FILES if "schemas/" in name
+    }
+    assert {path.name for path in written.linked} == {"kafkaform.yaml", "a.yaml"}
+    assert {path.name for path in written.mixed} == {"both.yaml", "broken.yaml"}
+    after = files_below(tmp_path)
+    mark = "# yaml-language-server: $schema="
+    assert (
+        after["kafkaform.yaml"].decode() == f"{mark}schemas/config.schema.json\n\n{texts['kafkaform.yaml']}"
+    )
+    line = f"{mark}../../schemas/access.schema.json\r\n\r\n"
+    assert after["topics/access/a.yaml"].decode() == line + texts["topics/access/a.yaml"]
+    assert after["topics/example.yaml"] == before["topics/example.yaml"]
+    assert json.loads(after["schemas/topic.schema.json"]) == load_schema("topic")
+    assert write_schemas(tmp_path) == EditorHelp((), (), written.mixed)
+    assert files_below(tmp_path) == after
+
+
+def test_a_schema_of_others_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "user.schema.json").write_text("mine", "utf-8")
+    result = CliRunner().invoke(init, [str(tmp_path), "--schemas"])
+    assert isinstance(result.exception, KafkaformError)
+    assert files_below(tmp_path) == {"schemas/user.schema.json": b"mine"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kafkaform.config.manifests.loader import VERBATIM
 from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
 from kafkaform.config.manifests.yaml12 import Document, read_documents
 from kafkaform.core.errors import Problem
+from kafkaform.resources import KINDS
 from tests.support.golden import wording
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
@@ -69,6 +72,98 @@ CONFIGS = {
 @pytest.mark.parametrize("text", CONFIGS.values(), ids=CONFIGS.keys())
 def test_what_does_not_fit_the_schema_of_the_configuration_is_told_at_its_place(text: str) -> None:
     assert problems(text, "config") == wording
+
+
+OTHER_NAMES = {
+    "topic": {
+        "replicationFactor": [
+            "replicas: 3",
+            "replication_factor: 3",
+            "replication.factor: 3",
+            "replicaCount: 3",
+        ],
+        "partitions": ["partitionCount: 3", "partitions_count: 3", "num.partitions: 3", "partitons: 3"],
+        "spec.config": [
+            "retention.ms: 1",
+            "retentionMs: 1",
+            "cleanupPolicy: compact",
+            "min-insync-replicas: 2",
+        ],
+        "config": ["configs: {a: 1}", "settings: {a: 1}", "topicConfig: {a: 1}"],
+        "metadata.name": ["topicName: x"],
+        "metadata": ["name: x", "labels: {a: b}"],
+        "labels": ["owner: a", "team: a"],
+        "retention": ["retentionMinutes: 3", "retention_time: 3"],
+    },
+    "consumergroup": {
+        "metadata.name": ["groupId: x", "group.id: x", "group: x"],
+        "spec.client": ["max.poll.records: 3", "maxPollRecords: 3", "auto_offset_reset: latest"],
+        "topics": ["topic: [a]"],
+    },
+    "clientquota": {
+        "spec.config": ["producer_byte_rate: 1", "producerByteRate: 1", "requestPercentage: 1"],
+        "config": ["quotas: {a: 1}", "limits: {a: 1}"],
+        "spec.entity": ["user: a", "client-id: a"],
+    },
+    "user": {
+        "scram: [": ["authentication: {type: scram-sha-512}"],
+        "spec.scram": ["password: x", "mechanism: x"],
+        "Access manifest": ["authorization: {type: simple}", "acls: []"],
+        "ClientQuota manifest": ["quotas: {}"],
+    },
+    "access": {
+        "principals": ["principal: User:a", "user: a", "acl_principal: User:a"],
+        "produces": ["producer: [a]", "producers: [a]"],
+        "consumes": ["consumer: [a]", "consumers: [a]"],
+        "hosts": ["host: '*'", "acl_host: '*'", "acls: [{host: '*'}]"],
+        "operations": ["acls: [{operation: Read}]", "acls: [{acl_operation: Read}]"],
+        "prefix": ["acls: [{patternType: prefix}]", "acls: [{resource_pattern_type_filter: Prefixed}]"],
+        "permission": ["acls: [{type: allow}]", "acls: [{acl_permission_type: Allow}]"],
+        "name": ["acls: [{resourceName: a}]", "acls: [{resource_name: a}]"],
+        "resource": ["acls: [{resource_type: topic}]", "acls: [{resourceType: topic}]"],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "meant", "line"),
+    [
+        (schema, meant, line)
+        for schema, fields in OTHER_NAMES.items()
+        for meant, lines in fields.items()
+        for line in lines
+    ],
+)
+def test_the_names_of_other_tools_are_translated(schema: str, meant: str, line: str) -> None:
+    kinds = {kind.format.schema: name for name, kind in KINDS.items()}
+    text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
+    (found,) = [
+        problem
+        for problem in find_structure_problems(document(text), schema)
+        if problem.message.startswith("unknown field")
+    ]
+    assert re.search(rf"(?<![\w.]){re.escape(meant)}(?!\w)", found.hint or ""), found
+
+
+PLACES = {
+    "clusters.NAME": ["forbid: [a]", "client: {}", "clusterId: a", "verifyKey: a"],
+    "clusters.NAME.client": ["bootstrapServers: a", "bootstrap.servers: a", "security.protocol: SSL"],
+    "clusters.dev.client": ["clusters: {dev: {bootstrapServers: a}}", "clusters: {dev: {sasl.username: a}}"],
+    "clusters.dev": ["clusters: {dev: {client: {forbid: [a]}}}"],
+    "the top level": ["clusters: {dev: {owns: [a]}}", "clusters: {dev: {client: {}, protected: [a]}}"],
+    "defaults.Topic": ["defaults: {partitions: 3}", "defaults: {retention: 7d}"],
+    "write replicationFactor": ["defaults: {Topic: {replicas: 3}}"],
+    "'blastRadius'": ["limits: {blast-radius: 0.1}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("meant", "line"), [(meant, line) for meant, lines in PLACES.items() for line in lines]
+)
+def test_a_field_at_the_wrong_place_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
+    found = find_structure_problems(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
+    hints = [problem.hint for problem in found if problem.hint is not None]
+    assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 
 
 def test_what_fits_a_schema_or_a_part_of_it_has_no_problems() -> None:

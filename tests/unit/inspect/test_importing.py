@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkaform.config.manifests import yaml12
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.acl_fields import parse_path
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import KafkaformError, Problem
 from kafkaform.core.model import FieldValue, Location, Observation, Observed, ResourceRef, Undeclared
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
@@ -179,6 +179,22 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     secret, other = list_problems(made)
     assert secret == wording
     assert other == wording
+
+
+def test_what_several_resources_lack_is_one_line() -> None:
+    refs = [ResourceRef("ConsumerGroup", f"svc-{number}") for number in range(25)]
+    made = Import(
+        partial=(*((ref, f"the protocol of {ref.name} is not known") for ref in refs), (topic("a"), "why")),
+        unread=dict.fromkeys(refs[:3], "denied"),
+        unconverted=tuple(
+            Problem(f"KafkaTopic t{number}: {reason}", Location("f.yaml", number + 1))
+            for reason in ("not managed", "unknown")
+            for number in range(12)
+        ),
+    )
+    lines = list_problems(made)
+    assert lines == wording
+    assert len(lines) == 5
 
 
 def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

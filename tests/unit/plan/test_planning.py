@@ -38,6 +38,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.operations import MAX_WEIGHT, Operation
 from kafkaform.core.plans import Plan, Reader
+from kafkaform.core.rights import Right, grant
 from kafkaform.plan import planning, validation
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import Diff, Proposal, diff
@@ -273,6 +274,14 @@ class Objecting(Watched):
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         return [self.error] * len(operations)
+
+
+def test_an_account_that_only_plans_is_not_told_to_get_the_right_to_change(memory: MemoryCluster) -> None:
+    denying = Objecting(memory)
+    right = Right("AlterConfigs", "topic", "a")
+    denying.error = PermissionDenied("it lacks AlterConfigs", hint=f"grant it: {grant(right)}", right=right)
+    (note,) = plan_for(denying, declared("a")).diagnostics
+    assert (note.code, note.suggestion) == ("KF414", wording)
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])

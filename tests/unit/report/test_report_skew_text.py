@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kafkaform.core.printable import is_plain
+from kafkaform.report.skew_html import render_skew_html
+from kafkaform.report.skew_markdown import render_skew_markdown
 from kafkaform.report.skew_text import render_skew
 from kafkaform.report.skew_values import MARK, Scale, select_excerpt
-from spark_validation.results import Estimate, SkewCause, SkewFinding, SkewVerdict, TopicResult
+from spark_validation.results import Estimate, SkewCause, SkewFinding, SkewReport, SkewVerdict, TopicResult
 from tests.support.plans.strategies import hostile_text
 from tests.support.skew import samples
 
@@ -121,9 +125,20 @@ def test_what_is_summed_up_is_said_in_records_too() -> None:
 def test_at_most_ten_hot_keys_are_listed() -> None:
     made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{one}", 0.02) for one in range(14)))
     shown = lines(made)
-    assert len(body(shown, "KEY SHA-256")) == 11
+    assert len([row for row in body(shown, "KEY SHA-256") if "B" in row]) == 10
     assert any(line.startswith("  … 4 more keys ") for line in shown)
-    assert len(body(lines(made, verbose=True), "KEY SHA-256")) == 14
+    assert len([row for row in body(lines(made, verbose=True), "KEY SHA-256") if "B" in row]) == 14
+
+
+@pytest.mark.parametrize("render", [render_skew_markdown, render_skew_html, partial(render_skew, width=None)])
+def test_a_report_with_hidden_keys_names_the_option_that_shows_them(
+    render: Callable[[SkewReport], object],
+) -> None:
+    hidden = samples.hot()
+    shown = replace(hidden, hot_keys=tuple(replace(key, key="k") for key in hidden.hot_keys))
+    empty = replace(hidden, hot_keys=(replace(hidden.hot_keys[0], key_length=0),))
+    for topic, expected in ((hidden, True), (shown, False), (empty, False)):
+        assert ("--show-keys" in str(render(samples.report(topic)))) is expected
 
 
 def test_an_exact_share_is_said_to_be_exact_beside_estimates() -> None:

@@ -437,7 +437,7 @@ def throttles_left(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             None,
             f"{text}; no reassignment is running",
-            f"if nobody needs it, remove it: {_build_removal(entity_type, names, configs)}",
+            f"if it is no longer needed, remove it: {_build_removal(entity_type, names, configs)}",
             Severity.WARNING if throttled else None,
         )
 

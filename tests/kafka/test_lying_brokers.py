@@ -165,9 +165,9 @@ CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS = 19, 37, 44
 def acknowledging(kafka: DevCluster, *keys: int) -> Iterator[str]:
     """A proxy that makes every request of these APIs a dry run: the broker answers as if it did it."""
     host, _, port = kafka.bootstrap_servers.rpartition(":")
-    address = ""
 
     def serve(client: socket.socket) -> None:
+        mine = client.getsockname()[1]
         with suppress(OSError), client, socket.create_connection((host, int(port))) as broker:
             while message := spoken(client):
                 (asked,) = unpack(">h", message[:2])
@@ -179,7 +179,6 @@ def acknowledging(kafka: DevCluster, *keys: int) -> Iterator[str]:
                 if answer is None:
                     return
                 if asked == METADATA:  # the other connections have to come here, too
-                    mine = int(address.rpartition(":")[2])
                     answer = answer.replace(pack(">i", int(port)), pack(">i", mine))
                 client.sendall(pack(">i", len(answer)) + answer)
 

@@ -47,6 +47,7 @@ class ChangeExecution:
         in_part: Operations that were refused, but not for all of their partitions.
         moves: Moves of replicas that were passed to the reassigner.
         deferred: Fields that still differ, and that no operation changes.
+        invisible: Operations that brokers acknowledged, and that the last reading does not show.
         error: The first error; nothing more is sent after it.
         unverified: The reason why the last reading did not verify the change.
         result: The result; None until the execution ends.
@@ -60,6 +61,7 @@ class ChangeExecution:
     in_part: list[Operation] = field(default_factory=list)
     moves: list[Reassign] = field(default_factory=list)
     deferred: tuple[FieldChange, ...] = ()
+    invisible: list[Operation] = field(default_factory=list)
     error: ClusterError | None = None
     unverified: str = ""
     result: Result | None = None
@@ -151,13 +153,14 @@ class ChangeExecution:
         for operation in [o for o in self.unsure if o not in unfinished]:
             self.unsure.remove(operation)
             self.done.append(operation)
+        self.invisible = [operation for operation in self.done if operation in unfinished]
         if remaining.change is None:
             # Such as moves that continued after the lock was lost, and have ended since then.
             self.done += [operation for operation in self.in_part if operation not in self.done]
             self.settle(Result.APPLIED if self.done else Result.ALREADY)
         # Readings lag behind writes: 12,000 new partitions showed after 11 to 36 s (measured on 4.3.1). So
         # this is no failure yet.
-        elif self.unsure or any(operation in unfinished for operation in self.done):
+        elif self.unsure or self.invisible:
             self.unverified = "the cluster does not show the change yet"
         elif self.error is not None:
             self.settle(Result.FAILED, self.error.message, self.error.hint)
@@ -172,7 +175,11 @@ class ChangeExecution:
 
     def give_up(self) -> None:
         """End the execution as failed, as it was not verified."""
-        unverified = f"not verified: {self.unverified}"
+        unverified = f"{'accepted, not visible' if self.invisible else 'not verified'}: {self.unverified}"
+        # An acknowledgement proves nothing against later readings: whether these were carried out is unknown.
+        for operation in self.invisible:
+            self.done.remove(operation)
+            self.unsure.append(operation)
         message = unverified if self.error is None else f"{self.error.message}; {unverified}"
         self.settle(Result.FAILED, message, RETRY_HINT)
 
@@ -201,7 +208,8 @@ class ChangeExecution:
             self.done, self.unsure = list(self.operations), []
             self.settle(Result.FAILED, _RECREATED.reason, _RECREATED.hint)
         elif self.sent:
-            self.unverified = superseded.reason
+            # Another value than both: others changed it after the brokers had acknowledged it.
+            self.unverified, self.invisible = superseded.reason, []
         else:
             self.settle(Result.MOVED, superseded.reason, superseded.hint)
 

@@ -197,7 +197,8 @@ class _Run:
         except KeyboardInterrupt:
             self._interrupted = True
             for change in self._list_open():
-                change.unverified = "abandoned while verifying it"
+                # Readings lag behind writes, and there was no time to wait for one.
+                change.unverified, change.invisible = "abandoned while verifying it", []
         for change in self._list_open():
             change.give_up()
 

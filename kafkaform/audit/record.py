@@ -144,7 +144,11 @@ def render_confirmation(
         by: The id of the apply that found them.
         concluded: Whether the apply that made the change wrote a result.
     """
-    reason = "no response came" if concluded else "its own apply ended before it could write the result"
+    reason = (
+        "it could not be verified then"
+        if concluded
+        else "its own apply ended before it could write the result"
+    )
     document = {
         **_build_head("result", change_id, at),
         "kind": ref.kind,

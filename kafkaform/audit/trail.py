@@ -51,12 +51,11 @@ class Trail:
             for entry in self._entries.get(ref, ())
         )
 
-    def open_deletion(self, ref: ResourceRef) -> Setting | None:
-        """Return the latest change of a resource if it is a deletion in doubt."""
-        latest = self._entries.get(ref, ())[-1:]
-        for entry in latest:
-            if entry.action == "delete" and not entry.took_place:
-                return _build_setting(entry, None, certain=False)
+    def find_open(self, ref: ResourceRef, action: str) -> Setting | None:
+        """Return the latest change of a resource if it is such an action (`create` or `delete`) in doubt."""
+        for entry in self._entries.get(ref, ())[-1:]:
+            if entry.action == action and not entry.took_place:
+                return replace(_build_setting(entry, None, certain=False), unended=entry.outcome is None)
         return None
 
     def _find_settings(self, ref: ResourceRef, path: str) -> Iterator[Setting]:

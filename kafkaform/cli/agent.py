@@ -183,9 +183,9 @@ def _run(
         with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
             report, is_applied = _apply_head(repository, branch, where, options, stop)
     if is_applied:
-        rest = "" if report.complete else ", except for what is held back"
-        tell(f"commit {short_commit(head)} of {branch}: its plan is applied already{rest}")
-        if rest:
+        exception = "" if report.complete else ", except for what is held back"
+        tell(f"commit {short_commit(head)} of {branch}: its plan is applied already{exception}")
+        if exception:
             show("apply", "text", report)
     elif not report.complete:
         from kafkaform.report.apply import summarise_apply
@@ -232,7 +232,7 @@ def _apply_head(
             # A plan that is applied says nothing about manifests that changed since.
             paths = [*session.settings.manifests, *filter(Path.exists, [repository.root / CONFIG_FILE])]
             if all(_is_same(repository, commit, paths) for commit in {spent[ref].commit for ref in planned}):
-                return _report_rest(plan, session, cluster), True
+                return _report_held_back(plan, session, cluster), True
     # After that check: a plan that is applied may be of any age.
     trust.check(header, file, session, target)
     author = replace(detect_author(os.environ), ci=_SYSTEM, url=str(branch))
@@ -242,7 +242,7 @@ def _apply_head(
     return carry_out(request, session, _SAFEGUARDS, _OUTPUT, author, read_earlier, stop), False
 
 
-def _report_rest(plan: Plan, session: Session, cluster: KafkaCluster) -> ApplyReport:
+def _report_held_back(plan: Plan, session: Session, cluster: KafkaCluster) -> ApplyReport:
     """Report what a plan that is applied has held back, and what of it is still a change; changes nothing."""
     held = {
         change.ref for change in plan.changes if change.status is not Status.PLANNED or is_deferred(change)
@@ -250,8 +250,8 @@ def _report_rest(plan: Plan, session: Session, cluster: KafkaCluster) -> ApplyRe
     if not (held or plan.unknown or plan.open_errors):
         return ApplyReport(())
     now = plan_now(session, cluster, Scope())[0].plan
-    rest = tuple(_describe_held_back(change) for change in now.changes if change.ref in held)
-    return ApplyReport(rest, unknown=now.unknown, errors=now.open_errors)
+    results = tuple(_describe_held_back(change) for change in now.changes if change.ref in held)
+    return ApplyReport(results, unknown=now.unknown, errors=now.open_errors)
 
 
 def _describe_held_back(planned: PlannedChange) -> ResourceResult:

@@ -48,7 +48,7 @@ class _BadToken(Exception):  # noqa: N818 - internal: translated into MalformedJ
 
 
 def parse_json(text: str, *, fractions: bool = False) -> Any:
-    """Parse strict JSON.
+    """Parse text as I-JSON; whole numbers have at most 64 bits.
 
     Args:
         text: The text.

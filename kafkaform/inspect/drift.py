@@ -44,6 +44,7 @@ class DriftCause(StrEnum):
     MANIFEST = "manifest_changed"
     BOTH = "both_changed"
     INTERRUPTED = "apply_interrupted"
+    NOT_VISIBLE = "apply_not_visible"
 
 
 class DriftVerdict(StrEnum):
@@ -262,6 +263,10 @@ def find_past(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
         return KINDS[ref.kind].field(change.path).equal(a, b)
 
     recorded = trail.settings(ref, change.path)
+    # The brokers acknowledged it, or did not answer, and no reading showed it, as none does now: nothing
+    # shows that another one changed the field.
+    if recorded and _is_not_visible(recorded[0]) and equal(recorded[0].before, change.before):
+        return Past(DriftCause.NOT_VISIBLE, recorded[0])
     if recorded and _stopped_half_way(ref, change, recorded[0]):
         return Past(DriftCause.INTERRUPTED, recorded[0])
     # An apply without a known result counts only if its value is the live one: then it was carried out.
@@ -284,12 +289,21 @@ def _stopped_half_way(ref: ResourceRef, change: FieldChange, latest: Setting) ->
     return not latest.certain and KINDS[ref.kind].field(recorded.path).on_the_way(recorded, change.before)
 
 
+def _is_not_visible(setting: Setting) -> bool:
+    """Return whether an apply sent a change that it could not verify; one that died may have sent nothing."""
+    return not setting.certain and not setting.unended
+
+
 def _find_resource_past(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
     """Return the recorded history of a resource that exists and should not, or the other way round."""
     if trail is None:
         return None
+    # The latest apply was to create it and it is missing, or to delete it and it is there.
+    latest = trail.find_open(ref, "delete" if live else "create")
+    if latest is not None and _is_not_visible(latest):
+        return Past(DriftCause.NOT_VISIBLE, latest)
     # An apply has deleted it, and the manifest declares it again.
-    if not live and (deletion := trail.open_deletion(ref)) is not None:
+    if not live and (deletion := trail.find_open(ref, "delete")) is not None:
         return Past(DriftCause.MANIFEST, deletion)
     recorded = [s for path in state for s in trail.settings(ref, path) if live or s.certain]
     if recorded:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # would match digits of every script.
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "but not by a recorded apply"
+_NEVER_SHOWN = "and no reading has shown it"
 _WORD = 120
 
 
@@ -168,6 +169,10 @@ def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
     if past.cause is DriftCause.INTERRUPTED:
         changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
         return f"{apply_words(past.last)} began to change it, and was interrupted{changed}"
+    if past.cause is DriftCause.NOT_VISIBLE:
+        changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
+        sent = single(ref.kind, field.change.path, past.last.value)
+        return f"{apply_words(past.last)} sent {printable(sent.short)}, {_NEVER_SHOWN}{changed}"
     changed_field = KINDS[ref.kind].field(field.change.path)
     # Without a live value the field was removed, and the kind has the word for that.
     later_change = (
@@ -186,6 +191,8 @@ def since_whole(drifted: ResourceDrift) -> str | None:
     if past is None:
         return None
     missing = drifted.form is Form.MISSING
+    if past.cause is DriftCause.NOT_VISIBLE and past.last is not None:
+        return f"{apply_words(past.last)} was to {'create' if missing else 'delete'} it, {_NEVER_SHOWN}"
     if past.cause is DriftCause.UNRECORDED:
         return "unknown: no recorded apply created it"
     if past.last is None:

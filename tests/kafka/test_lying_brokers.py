@@ -154,3 +154,66 @@ def test_what_a_plan_can_do_without_is_a_note(kafka: DevCluster, prefix: str, tm
         call = project.run("plan", "topics", "--format", "json").needs(0)
     (note,) = [told["message"] for told in call.json["diagnostics"] if told["code"] == "KF413"]
     assert f"{address}: malformed answer to ListPartitionReassignments v0" in note
+
+
+# --- changes that are acknowledged and not made --------------------------------------------------------
+
+CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS = 19, 37, 44
+
+
+@contextmanager
+def acknowledging(kafka: DevCluster, *keys: int) -> Iterator[str]:
+    """A proxy that makes every request of these APIs a dry run: the broker answers as if it did it."""
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+
+    def serve(client: socket.socket) -> None:
+        mine = client.getsockname()[1]
+        with suppress(OSError), client, socket.create_connection((host, int(port))) as broker:
+            while message := spoken(client):
+                (asked,) = unpack(">h", message[:2])
+                if asked in keys:
+                    # validate_only is the last field of all three, before the empty tagged fields.
+                    message = message[:-2] + b"\x01" + message[-1:]
+                broker.sendall(pack(">i", len(message)) + message)
+                answer = spoken(broker)
+                if answer is None:
+                    return
+                if asked == METADATA:  # the other connections have to come here, too
+                    answer = answer.replace(pack(">i", int(port)), pack(">i", mine))
+                client.sendall(pack(">i", len(answer)) + answer)
+
+    with listening(serve) as address:
+        yield address
+
+
+@pytest.mark.parametrize("key", [CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS])
+def test_a_change_that_is_only_acknowledged_is_unsure(
+    kafka: DevCluster, prefix: str, tmp_path: Path, key: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaform.apply.executor.VERIFY_TIMEOUT_S", 2.0)
+    record = ("--audit-file", "record.jsonl")
+    honest = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    spec: dict[str, Any] = {"partitions": 3, "retention": "7d", "keyed": False}
+    changed = {**spec, "partitions": 6} if key == CREATE_PARTITIONS else {**spec, "retention": "9d"}
+    if key != CREATE_TOPICS:
+        honest.topic("a", **spec)
+        honest.apply("topics", *record).needs(0)
+    before = honest.live()
+    honest.topic("a", **changed)
+    with acknowledging(kafka, key) as address:
+        lying = Project(tmp_path, address, prefix)
+        call = lying.run("apply", "topics", "--auto-approve", *record).needs(1)
+    assert "accepted, not visible" in call.words
+    assert " done:" not in call.out.replace("may be done:", "")
+    assert honest.live() == before
+
+    config = {"client": {"bootstrap.servers": kafka.bootstrap_servers}}
+    honest.config(clusters={"dev": {**config, "audit": {"topic": False, "file": "record.jsonl"}}})
+    drift = honest.run("drift").needs(2)
+    assert "no reading has shown it" in drift.words
+    assert "not by a recorded apply" not in drift.words
+    history = honest.run("history", "--format", "json").needs(0).json["changes"]
+    (unsure,) = [change for change in history if "accepted, not visible" in (change["message"] or "")]
+    assert {field["in_doubt"] for field in unsure["fields"] if field["path"] != "placement"} == {True}
+    honest.run("apply", "--auto-approve").needs(0)
+    honest.run("drift").needs(0)

@@ -70,12 +70,12 @@ class Failure:
     """An error that an operation is to be answered with.
 
     Attributes:
-        error: The answer.
+        error: The answer; None: it is acknowledged.
         ref: The only resource that it is for; None for any.
         carried_out: Whether the operation takes place all the same.
     """
 
-    error: ClusterError
+    error: ClusterError | None
     ref: ResourceRef | None
     carried_out: bool
 
@@ -125,6 +125,10 @@ class FaultInjection:
             carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
         """
         self._failures.append(Failure(error, ref, carried_out))
+
+    def pretend(self, ref: ResourceRef) -> None:
+        """Acknowledge the next operation on a resource, and do not carry it out."""
+        self._failures.append(Failure(None, ref, carried_out=False))
 
     # --- topics and brokers ------------------------------------------------------------------------
 

@@ -234,7 +234,7 @@ class MovingReplicas(FaultInjection):
             if self._denied(ref):
                 raise denial(ref)
             failure = self._failure(ref)
-            if failure is not None:
+            if failure is not None and failure.error is not None:
                 raise failure.error
 
     def _put_lists(self, name: str, lists: Mapping[str, list[str]]) -> None:

@@ -128,13 +128,13 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
         memory.observe([])
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
     assert {name: [one.path for one in entry.in_doubt] for name, entry in entries.items()} == {
-        "fine": [],
+        "fine": ["partitions", "replicationFactor"],  # accepted, and not visible
         "a": ["config.segment.ms"],
         "b": ["config.segment.ms"],
         "new": ["partitions", "replicationFactor"],
     }
-    assert settled(memory) == ["Topic/a", "Topic/new"]
-    assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "failed"}
+    assert settled(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
+    assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "applied"}
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
     assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
     assert [one.path for one in entries["a"].carried_out] == ["config.segment.ms"], (

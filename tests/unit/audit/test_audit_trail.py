@@ -54,8 +54,8 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     ]
     assert trail.replaced_since(ORDERS, "")
     assert not trail.replaced_since(ORDERS, story.entries[0].at)
-    assert trail.open_deletion(ORDERS) is None
-    deletion = Trail(story.entries[:2]).open_deletion(ORDERS)
+    assert trail.find_open(ORDERS, "delete") is None
+    deletion = Trail(story.entries[:2]).find_open(ORDERS, "delete")
     assert deletion is not None
     assert (deletion.run, deletion.certain) == ("run1", False)
 
@@ -63,7 +63,7 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
 def test_a_deletion_that_took_place_is_over(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})
-    assert Trail(story.entries).open_deletion(ORDERS) is None
+    assert Trail(story.entries).find_open(ORDERS, "delete") is None
 
 
 def test_the_half_that_was_carried_out_counts(story: Story) -> None:
@@ -94,7 +94,7 @@ def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", unsure=[RETENTION])
     assert values(story) == [WEEK]
-    deletion = Trail(story.entries).open_deletion(ORDERS)
+    deletion = Trail(story.entries).find_open(ORDERS, "delete")
     assert deletion is not None
     assert (deletion.run, deletion.certain) == ("run1", False)
 

@@ -1,0 +1,168 @@
+"""A broker that acknowledges a change and does not make it, for each sort of change: nobody is blamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkaform.apply.earlier import read_earlier
+from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.config.settings import AuditSettings, Settings
+from kafkaform.core.apply_result import Result
+from kafkaform.core.model import Desired
+from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.plans import Plan
+from kafkaform.inspect.drift import Drift, DriftCause, Form, find_drift
+from kafkaform.inspect.reversal import plan_reversal
+from kafkaform.plan.planning import Request, build_plan
+from kafkaform.report.apply import render_apply
+from kafkaform.report.drift import render_drift
+from kafkaform.report.drift_ways import CommandContext
+from kafkaform.report.history import render_history
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import Grant
+from tests.support.golden import wording
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER, recorded_apply
+from tests.support.plans.scenes import QUIET, made
+
+WEEK, NINE = "retention: 7d", "retention: 9d"
+TOPIC = "kind: Topic\nmetadata: {name: a}\nspec: {partitions: 3, replicationFactor: 1, keyed: false, %s}"
+GROUP = "kind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t], %s}"
+ACCESS = "kind: Access\nmetadata: {name: a}\nspec: {principals: [User:a], %s}"
+QUOTA = (
+    "kind: ClientQuota\nmetadata: {name: user=a}\nspec: {entity: {user: a}, config: {producer_byte_rate: %s}}"
+)
+USER = (
+    "kind: User\nmetadata: {name: a}\n"
+    "spec: {scram: [{mechanism: SCRAM-SHA-512, iterations: %s, password: '${env:ACKNOWLEDGED}'}]}"
+)
+SESSION = "config: {consumer.session.timeout.ms: %s}"
+GONE = "kind: Topic\nmetadata: {name: a}\nspec: {state: absent}"
+
+CHANGES: dict[str, tuple[str | None, str]] = {
+    "create a topic": (None, TOPIC % NINE),
+    "delete a topic": (TOPIC % NINE, GONE),
+    "set a config": (TOPIC % WEEK, TOPIC % NINE),
+    "add a config": (TOPIC % WEEK, TOPIC % "retention: 7d, config: {cleanup.policy: compact}"),
+    "add partitions": (TOPIC % WEEK, TOPIC.replace("partitions: 3", "partitions: 6") % WEEK),
+    "grant": (ACCESS % "produces: [t]", ACCESS % "produces: [t, u]"),
+    "grant the first ACLs": (None, ACCESS % "produces: [t]"),
+    "revoke": (ACCESS % "produces: [t, u]", ACCESS % "produces: [t]"),
+    "revoke all": (ACCESS % "produces: [t]", ACCESS % "state: absent"),
+    "set a quota": (QUOTA % "1MiB", QUOTA % "2MiB"),
+    "create a quota": (None, QUOTA % "1MiB"),
+    "set a group config": (GROUP % (SESSION % "50s"), GROUP % (SESSION % "55s")),
+    "commit first offsets": (None, GROUP % "offsets: {initial: earliest}"),
+    "create a user": (None, USER % 4096),
+    "set iterations": (USER % 4096, USER % 8192),
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryCluster:
+    monkeypatch.setenv("ACKNOWLEDGED", "s3cr3t")
+    memory = MemoryCluster()
+    made(memory, "t")
+    return memory
+
+
+def read(folder: Path, text: str) -> list[Desired]:
+    (folder / "m.yaml").write_text(f"apiVersion: kafkaform/v1\n{text}\n")
+    return load([folder], Context())
+
+
+def plan_of(cluster: MemoryCluster, desired: list[Desired], *, reading: bool = False) -> Plan:
+    request = Request(desired, allow=(Grant.parse("destructive"),), inventory=tuple(KINDS), reading=reading)
+    return build_plan(request, cluster, Settings(rules=QUIET), None)
+
+
+def drift_of(cluster: MemoryCluster, desired: list[Desired]) -> Drift:
+    plan = plan_of(cluster, desired, reading=True)
+    return find_drift(plan, desired, read_trail(cluster, AuditSettings(), plan.cluster_id))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
+    cluster: MemoryCluster, tmp_path: Path, change: str
+) -> None:
+    before, after = CHANGES[change]
+    if before is not None:
+        assert recorded_apply(plan_of(cluster, read(tmp_path, before)), cluster)[1].complete
+    desired = read(tmp_path, after)
+    plan = plan_of(cluster, desired)
+    (planned,) = plan.changes
+    for _ in planned.operations or ():
+        cluster.pretend(planned.ref)
+    run, report = recorded_apply(plan, cluster)
+
+    (result,) = report.results
+    assert result.result is Result.FAILED
+    assert result.message.startswith("accepted, not visible: ")
+    assert (result.done, result.unsure) == ((), result.not_done)
+    assert result.unsure
+    assert "    done:" not in render_apply(report).plain
+    entries = {entry.run: entry for entry in read_record(cluster, AuditSettings()).entries}
+    assert entries[run].carried_out == ()
+    assert entries[run].in_doubt == entries[run].fields
+    history = render_history([entries[run]], 0).plain
+    assert "accepted, not visible" in history
+
+    drift = drift_of(cluster, desired)
+    (drifted,) = drift.resources
+    pasts = [field.past for field in drifted.fields] if drifted.form is Form.DIFFERS else [drifted.past]
+    assert {past.cause for past in pasts if past is not None} == {DriftCause.NOT_VISIBLE}
+    assert {past.last.run for past in pasts if past is not None and past.last is not None} == {run}
+    text = render_drift(drift, HEADER, CommandContext()).plain
+    assert "not by a recorded apply" not in text
+    assert "no reading has shown it" in " ".join(text.split())
+    undone = plan_reversal([entries[run]], [*entries.values()], {one.ref: one for one in desired})
+    assert undone.edits == []
+    assert all("its result is not known" in line for line in undone.refused)
+
+    # Applied again, it is done, and nothing is left to blame.
+    assert recorded_apply(plan_of(cluster, desired), cluster)[1].complete
+    assert drift_of(cluster, desired).resources == ()
+
+
+def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+    recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
+    plan = plan_of(cluster, read(tmp_path, CHANGES["set a config"][1]))
+    cluster.pretend(plan.changes[0].ref)
+    run, _ = recorded_apply(plan, cluster)
+    cluster.execute(plan.changes[0].operations or ())  # what the broker had acknowledged
+    earlier = read_earlier(cluster, AuditSettings(), plan.cluster_id)
+    assert [entry.run for entry in earlier.settle(cluster, "later")] == [run]
+    (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
+    assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
+    assert entry.outcome is not None
+    assert entry.outcome.message.replace(run, "RUN") == wording
+
+
+def test_a_value_that_others_set_since_is_theirs(cluster: MemoryCluster, tmp_path: Path) -> None:
+    recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
+    desired = read(tmp_path, CHANGES["set a config"][1])
+    plan = plan_of(cluster, desired)
+    ref = plan.changes[0].ref
+    cluster.pretend(ref)
+    recorded_apply(plan, cluster)
+    cluster.execute([AlterConfigs(ref, {"retention.ms": "5"})])
+    ((field,),) = [drifted.fields for drifted in drift_of(cluster, desired).resources]
+    assert field.past is not None
+    assert field.past.cause is not DriftCause.NOT_VISIBLE
+
+
+def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+    recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
+    text = CHANGES["set a config"][1].replace("partitions: 3", "partitions: 6")
+    plan = plan_of(cluster, read(tmp_path, text))
+    cluster.pretend(plan.changes[0].ref)  # the first operation: the configs
+    run, report = recorded_apply(plan, cluster)
+    (result,) = report.results
+    assert (len(result.done), len(result.unsure)) == (1, 1)
+    assert render_apply(report).plain == wording
+    (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
+    assert "partitions" in {field.path for field in entry.carried_out}
+    assert [field.path for field in entry.in_doubt] == ["config.retention.ms"]

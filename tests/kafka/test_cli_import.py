@@ -215,8 +215,9 @@ def test_what_is_left_out_is_counted(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}{name}") for name in ("new", "known", "app-changelog")])
     project.topic("known")
     call = project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
-    written, known, ignored, _ = call.out.splitlines()
+    written, known, ignored, *next_steps = call.out.splitlines()
     assert written.startswith("Written: 1 topic ")
+    assert [line.partition(": ")[2] for line in next_steps] == ["kafkaform plan", "kafkaform init --schemas"]
     assert (known.split()[:3], "topics/known.yaml" in known) == (["Left", "out:", "1"], True)
     assert (ignored.split()[:3], f"{prefix}app-changelog" in ignored) == (["Left", "out:", "1"], True)
     assert empty_plan(project)["summary"]["unchanged"] == 2

@@ -199,9 +199,10 @@ def pytest_runtest_protocol(
 # --- markers ---------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(trylast=True)  # after hypothesis, which loads the profile of the command line
 def pytest_configure(config: pytest.Config) -> None:
     """Name the markers."""
-    if config.getoption("--hypothesis-profile") != NIGHT:
+    if settings().derandomize:
         # Hypothesis also draws constants of our modules, of those that are loaded by then: what a test draws
         # would depend on the tests before it on its worker, and on every line of the code.
         providers._get_local_constants = Constants

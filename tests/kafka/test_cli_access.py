@@ -413,13 +413,13 @@ def test_an_apply_that_is_killed_locks_nobody_out(
     project.topic("a")
     move_on(0)
     taken = apply()
-    killed = 0
+    killed, chance = 0, random.Random(1)
     with producing(kafka_acl, application, f"{prefix}a") as errors:
         for number in range(1, 41):
             move_on(number)
             with project.start(*arguments) as process:
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(random.uniform(0.1, 1.0) * taken)
+                    process.wait(chance.uniform(0.1, 1.0) * taken)
                 killed += process.poll() is None
                 process.kill()
             topics = (f"{prefix}a", f"{prefix}b{number - 1}", f"{prefix}b{number}")

@@ -241,3 +241,56 @@ def test_only_a_unit_test_is_kept_from_starting_a_jvm(tmp_path: Path) -> None:
         "PASSED tests/unit/test_unit.py::test_a_script_of_that_name",
     }, said
     assert "JavaStartedError: tests/unit/test_unit.py::test_by_name starts a JVM" in said
+
+
+DRAWING = """
+import hashlib, importlib, os
+from pathlib import Path
+
+from hypothesis import given, strategies as st
+from tests.support.plans import strategies
+
+DRAWN = []
+
+@given(st.lists(st.integers() | st.text() | st.floats()), strategies.plans(), strategies.headers())
+def test_draw(values, plan, header):
+    DRAWN.append(repr((values, plan, header)))
+
+def test_write():
+    Path(os.environ["DRAWN"]).write_text(f"{len(DRAWN)} {hashlib.sha256(repr(DRAWN).encode()).hexdigest()}")
+"""
+CONSTANTS = f"NUMBERS = {[*range(1_000_000, 1_000_400)]}\nTEXTS = {[f'text {n}' for n in range(400)]}\n"
+FAILING = """
+from hypothesis import given, strategies as st
+
+@given(st.integers(0, 10**6))
+def test_small(number):
+    assert number < 10
+"""
+
+
+@pytest.mark.nightly("it starts pytest five times, for what changes with the profiles alone")
+def test_only_nights_draw_new_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By day, neither the order of sets nor the modules that are loaded, the worker nor CI changes any."""
+    (tmp_path / "loaded").mkdir()
+    (tmp_path / "loaded" / "constants.py").write_text(CONSTANTS)
+
+    def draw(seed: str, before: str, *options: str, **environment: str) -> str:
+        drawn = tmp_path / "drawn"
+        for name, value in {"PYTHONHASHSEED": seed, "DRAWN": str(drawn), **environment}.items():
+            monkeypatch.setenv(name, value)
+        done = pytest_in(tmp_path / "scene", {"tests/unit/test_a.py": before + DRAWING}, *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return drawn.read_text()
+
+    load = f"import sys\nsys.path.append({str(tmp_path / 'loaded')!r})\nimport constants\n"
+    monkeypatch.delenv("CI", raising=False)
+    by_day = draw("1", "")
+    assert draw("2", load, "-n", "1", CI="true") == by_day
+    nights = {draw("1", "", "--hypothesis-profile", "night") for _ in range(2)}
+    assert len({by_day, *nights}) == 3
+
+    scene = {"tests/unit/test_a.py": FAILING}
+    done = pytest_in(tmp_path / "scene", scene, "--hypothesis-profile", "night")
+    assert "@reproduce_failure(" in done.stdout, done.stdout
+    assert "rerun" not in done.stdout

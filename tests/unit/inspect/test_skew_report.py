@@ -98,7 +98,7 @@ def test_what_is_no_report_is_refused_in_one_line_that_says_where(file: Path, te
 DAMAGED = damage_json(json.dumps(document()))
 
 
-@pytest.mark.parametrize("kind", DAMAGED.keys() - {"fraction"})  # which a report has
+@pytest.mark.parametrize("kind", [kind for kind in DAMAGED if kind != "fraction"])  # which a report has
 def test_a_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
     for content in DAMAGED[kind]:
         assert ": not a valid skew report: " in refused(file, content).message

@@ -232,7 +232,7 @@ def change_of_other_team(context: RuleContext) -> Iterator[Finding]:
             declaring = find_declaring(desired, write_path(acl))
             teams = {manifest.intent.team for manifest in declaring} - {""}
             included = _list_included(names, acl.name) if acl.is_prefix else [acl.name]
-            foreign = [name for name in included if teams and team_of.get(name, *teams) not in teams]
+            foreign = [name for name in included if teams and team_of.get(name) not in {None, *teams}]
             if foreign:
                 yield Finding(
                     desired,

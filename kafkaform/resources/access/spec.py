@@ -70,6 +70,7 @@ def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> 
         report(("acls", index, named[0]), "the cluster has no name", "remove it", key=True)
     elif resource_type is not ResourceType.CLUSTER and len(named) != 1:
         report(("acls", index), "needs a name or a prefix", "write name: NAME, name: '*' or prefix: PREFIX")
+        return {**entry, "operations": []}  # an ACL of nothing
     operations = []
     for number, operation in enumerate(entry["operations"]):
         try:

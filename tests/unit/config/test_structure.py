@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kafkaform.config.manifests.loader import VERBATIM
-from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import Document, read_documents
 from kafkaform.core.errors import Problem
 from kafkaform.resources import KINDS
@@ -24,7 +24,7 @@ def document(text: str) -> Document:
 
 
 def problems(text: str, schema: str = "topic") -> list[str]:
-    return [str(problem) for problem in find_structure_problems(document(text), schema)]
+    return [str(problem) for problem in check_structure(document(text), schema)[0]]
 
 
 TOPICS = {
@@ -168,13 +168,7 @@ def test_a_field_at_the_wrong_place_of_the_configuration_has_its_place_as_hint(m
 
 def test_what_fits_a_schema_or_a_part_of_it_has_no_problems() -> None:
     text = HEAD + "spec: {partitions: 12, replicationFactor: 0x3, config: {a: 1, b: [x, 2]}}\n"
-    assert problems(text) == []
-    # A part of a document.
-    found = document("defaults: {Topic: {partitons: 3}}")
-    assert [
-        str(p) for p in find_structure_problems(found, "topic", part="spec", path=["defaults", "Topic"])
-    ] == [wording]
-    assert extract_sound_part(found, "topic", part="spec", path=["defaults", "Topic"]) == {}
+    assert check_structure(given := document(text), "topic") == ([], given)
 
 
 def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
@@ -182,7 +176,8 @@ def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
         "spec:\n  partitons: 3\n  partitions: many\n  keyed: true\n  overrides: {dev: {x: 1, keyed: false}}\n"
         "  config: {cleanup.policy: [delete, ~], retention.ms: {}}\n"
     )
-    assert extract_sound_part(document(text), "topic") == {
+    _, sound = check_structure(document(text), "topic")
+    assert sound.data == {
         "apiVersion": "kafkaform/v1",
         "kind": "Topic",
         "metadata": {"name": "t"},
@@ -192,7 +187,7 @@ def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
             "config": {"cleanup.policy": ["delete"]},
         },
     }
-    assert extract_sound_part(document("- 1"), "topic") is None
+    assert check_structure(document("- 1"), "topic")[1].data is None
 
 
 def test_hostile_names_stay_in_one_line() -> None:

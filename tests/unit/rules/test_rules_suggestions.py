@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any, cast
 
 import click
@@ -16,7 +17,7 @@ from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
 from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
 from kafkaform.config.manifests.places import FieldPlaces
-from kafkaform.config.manifests.structure import find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
@@ -112,12 +113,12 @@ def is_line_of_a_manifest(key: str, line: str) -> bool:
 
 def _fits(kind: str, line: str) -> bool:
     problems: list[Problem] = []
-    documents = read_documents(line.encode(), "f", problems.append, verbatim=VERBATIM)
-    if problems or find_structure_problems(documents[0], _KINDS[kind], part="spec"):
+    text = f"apiVersion: kafkaform/v1\nkind: {kind}\nmetadata: {{name: x}}\nspec:\n{indent(line, '  ')}"
+    documents = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
+    if problems or check_structure(documents[0], _KINDS[kind])[0]:
         return False
-    KINDS[kind].format.normalise(
-        cast("dict[str, object]", documents[0].data), documents[0].create_reporter((), problems)
-    )
+    spec = cast("dict[str, dict[str, object]]", documents[0].data)["spec"]
+    KINDS[kind].format.normalise(spec, documents[0].create_reporter(("spec",), problems))
     return not problems
 
 

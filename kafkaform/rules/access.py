@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.acl_fields import covers, covers_resources, parse_path, write_path
-from kafkaform.core.acls import ALL, EVERYONE, WILDCARD, Acl, ResourceType
+from kafkaform.core.acls import ALL, EVERYONE, OPERATIONS, WILDCARD, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import includes
 from kafkaform.core.lock import NAME as LOCK
@@ -316,6 +316,24 @@ def twin_of_prefix(context: RuleContext) -> Iterator[Finding]:
                     Severity.INFO if used or context.subset or context.unread else None,
                     write_path(acl),
                 )
+
+
+@rule("KF612", Severity.WARNING)
+def needless_operation(context: RuleContext) -> Iterator[Finding]:
+    """An ACL is for an operation that no request needs on a resource of its type.
+
+    Brokers keep such an ACL, as `Write` on a group, and never ask for it. An ACL that allows it can still
+    include another operation: Read, Write, Delete and Alter include Describe, AlterConfigs includes
+    DescribeConfigs. Write the operation that is meant, or remove it.
+    """
+    for desired, acls in _list_acls(context):
+        for acl in acls:
+            known = OPERATIONS[acl.resource_type]
+            if acl.operation not in (ALL, *known):
+                included = [operation for operation in known if includes(acl, operation)]
+                effect = f"it only includes {listed(included)}" if included else "it has no effect"
+                message = f"no request needs {acl.describe_right()}: {effect}"
+                yield Finding(desired, message, f"use {', '.join(known)}", path=write_path(acl))
 
 
 def _fold(name: str) -> str:

@@ -143,6 +143,8 @@ class AccessFacts:
 
     def keeps(self, acl: Acl) -> bool:
         """Return whether a principal keeps all that an ACL allows, by its own other ACLs or everyone's."""
+        if not acl.host:
+            return True  # no client has it
         live = [each for each in self.list_live(acl.principal) if each not in self.deleted]
         return is_covered(acl, [*live, *self._created_by.get(acl.principal, ())])
 
@@ -173,7 +175,7 @@ class AccessFacts:
             before = self._decide(live, request, host)
 
             def helps(acl: Acl, host: str = host) -> bool:
-                asked = acl.principal in who and acl.host in (host, WILDCARD)
+                asked = acl.principal in who and acl.host in (host or WILDCARD, WILDCARD)
                 return acl.is_allowed and asked and includes(acl, request.operation)
 
             # Of the other changes, those that take the right away, and none that gives it.
@@ -262,8 +264,8 @@ def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool
     if acl.is_allowed is is_created or (not is_created and access.keeps(acl)):
         return SAFE
     verb = "is denied to" if is_created else "may no longer"
-    host = "" if acl.host == WILDCARD else f" from {acl.host}"
-    reason = f"{acl.principal} {verb} {acl.describe_right()}{host}{_describe_stopped(acl, access, usage)}"
+    right = f"{acl.describe_right()}{acl.describe_host()}"
+    reason = f"{acl.principal} {verb} {right}{_describe_stopped(acl, access, usage)}"
     remedy = "declare it in an Access manifest if an application uses it"
     return RiskAssessment(Risk.DESTRUCTIVE, REMOVAL, reason, remedy)
 
@@ -345,7 +347,7 @@ def _describe_names(verb: str, acl: Acl, names: Sequence[str]) -> str:
 
 def _judge_own(acl: Acl, access: AccessFacts, *, is_created: bool) -> RiskAssessment | None:
     """Assess what a change takes from the account that applies; None if that keeps its rights."""
-    is_revocation, own = acl.is_allowed is not is_created, access.settings.principal
+    is_revocation, own = acl.is_allowed is not is_created and acl.host != "", access.settings.principal
     needed = [need for need in _NEEDED if _applies(acl, need.resource_type, need.name)]
     # The first ACL of a resource takes away what everyone may do without one.
     closed = [

@@ -120,7 +120,6 @@ def build_live_manifest(
     undeclarable: list[str] = []
     left_out: list[str] = []
     config = _build_config(observed, under, left_out, undeclarable)
-    left_out += undeclarable
     spec = KINDS[observed.ref.kind].format.write(observed, config, under, left_out)
     spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
     if config:
@@ -170,10 +169,10 @@ def _build_config(
         if problem is None:
             config[name] = formatted
         else:
-            # One that this version does not know may be of a later Kafka.
-            (undeclarable if name in keys else left_out).append(f"{name} = {value}: {problem}")
+            left_out.append(f"{name} = {value}: {problem}")
+            # A config that this version does not know may be of a later Kafka.
+            undeclarable += [left_out[-1]] if name in keys else []
     left_out.sort()
-    undeclarable.sort()
     return dict(sorted(config.items()))
 
 

@@ -82,7 +82,7 @@ class Acl(NamedTuple):
 
     def describe_right(self) -> str:
         """Describe the operation and the resources: `Write on topics that start with orders.`."""
-        if self.is_prefix:
+        if self.is_prefix and self.resource_type is not ResourceType.CLUSTER:
             resources = f"{self.resource_type.replace('-', ' ')}s that start with {self.name}"
         else:
             resources = describe_resource(self.resource_type, self.name)
@@ -130,5 +130,8 @@ def parse_principal(text: str) -> str:
     # As Kafka's SecurityUtils does: only the first colon separates, and a name may have more of them.
     principal_type, _, name = text.partition(":")
     if not principal_type or not name:
-        raise ValueError(f"{quoted(text)} is not a principal: write a type and a name, such as User:{text}")
+        example = "alice" if ":" in text else text
+        raise ValueError(
+            f"{quoted(text)} is not a principal: write a type and a name, such as User:{example}"
+        )
     return text

@@ -27,7 +27,7 @@ from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Desired, Facts
+from kafkaform.core.model import NOT_KNOWN, Desired, Facts
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.wording import counted
 from kafkaform.plan.difference import diff
@@ -103,6 +103,7 @@ class Import:
         unread: Resources that could not be read in full, and why.
         undeclarable: Resources that no manifest can declare, and why.
         notes: Other notes on the reading, a line each.
+        is_complete: Whether this version knows everything that the cluster has.
         unconverted: Parts of the files of another tool that have no counterpart.
     """
 
@@ -116,6 +117,7 @@ class Import:
     unread: Mapping[ResourceRef, str] = field(default_factory=dict)
     undeclarable: Mapping[ResourceRef, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    is_complete: bool = True
     unconverted: tuple[Problem, ...] = ()
 
     @property
@@ -169,7 +171,7 @@ def make_import(
         for ref in readable
         if ref not in idle
     }
-    undeclarable, desired = _read_back(manifests, context)
+    undeclarable, unlike, desired = _read_back(manifests, context)
     manifests = {ref: manifest for ref, manifest in manifests.items() if ref not in undeclarable}
     # An import must pass `validate`, which has no cluster to see that both exist already.
     manifests.update(_waive_collisions(manifests, observation))
@@ -180,10 +182,11 @@ def make_import(
         already_declared,
         tuple(idle),
         tuple((ref, line) for ref, manifest in manifests.items() for line in manifest.left_out),
-        _find_differences(manifests, desired, observation),
+        _find_changes(desired, observation) | unlike,
         unread,
         undeclarable,
         tuple(note.message for note in observation.diagnostics),
+        is_complete=all(note.code != NOT_KNOWN for note in observation.diagnostics),
     )
 
 
@@ -316,19 +319,31 @@ def _get_defaults_layer(kind: str, context: Context) -> Layer:
 
 def _read_back(
     manifests: Mapping[ResourceRef, LiveManifest], context: Context
-) -> tuple[dict[ResourceRef, str], list[Desired]]:
-    """Return why some manifests would be refused, by the code that reads manifests, and what the others mean.
+) -> tuple[dict[ResourceRef, str], dict[ResourceRef, str], list[Desired]]:
+    """Read manifests by the code that reads files.
 
-    A manifest that is refused would stop every plan.
+    Returns:
+        Why some would be refused, which stops every plan; why others are not what was read; what those that
+        are not refused declare.
     """
     refused: dict[ResourceRef, str] = {}
+    unlike: dict[ResourceRef, str] = {}
     desired: list[Desired] = []
     for ref, manifest in manifests.items():
         format_ = KINDS[ref.kind].format
         problems: list[str] = []
+        missing: list[str] = []
 
-        def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
-            problems.append(message)  # noqa: B023 - called within this turn
+        def report(
+            path: tuple[str | int, ...],
+            message: str,
+            hint: str | None,  # noqa: ARG001
+            /,
+            *,
+            key: bool = False,  # noqa: ARG001
+            lists: tuple[list[str], list[str]] = (problems, missing),
+        ) -> None:
+            lists[not path].append(message)
 
         if (flaw := first_problem(format_.schema, manifest.data)) is not None:
             refused[ref] = flaw
@@ -339,25 +354,23 @@ def _read_back(
         combined, flaws = format_.combine([declared], lambda _: None)
         problems += [problem.message for problem in (*flaws, *format_.find_problems(declared))]
         if problems:
-            refused[ref] = "; ".join([*problems, *manifest.left_out])
-        elif KINDS[ref.kind].itemized and not combined[0].state:
+            refused[ref] = "; ".join([*manifest.left_out, *problems])
+            continue
+        if KINDS[ref.kind].itemized and not combined[0].state:
             refused[ref] = "; ".join(manifest.left_out)  # no item is left
-        else:
-            desired += combined
-    return refused, desired
+            continue
+        desired += combined
+        # Other tools leave fields to the broker, and their manifests are to be completed.
+        if missing or manifest.undeclarable:
+            unlike[ref] = "; ".join(missing) or "it has a value that no manifest can declare"
+    return refused, unlike, desired
 
 
-def _find_differences(
-    manifests: Mapping[ResourceRef, LiveManifest], desired: Sequence[Desired], observation: Observation
-) -> dict[ResourceRef, str]:
-    """Return the changes that a plan of the manifests will still show, and what they lack, by resource."""
-    lacking = {
-        ref: f"its manifest lacks {'; '.join(manifest.undeclarable)}"
-        for ref, manifest in manifests.items()
-        if manifest.undeclarable
-    }
+def _find_changes(desired: Sequence[Desired], observation: Observation) -> dict[ResourceRef, str]:
+    """Return the changes that a plan of manifests will still show, by resource."""
     # By the differ of every plan, from the reading that the manifests were made of: nothing can have changed.
-    for proposal in diff(desired, observation, Facts(cluster_id="")).proposals:
-        fields = ", ".join(label(changed.path) for changed in fields_of(proposal.change))
-        lacking.setdefault(proposal.ref, f"a plan will change {fields}")
-    return lacking
+    return {
+        proposal.ref: "a plan will change "
+        + ", ".join(label(changed.path) for changed in fields_of(proposal.change))
+        for proposal in diff(desired, observation, Facts(cluster_id="")).proposals
+    }

@@ -203,7 +203,8 @@ def _group_by_principal(acls: Iterable[Acl]) -> Mapping[str, Sequence[Acl]]:
 
 
 def _get_pattern(acl: Acl) -> _Pattern:
-    return acl.resource_type, acl.name, acl.is_prefix
+    # There is one cluster, whether by its name or by a prefix.
+    return acl.resource_type, acl.name, acl.is_prefix and acl.resource_type is not ResourceType.CLUSTER
 
 
 def _list_covering(acl: Acl) -> Iterator[_Pattern]:

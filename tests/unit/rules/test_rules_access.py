@@ -94,6 +94,13 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(acls=[{**DENIED, "operations": ["Read"]}], produces=["gone"])], ("gone",), set()),
         ([access(produces=[{"prefix": "orders."}])], ("orders_v1",), {"KF610"}),
         ([access(produces=[{"prefix": "orders_"}])], ("orders_v1", "invoices.v1"), set()),
+        ([access(acls=[{"resource": "group", "name": "g", "operations": ["Write"]}])], (), {"KF612"}),
+        (
+            [access(acls=[{"resource": "user", "name": "u", "operations": ["Read", "All"]}])],
+            (),
+            {"KF605", "KF612"},
+        ),
+        ([access(acls=[{"resource": "group", "name": "g", "operations": ["Delete", "All"]}])], (), {"KF605"}),
     ],
 )
 def test_each_rule_finds_what_it_is_about(
@@ -135,6 +142,15 @@ def test_who_owns_a_topic_decides_who_changes_it(
     ]
     codes = {code for code, _ in find(tmp_path, *both, *topics, labels=labels)}
     assert ("KF607" in codes) is found
+
+
+def test_two_teams_may_give_one_right(tmp_path: Path) -> None:
+    given = [access(name=name, produces=["orders", "other"]) for name in ("second", "third")]
+    topics = [(name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")]
+    labels = {"second": "checkout", "third": "shipping", "orders": "sales"}
+    findings = diagnose(tmp_path, *given, *topics, labels=labels)
+    assert [each.code for each in findings] == ["KF607"], "orders has a team, and other has none"
+    assert not find(tmp_path, *given, *topics, labels={**labels, "orders": "shipping"})
 
 
 def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> None:

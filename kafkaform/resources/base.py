@@ -192,11 +192,13 @@ class UsageFacts:
     Attributes:
         topics: The topics that exist, sorted.
         groups: The groups that were listed or are declared, sorted.
+        live_groups: The groups that were listed.
         readers: The topics that each declared group reads.
     """
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
+    live_groups: frozenset[str] = frozenset()
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

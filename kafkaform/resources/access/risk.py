@@ -31,7 +31,7 @@ from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings, includes
 from kafkaform.core.lock import NAME
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
-from kafkaform.core.wording import listed
+from kafkaform.core.wording import listed, setting
 from kafkaform.resources.access.operations import list_values
 from kafkaform.resources.base import UsageFacts
 
@@ -46,6 +46,10 @@ HAZARDS = frozenset({REMOVAL, CLOSES, OPENS, OWN})
 
 _SETTING = "allow.everyone.if.no.acl.found"
 _NAME_PRINCIPAL = "set clusters.NAME.authorizer.principal in kafkaform.yaml to the principal of this account"
+_DECLARE_DEFAULT = (
+    f"if it is false, Kafka's default, write {setting('authorizer.allowEveryoneIfNoAclFound', 'false')} in "
+    "clusters.NAME of kafkaform.yaml"
+)
 _DECLARE_OWN = (
     "first declare and apply its own access; if it is a super user, name it in "
     "clusters.NAME.authorizer.superUsers"
@@ -260,6 +264,8 @@ def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool
     if (own := _judge_own(acl, access, is_created=is_created)) is not None:
         return own
     may_be_open = access.settings.allow_everyone is not False
+    if is_created and _is_unused(acl, access, usage):
+        may_be_open = False
     if may_be_open and (access.is_first(acl) if is_created else access.is_last(acl)):
         return _judge_default(acl, access, usage, is_created=is_created)
     if acl.is_allowed is is_created or (not is_created and access.keeps(acl)):
@@ -269,6 +275,18 @@ def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool
     reason = f"{acl.principal} {verb} {right}{_describe_stopped(acl, access, usage)}"
     remedy = "declare it in an Access manifest if an application uses it"
     return RiskAssessment(Risk.DESTRUCTIVE, REMOVAL, reason, remedy)
+
+
+def _is_unused(acl: Acl, access: AccessFacts, usage: UsageFacts) -> bool:
+    """Return whether an ACL closes nothing that is used: a topic or group that does not exist yet.
+
+    Only where the setting is unknown, and may be Kafka's default, by which nothing is open. If everyone may
+    use what has no ACL, brokers show it to this account: what they do not show does not exist.
+    """
+    live = {ResourceType.TOPIC: usage.topics, ResourceType.GROUP: usage.live_groups}.get(acl.resource_type)
+    if access.settings.allow_everyone or live is None or acl.is_prefix or acl.name in (WILDCARD, *live):
+        return False
+    return not _describe_stopped(acl, access, usage)
 
 
 def _describe_stopped(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
@@ -316,6 +334,7 @@ def _judge_default(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_creat
             f"whom an ACL allows{_describe_closed(acl, access, usage)}"
         )
         remedy = "declare the access of all who use it in the same plan, then consent"
+        remedy = remedy if is_known else f"{_DECLARE_DEFAULT}; otherwise {remedy}"
         return RiskAssessment(Risk.DESTRUCTIVE, CLOSES, reason, remedy)
     find_remaining = access.after.find_acls
     opened = [name for name in _select_names(acl, usage) if not find_remaining(acl.resource_type, name)]
@@ -323,7 +342,9 @@ def _judge_default(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_creat
         f"everyone may use {resources} afterwards, where no other ACL applies ({setting})"
         f"{_describe_names('opens', acl, opened)}"
     )
-    return RiskAssessment(Risk.DESTRUCTIVE, OPENS, reason, "keep an ACL, such as one of an administrator")
+    remedy = "keep an ACL, such as one of an administrator"
+    remedy = remedy if is_known else f"{_DECLARE_DEFAULT}; otherwise {remedy}"
+    return RiskAssessment(Risk.DESTRUCTIVE, OPENS, reason, remedy)
 
 
 def _describe_closed(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:

@@ -483,10 +483,36 @@ def test_the_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
     tmp_path: Path, settings: AuthorizerSettings, hazards: set[str]
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["orders", "known"]))
-    planned = plan(declared, [acl("allow Read on topic known")], settings)
+    planned = plan(declared, [acl("allow Read on topic known")], settings, topics=["orders"])
     grants = {path: hazard for path, (after, hazard) in changes(planned).items() if after is not None}
     assert grants["allow Write on topic known"] == ""
     assert {grants["allow Write on topic orders"]} == hazards
+
+
+@pytest.mark.parametrize(
+    ("allow_everyone", "spec", "hazards"),
+    [
+        (None, {"produces": ["new"], "consumes": [{"group": "g"}]}, ()),
+        (True, {"produces": ["new"]}, ("closes-access",)),
+        (None, {"produces": ["live"]}, ("closes-access",)),
+        (None, {"produces": [{"prefix": "new"}]}, ("closes-access",)),
+        (None, {"produces": ["*"]}, ("closes-access",)),
+        (None, {"transactional": ["new"]}, ("closes-access",)),
+        (None, {"produces": ["read"]}, ("closes-access",)),
+    ],
+)
+def test_what_does_not_exist_yet_is_not_closed_if_the_setting_may_be_kafkas_default(
+    tmp_path: Path, allow_everyone: bool | None, spec: dict[str, Any], hazards: tuple[str, ...]
+) -> None:
+    groups = {"g": "new", "other": "read"}
+    manifests = [manifest(name, "ConsumerGroup", topics=[topic]) for name, topic in groups.items()]
+    declared = load_manifests(tmp_path, manifest("a", **spec), *manifests)
+    settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone, "User:root")
+    planned = plan(declared, [], settings, topics=["live"])
+    (change,) = (each for each in planned.changes if each.ref.kind == "Access")
+    assert change.missing == hazards
+    line = "authorizer: {allowEveryoneIfNoAclFound: false}"
+    assert (line in show(planned)) is (allow_everyone is None and hazards != ())
 
 
 def test_a_prefix_is_only_closed_already_if_an_acl_covers_all_of_it(tmp_path: Path) -> None:
@@ -626,10 +652,13 @@ def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     tmp_path: Path, spec: dict[str, Any], status: Status, allow_everyone: bool | None
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", **spec))
-    for principal, expected in ((OWN, status), (None, status)):
-        (change,) = plan(declared, [], AuthorizerSettings(frozenset(), allow_everyone, principal)).changes
-        assert change.status is expected
-    (change,) = plan(declared, [], AuthorizerSettings(frozenset({OWN}), allow_everyone, OWN)).changes
+    live = ("orders", RECORD_TOPIC)
+    for principal in (OWN, None):
+        settings = AuthorizerSettings(frozenset(), allow_everyone, principal)
+        (change,) = plan(declared, [], settings, topics=live).changes
+        assert change.status is status
+    settings = AuthorizerSettings(frozenset({OWN}), allow_everyone, OWN)
+    (change,) = plan(declared, [], settings, topics=live).changes
     assert change.missing == ("closes-access",), "a super user loses nothing"
 
 

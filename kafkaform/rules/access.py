@@ -16,7 +16,7 @@ from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import ACCESS, PLACED, READER, placed_ref
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.spec import find_declaring
-from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,30 +136,41 @@ def group_without_topic(context: RuleContext) -> Iterator[Finding]:
                     )
 
 
-@rule("KF604", Severity.WARNING, stage=Stage.LIVE)
+@rule("KF604", Severity.WARNING)
 def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """An ACL names a topic that no manifest declares and that does not exist.
 
     The name may be misspelt, or the topic may be gone, and a later topic of that name would be open to the
     principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create,
-    and those of kafkaform, may be missing until they are needed.
+    and those of kafkaform, may be missing until they are needed. Offline, where live topics are not known,
+    only a name that is similar to that of a declared topic is reported.
     """
+    if context.subset:
+        return  # another manifest may declare it
     topics = {*_list_names(context, PLACED.name), LOCK, RECORD_TOPIC}
+    is_offline = context.facts is None
+    flaw = "is not declared" if is_offline else "does not exist, and no manifest declares it"
+    # KF210 reports those of declared groups.
+    read = [topic for each in _map_group_topics(context).values() for topic in each] if is_offline else []
+    known = {WILDCARD, *topics, *read}
     for desired, acls in _list_acls(context):
-        for acl in acls:
-            if acl.resource_type is not ResourceType.TOPIC or acl.is_prefix or acl.name == WILDCARD:
-                continue
-            # In a part of the manifests, the topic may be declared by another one.
-            if acl.name in topics or placed_ref(acl.name) in context.invisible or context.subset:
-                continue
+        missing = {
+            acl.name: acl
+            for acl in reversed(acls)
+            if acl.resource_type is ResourceType.TOPIC and not acl.is_prefix
+            if acl.name not in known and placed_ref(acl.name) not in context.invisible
+        }
+        for name, acl in missing.items():
             if any(
                 includes(each, "Create") and covers_resources(each, acl) for each in acls if each.is_allowed
             ):
                 continue
-            near = nearest(acl.name, topics)
+            near = nearest(name, topics)
+            if near is None and is_offline:
+                continue
             yield Finding(
                 desired,
-                f"topic {acl.name} does not exist, and no manifest declares it",
+                f"topic {name} {flaw}",
                 f"did you mean {near!r}?" if near else "remove the right, or declare the topic",
                 path=write_path(acl),
             )
@@ -169,8 +180,8 @@ def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
 def redundant_access(context: RuleContext) -> Iterator[Finding]:
     """An ACL allows nothing that another one of the same principal does not allow.
 
-    It has no effect, and hides what a principal may really do. Remove it from the manifest; the live ACL then
-    stays until it is deleted, as it makes no difference.
+    It has no effect, and hides what a principal may really do. Remove it from the manifest: an apply then
+    removes the live ACL, too, without consent.
     """
     for desired, acls in _list_acls(context):
         for acl in acls:

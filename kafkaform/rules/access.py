@@ -63,7 +63,7 @@ def access_of_everyone(context: RuleContext) -> Iterator[Finding]:
             continue
         for acl in acls:
             if acl.is_allowed and acl.operation not in _HARMLESS:
-                message = f"everyone may {acl.describe_right()}"
+                message = f"everyone has {acl.describe_right()}"
                 yield Finding(desired, message, "name the principals that need it", path=write_path(acl))
 
 
@@ -269,7 +269,7 @@ def access_to_deleted_topic(context: RuleContext) -> Iterator[Finding]:
 
     for desired, acls in _list_acls(context):
         for acl in filter(outlives, acls):
-            message = f"topic {acl.name} is deleted, and the right to {acl.operation} stays"
+            message = f"topic {acl.name} is deleted, and the ACL for {acl.operation} stays"
             yield Finding(desired, message, "remove the right, too", path=write_path(acl))
     declared = {desired.ref.name for desired in context.of_kind(ACCESS.name)}
     principals: dict[str, set[str]] = {}

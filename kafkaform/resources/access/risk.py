@@ -270,7 +270,7 @@ def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool
         return _judge_default(acl, access, usage, is_created=is_created)
     if acl.is_allowed is is_created or (not is_created and access.keeps(acl)):
         return SAFE
-    verb = "is denied to" if is_created else "may no longer"
+    verb = "is denied" if is_created else "loses"
     right = f"{acl.describe_right()}{acl.describe_host()}"
     reason = f"{acl.principal} {verb} {right}{_describe_stopped(acl, access, usage)}"
     remedy = "declare it in an Access manifest if an application uses it"

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifest_text import Additions
 from kafkaform.core.acl_fields import write_path, write_value
-from kafkaform.core.acls import (
-    CLUSTER_NAME,
-    WILDCARD,
-    Acl,
-    ResourceType,
-    parse_operation,
-    parse_principal,
-)
+from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted

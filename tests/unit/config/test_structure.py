@@ -139,7 +139,7 @@ def test_the_names_of_other_tools_are_translated(schema: str, meant: str, line: 
     text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
     (found,) = [
         problem
-        for problem in find_structure_problems(document(text), schema)
+        for problem in check_structure(document(text), schema)[0]
         if problem.message.startswith("unknown field")
     ]
     assert re.search(rf"(?<![\w.]){re.escape(meant)}(?!\w)", found.hint or ""), found
@@ -161,7 +161,7 @@ PLACES = {
     ("meant", "line"), [(meant, line) for meant, lines in PLACES.items() for line in lines]
 )
 def test_a_field_at_the_wrong_place_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
-    found = find_structure_problems(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
+    found, _ = check_structure(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
     hints = [problem.hint for problem in found if problem.hint is not None]
     assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 

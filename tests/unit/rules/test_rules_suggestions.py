@@ -521,6 +521,7 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF608": [offline(access("User:a", "allow Write on topic orders"), absent("orders"))],
     "KF609": [offline(access("User:a", "allow Write on topic orders", "deny All on topic *"), ORDERS)],
     "KF610": [offline(access("User:a", "allow Write on topic prefix orders."), declared("orders_v1"))],
+    "KF612": [offline(access("User:a", "allow Write on group g"))],
     "KF611": [offline(access("User:a", "allow Write on topic orders"), limited(ORDERS))],
 }
 """Cluster states and manifests that trip each rule, in each of its ways."""
@@ -530,6 +531,7 @@ WORDS = {
     "KF602": "which delimiter names have is for their owners to say",
     "KF603": "list the topic, or leave the list out: a choice",
     "KF604": "correct the name, remove the right, or declare the topic: a choice",
+    "KF612": "which operation is meant is for its author to say",
     "KF611": "remove the right, or extend the limit: a choice",
     "KF605": "which of two rights goes is for their owners to say",
     "KF606": "remove the right, or add the topic to the group: a choice",

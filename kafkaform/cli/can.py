@@ -10,7 +10,7 @@ from kafkaform.cli import completion
 from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_options
 from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
-from kafkaform.core.acls import parse_operation, parse_principal
+from kafkaform.core.acls import OPERATIONS, parse_operation, parse_principal
 from kafkaform.core.authorizer import AccessAnswer, AccessRequest, Authorizer, GrantList
 from kafkaform.core.errors import UsageError
 from kafkaform.plan.planning import check_identity
@@ -106,7 +106,8 @@ def _parse(operation: str, resource: str) -> tuple[ResourceType, str, str]:
     """Parse a resource and an operation; returns the type, the name, and Kafka's name of the operation."""
     try:
         resource_type, name = parse_resource(resource)
-        return resource_type, name, parse_operation(operation, resource_type)
+        # No request asks for other operations, or for All.
+        return resource_type, name, parse_operation(operation, resource_type, OPERATIONS[resource_type])
     except ValueError as error:
         raise UsageError(str(error)) from None
 

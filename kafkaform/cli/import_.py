@@ -258,7 +258,8 @@ def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
 
 
 def _exit_code(made: Import) -> int:
-    return 1 if made.unread or made.unlike or made.unconverted else 0
+    incomplete = made.unread or made.undeclarable or made.unlike or made.unconverted or not made.is_complete
+    return int(bool(incomplete))
 
 
 def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
@@ -282,6 +283,7 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
             made,
             partial=(),
             unlike={},
+            undeclarable={},
             unconverted=conversion.list_unconverted(made),
             notes=tuple(map(str, conversion.notes.remarks)),
         )

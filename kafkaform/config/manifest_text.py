@@ -61,11 +61,13 @@ class LiveManifest:
 
     Attributes:
         data: The manifest.
-        left_out: Values that no manifest can declare, with the reason, one line each.
+        left_out: What it lacks, with the reason, one line each.
+        undeclarable: Those of these lines that are about a known value that no manifest can declare.
     """
 
     data: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
+    undeclarable: tuple[str, ...] = ()
 
     def to_yaml(self) -> str:
         """Render a YAML document with the same meaning in YAML 1.1 and 1.2."""
@@ -115,8 +117,9 @@ def build_live_manifest(
             defaults that the resource does not have are set to null.
         added: The parts that the cluster does not store.
     """
+    undeclarable: list[str] = []
     left_out: list[str] = []
-    config = _build_config(observed, under, left_out)
+    config = _build_config(observed, under, left_out, undeclarable)
     spec = KINDS[observed.ref.kind].format.write(observed, config, under, left_out)
     spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
     if config:
@@ -134,10 +137,12 @@ def build_live_manifest(
         | {name: section for name, section in sections.items() if section},
         "spec": spec | added.spec,
     }
-    return LiveManifest(data, tuple(left_out))
+    return LiveManifest(data, tuple(left_out), tuple(undeclarable))
 
 
-def _build_config(observed: Observed, under: Mapping[str, object], left_out: list[str]) -> dict[str, Any]:
+def _build_config(
+    observed: Observed, under: Mapping[str, object], left_out: list[str], undeclarable: list[str]
+) -> dict[str, Any]:
     """Return the configs that a manifest can declare and that differ from the defaults under it."""
     kind = KINDS[observed.ref.kind]
     keys = kind.configs.keys()
@@ -165,6 +170,8 @@ def _build_config(observed: Observed, under: Mapping[str, object], left_out: lis
             config[name] = formatted
         else:
             left_out.append(f"{name} = {value}: {problem}")
+            # A config that this version does not know may be of a later Kafka.
+            undeclarable += [left_out[-1]] if name in keys else []
     left_out.sort()
     return dict(sorted(config.items()))
 

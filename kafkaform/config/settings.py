@@ -13,7 +13,7 @@ from kafkaform.config import client_properties
 from kafkaform.config.manifests.files import CONFIG_FILE, read_bytes
 from kafkaform.config.manifests.loader import Context, check_environment, make_relative, merge, suggest_names
 from kafkaform.config.manifests.places import FieldPlaces
-from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
@@ -392,13 +392,13 @@ def _find_differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) ->
 
 
 def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> Settings:
-    flaws = find_structure_problems(document, "config")
+    written = document
+    flaws, document = check_structure(document, "config")
     problems.extend(flaws)
-    data: Any = (extract_sound_part(document, "config") or {}) if flaws else document.data
-    written = cast("dict[str, Any]", document.data)
+    data: Any = document.data or {}
     environments = tuple(data.get("environments", ()))
     # If the list itself is invalid, environments are not checked against it.
-    known = None if "environments" in (written or {}) and "environments" not in data else environments
+    known = None if written.has(["environments"]) and "environments" not in data else environments
     policies = _parse_policies(document, data.get("policies", []), known, problems)
     severities = data.get("rules", {})
     limits = read_limits(data.get("limits") or {}, document.create_reporter(("limits",), problems))
@@ -441,8 +441,6 @@ def _parse_clusters(
         if environment is not None and environments is not None:
             place = (*path, "environment")
             problems.extend(check_environment(document, place, environment, environments, key=False))
-        if "client" not in cluster:
-            continue  # reported by the check of the schema
         client, flaws = client_properties.parse(cluster["client"], partial(_locate_property, document, name))
         problems.extend(flaws)
         forbid = tuple(cluster.get("forbid", ()))
@@ -543,7 +541,7 @@ def _parse_policies(
     problems: list[Problem],
 ) -> tuple[Rule, ...]:
     for number, policy in enumerate(policies):
-        for index, name in enumerate((policy or {}).get("environments") or ()):
+        for index, name in enumerate(policy.get("environments", ())):
             if environments is not None:
                 place = ("policies", number, "environments", index)
                 problems.extend(check_environment(document, place, name, environments, key=False))

@@ -1,7 +1,8 @@
 """The fields of an Access: one for each ACL of a principal.
 
 `allow Write on topic orders.v1`, `allow Read on topic prefix orders. from 10.0.0.1`, `deny All on cluster`:
-texts and ACLs map one to one. Blanks, control characters, `%` and `:` are percent-encoded as in URLs.
+texts and ACLs map one to one. Blanks, control characters, `%`, `:` and `"` are percent-encoded as in URLs; an
+empty host is `""`.
 """
 
 from __future__ import annotations
@@ -11,23 +12,24 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, WILDCARD, Acl, ResourceType
-from kafkaform.core.authorizer import includes
+from kafkaform.core.acls import ALL_OPERATIONS, CLUSTER_NAME, WILDCARD, Acl, ResourceType
+from kafkaform.core.authorizer import IMPLYING, includes
 from kafkaform.core.printable import is_plain
 from kafkaform.core.wording import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 GRANTED, DENIED = "granted", "denied"
 """The values of the fields of ACLs that allow, and that deny."""
 
 _RIGHTS = {
     (resource_type.value, operation): (resource_type, operation)
-    for resource_type, operations in OPERATIONS.items()
-    for operation in (ALL, *operations)
+    for resource_type in ResourceType
+    for operation in ALL_OPERATIONS
 }
 """The types of resources with their operations, by their words in a path."""
+_EMPTY = '""'
 _PLAIN = re.compile(r"[A-Za-z0-9._*-]+", re.ASCII)
 _PATTERN = re.compile(
     r"(allow|deny) (\w+) on (?:cluster|([a-z-]+)( prefix)? (\S+))(?: from (\S+))?", re.ASCII
@@ -93,13 +95,23 @@ def covers_resources(broad: Acl, narrow: Acl) -> bool:
     """Return whether an ACL applies to all resources that another one applies to."""
     if broad.resource_type is not narrow.resource_type:
         return False
-    if (broad.name, broad.is_prefix) == (WILDCARD, False):
+    # There is one cluster, whether by its name or by a prefix.
+    if (broad.name, broad.is_prefix) == (WILDCARD, False) or broad.resource_type is ResourceType.CLUSTER:
         return True
     # A literal `*` is every resource, which no prefix covers; as a prefix, `*` is ordinary text.
     is_wildcard = (narrow.name, narrow.is_prefix) == (WILDCARD, False)
     if broad.is_prefix:
         return narrow.name.startswith(broad.name) and not is_wildcard
     return not narrow.is_prefix and narrow.name == broad.name
+
+
+def is_implied(acl: Acl, acls: Collection[Acl]) -> bool:
+    """Return whether a permission beside an ACL, on the same resources, includes it: Describe beside Read."""
+    return acl.is_allowed and any(
+        acl._replace(operation=operation) in acls
+        for operation in IMPLYING.get(acl.operation, ())
+        if operation != acl.operation
+    )
 
 
 def is_covered(acl: Acl, acls: Iterable[Acl]) -> bool:
@@ -111,10 +123,12 @@ def is_covered(acl: Acl, acls: Iterable[Acl]) -> bool:
 def _encode(name: str) -> str:
     if _PLAIN.fullmatch(name):  # nearly all names, in a fifth of the time
         return name
+    if not name:
+        return _EMPTY
     # Python keeps bytes of a command line that are not UTF-8 as surrogates: each is written as its byte.
     return "".join(
         char
-        if is_plain(char) and not char.isspace() and char not in "%:"
+        if is_plain(char) and not char.isspace() and char not in '%:"'
         else "".join(f"%{byte:02X}" for byte in char.encode(errors="surrogateescape"))
         for char in name
     )
@@ -122,4 +136,4 @@ def _encode(name: str) -> str:
 
 @lru_cache(1 << 14)
 def _decode(text: str) -> str:
-    return unquote(text, errors="surrogateescape")
+    return "" if text == _EMPTY else unquote(text, errors="surrogateescape")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkaform.core.wording import did_you_mean, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 WILDCARD = "*"
 """As a name: every resource of a type. As a host: every host."""
@@ -42,7 +43,12 @@ OPERATIONS: Mapping[ResourceType, tuple[str, ...]] = {
     ResourceType.DELEGATION_TOKEN: ("Describe",),
     ResourceType.USER: ("CreateTokens", "DescribeTokens"),
 }  # fmt: skip
-"""The operations on each type of resource, without `All`, by AclEntry.supportedOperations of Kafka 4."""
+"""The operations that requests need on each type of resource, by AclEntry.supportedOperations of Kafka 4.
+
+Brokers keep ACLs with any other operation, too.
+"""
+ALL_OPERATIONS: tuple[str, ...] = tuple(dict.fromkeys((ALL, *chain.from_iterable(OPERATIONS.values()))))
+"""All operations, with `All` first."""
 
 
 class Acl(NamedTuple):
@@ -53,7 +59,7 @@ class Acl(NamedTuple):
         name: Their name, the prefix of their names, or `*` for every resource of the type.
         is_prefix: Whether `name` is a prefix; a prefix `*` is no wildcard.
         principal: The principal, such as `User:alice`; `User:*` is everyone.
-        host: The address of the client; `*` is every address.
+        host: The address of the client; `*` is every address, and an empty one that of no client.
         operation: Kafka's name of the operation, such as `DescribeConfigs`; `All` is every operation.
         is_allowed: Whether the operation is allowed; False if it is denied.
     """
@@ -68,12 +74,15 @@ class Acl(NamedTuple):
 
     def __str__(self) -> str:
         verb = "allow" if self.is_allowed else "deny"
-        host = "" if self.host == WILDCARD else f" from {self.host}"
-        return f"{verb} {self.principal} {self.describe_right()}{host}"
+        return f"{verb} {self.principal} {self.describe_right()}{self.describe_host()}"
+
+    def describe_host(self) -> str:
+        """Describe the host, after the right: ` from 10.0.0.1`; empty for every address."""
+        return "" if self.host == WILDCARD else f" from {self.host or 'an empty address'}"
 
     def describe_right(self) -> str:
         """Describe the operation and the resources: `Write on topics that start with orders.`."""
-        if self.is_prefix:
+        if self.is_prefix and self.resource_type is not ResourceType.CLUSTER:
             resources = f"{self.resource_type.replace('-', ' ')}s that start with {self.name}"
         else:
             resources = describe_resource(self.resource_type, self.name)
@@ -88,15 +97,20 @@ def describe_resource(resource_type: ResourceType, name: str) -> str:
     return f"every {noun}" if name == WILDCARD else f"{noun} {name}"
 
 
-def parse_operation(text: str, resource_type: ResourceType) -> str:
+def parse_operation(text: str, resource_type: ResourceType, known: Collection[str] = ALL_OPERATIONS) -> str:
     """Parse an operation in any spelling: `write`, `describe-configs`, `DescribeConfigs`.
 
+    Args:
+        text: The text.
+        resource_type: The type of its resources, whose operations a message suggests.
+        known: The operations to choose from.
+
     Raises:
-        ValueError: Resources of this type have no such operation.
+        ValueError: It is none of them.
     """
     # `kafka-acls` takes DescribeConfigs and prints DESCRIBE_CONFIGS; in YAML, describe-configs is usual.
-    known = {operation.lower(): operation for operation in OPERATIONS[resource_type]}
-    operation = known.get(text.replace("-", "").replace("_", "").lower())
+    plain = text.replace("-", "").replace("_", "").lower()
+    operation = {operation.lower(): operation for operation in known}.get(plain)
     if operation is None:
         listed_operations = ", ".join(OPERATIONS[resource_type])
         noun = resource_type.replace("-", " ")
@@ -116,5 +130,8 @@ def parse_principal(text: str) -> str:
     # As Kafka's SecurityUtils does: only the first colon separates, and a name may have more of them.
     principal_type, _, name = text.partition(":")
     if not principal_type or not name:
-        raise ValueError(f"{quoted(text)} is not a principal: write a type and a name, such as User:{text}")
+        example = "alice" if ":" in text else text
+        raise ValueError(
+            f"{quoted(text)} is not a principal: write a type and a name, such as User:{example}"
+        )
     return text

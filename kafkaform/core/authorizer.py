@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafkaform.core.acls import Acl, ResourceType
 
 # IMPLIES_DESCRIBE and IMPLIES_DESCRIBE_CONFIGS of StandardAuthorizerData.
-_IMPLYING: Mapping[str, frozenset[str]] = {
+IMPLYING: Mapping[str, frozenset[str]] = {
     "Describe": frozenset({"Describe", "Read", "Write", "Delete", "Alter"}),
     "DescribeConfigs": frozenset({"DescribeConfigs", "AlterConfigs"}),
 }
@@ -163,7 +163,7 @@ class Authorizer:
         if self.settings.super_users and request.principal in self.settings.super_users:
             return Decision(True, Basis.SUPER_USER)
         acls = self.find_acls(request.resource_type, request.name)
-        matching = [acl for acl in _select(acls, request) if acl.host in (host, WILDCARD)]
+        matching = [acl for acl in _select(acls, request) if acl.host in (host or WILDCARD, WILDCARD)]
         for acl in matching:
             if not acl.is_allowed:
                 return Decision(False, Basis.DENYING_ACL, acl)
@@ -179,7 +179,7 @@ class Authorizer:
         if general.basis is Basis.SUPER_USER:
             return {}
         acls = self.find_acls(request.resource_type, request.name)
-        hosts = sorted({acl.host for acl in _select(acls, request)} - {WILDCARD})
+        hosts = sorted({acl.host for acl in _select(acls, request)} - {WILDCARD, ""})
         decisions = {host: self.decide(request, host) for host in hosts}
         return {host: made for host, made in decisions.items() if made.is_allowed != general.is_allowed}
 
@@ -189,7 +189,7 @@ class Authorizer:
         A denial of everyone leaves super users only. Who is denied and not allowed is not in the list, nor is
         anyone if the resource has no ACL.
         """
-        acls = [acl for acl in self.find_acls(resource_type, name) if includes(acl, operation)]
+        acls = [acl for acl in self.find_acls(resource_type, name) if includes(acl, operation) and acl.host]
         denied: dict[str, set[str]] = defaultdict(set)
         allowed: dict[str, dict[str, Acl]] = defaultdict(dict)
         for acl in acls:
@@ -212,7 +212,7 @@ class Authorizer:
     def list_denied(self, operation: str, resource_type: ResourceType, name: str) -> list[Acl]:
         """List the ACLs that deny an operation on a resource."""
         acls = self.find_acls(resource_type, name)
-        return [acl for acl in acls if not acl.is_allowed and includes(acl, operation)]
+        return [acl for acl in acls if not acl.is_allowed and includes(acl, operation) and acl.host]
 
 
 def _select(acls: Iterable[Acl], request: AccessRequest) -> list[Acl]:
@@ -225,7 +225,7 @@ def includes(acl: Acl, operation: str) -> bool:
     """Return whether an ACL is about an operation: by name, as `All`, or by a permission that includes it."""
     if acl.operation in (ALL, operation):
         return True
-    return acl.is_allowed and acl.operation in _IMPLYING.get(operation, ())
+    return acl.is_allowed and acl.operation in IMPLYING.get(operation, ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,10 @@ class Observed:
     live: Live | None = None
 
 
+NOT_KNOWN = "KF433"
+"""The code of the note about what only a later kafkaform can read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One reading of the cluster.

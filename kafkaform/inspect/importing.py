@@ -27,7 +27,8 @@ from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Desired, Facts
+from kafkaform.core.model import NOT_KNOWN, Desired, Facts
+from kafkaform.core.schema_files import first_problem
 from kafkaform.core.wording import counted
 from kafkaform.plan.difference import diff
 from kafkaform.plan.policy import is_own
@@ -37,7 +38,7 @@ from kafkaform.rules import RULES, RuleContext
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifest_text import Additions, LiveManifest
     from kafkaform.config.manifests.loader import Context
@@ -100,7 +101,9 @@ class Import:
         partial: Values of resources that their manifests leave out, a line each.
         unlike: Resources for which a plan will still show changes, and the fields.
         unread: Resources that could not be read in full, and why.
+        undeclarable: Resources that no manifest can declare, and why.
         notes: Other notes on the reading, a line each.
+        is_complete: Whether this version knows everything that the cluster has.
         unconverted: Parts of the files of another tool that have no counterpart.
     """
 
@@ -112,7 +115,9 @@ class Import:
     partial: tuple[tuple[ResourceRef, str], ...] = ()
     unlike: Mapping[ResourceRef, str] = field(default_factory=dict)
     unread: Mapping[ResourceRef, str] = field(default_factory=dict)
+    undeclarable: Mapping[ResourceRef, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    is_complete: bool = True
     unconverted: tuple[Problem, ...] = ()
 
     @property
@@ -166,6 +171,8 @@ def make_import(
         for ref in readable
         if ref not in idle
     }
+    undeclarable, unlike, desired = _read_back(manifests, context)
+    manifests = {ref: manifest for ref, manifest in manifests.items() if ref not in undeclarable}
     # An import must pass `validate`, which has no cluster to see that both exist already.
     manifests.update(_waive_collisions(manifests, observation))
     return Import(
@@ -175,9 +182,11 @@ def make_import(
         already_declared,
         tuple(idle),
         tuple((ref, line) for ref, manifest in manifests.items() for line in manifest.left_out),
-        _find_changes(manifests, observation, context),
+        _find_changes(desired, observation) | unlike,
         unread,
+        undeclarable,
         tuple(note.message for note in observation.diagnostics),
+        is_complete=all(note.code != NOT_KNOWN for note in observation.diagnostics),
     )
 
 
@@ -236,8 +245,6 @@ def _explain_unread(ref: ResourceRef, observation: Observation) -> str | None:
     observed = observation.resources.get(ref)
     if observed is None:
         return None  # gone since it was listed
-    if not ref.name:
-        return "a manifest cannot declare a resource with an empty name"
     # A manifest from half a reading would declare the missing half as absent.
     return observed.live.unread or None if observed.live is not None else None
 
@@ -310,34 +317,60 @@ def _get_defaults_layer(kind: str, context: Context) -> Layer:
     return merge([{"undeclared": context.undeclared.value}, *context.defaults.get(kind, ())])
 
 
-def _find_changes(
-    manifests: Mapping[ResourceRef, LiveManifest], observation: Observation, context: Context
-) -> dict[ResourceRef, str]:
-    """Return the changes that a plan of these manifests will still show, by resource."""
+def _read_back(
+    manifests: Mapping[ResourceRef, LiveManifest], context: Context
+) -> tuple[dict[ResourceRef, str], dict[ResourceRef, str], list[Desired]]:
+    """Read manifests by the code that reads files.
+
+    Returns:
+        Why some would be refused, which stops every plan; why others are not what was read; what those that
+        are not refused declare.
+    """
+    refused: dict[ResourceRef, str] = {}
     unlike: dict[ResourceRef, str] = {}
-    desired = []
+    desired: list[Desired] = []
     for ref, manifest in manifests.items():
+        format_ = KINDS[ref.kind].format
         problems: list[str] = []
-        desired.append(_read_back(ref, manifest, context, problems))
+        missing: list[str] = []
+
+        def report(
+            path: tuple[str | int, ...],
+            message: str,
+            hint: str | None,  # noqa: ARG001
+            /,
+            *,
+            key: bool = False,  # noqa: ARG001
+            lists: tuple[list[str], list[str]] = (problems, missing),
+        ) -> None:
+            lists[not path].append(message)
+
+        if (flaw := first_problem(format_.schema, manifest.data)) is not None:
+            refused[ref] = flaw
+            continue
+        own = format_.normalise(manifest.data["spec"], report)
+        layer = merge([_get_defaults_layer(ref.kind, context), own])
+        declared = Desired(ref, *format_.resolve(layer, report))
+        combined, flaws = format_.combine([declared], lambda _: None)
+        problems += [problem.message for problem in (*flaws, *format_.find_problems(declared))]
         if problems:
-            unlike[ref] = "; ".join(problems)
+            refused[ref] = "; ".join([*manifest.left_out, *problems])
+            continue
+        if KINDS[ref.kind].itemized and not combined[0].state:
+            refused[ref] = "; ".join(manifest.left_out)  # no item is left
+            continue
+        desired += combined
+        # Other tools leave fields to the broker, and their manifests are to be completed.
+        if missing or manifest.undeclarable:
+            unlike[ref] = "; ".join(missing) or "it has a value that no manifest can declare"
+    return refused, unlike, desired
+
+
+def _find_changes(desired: Sequence[Desired], observation: Observation) -> dict[ResourceRef, str]:
+    """Return the changes that a plan of manifests will still show, by resource."""
     # By the differ of every plan, from the reading that the manifests were made of: nothing can have changed.
-    for proposal in diff(desired, observation, Facts(cluster_id="")).proposals:
-        fields = ", ".join(label(changed.path) for changed in fields_of(proposal.change))
-        unlike.setdefault(proposal.ref, f"a plan will change {fields}")
-    return unlike
-
-
-def _read_back(ref: ResourceRef, manifest: LiveManifest, context: Context, problems: list[str]) -> Desired:
-    kind = KINDS[ref.kind]
-
-    def report(_: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001
-        problems.append(message)
-
-    layer = merge(
-        [_get_defaults_layer(ref.kind, context), kind.format.normalise(manifest.data["spec"], report)]
-    )
-    declared = Desired(ref, *kind.format.resolve(layer, report))
-    (combined,), flaws = kind.format.combine([declared], lambda _: None)
-    problems += [problem.message for problem in flaws]
-    return combined
+    return {
+        proposal.ref: "a plan will change "
+        + ", ".join(label(changed.path) for changed in fields_of(proposal.change))
+        for proposal in diff(desired, observation, Facts(cluster_id="")).proposals
+    }

@@ -53,10 +53,11 @@ def foresee(
     """
     changes = [proposal.change for proposal in proposals]
     groups = [group for group in declared if KINDS[group.ref.kind].reader and group.state is not None]
-    names = {ref.name for ref in observation.inventory if KINDS[ref.kind].reader}
+    names = frozenset(ref.name for ref in observation.inventory if KINDS[ref.kind].reader)
     usage = UsageFacts(
         sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].placed),
         sorted(names.union(group.ref.name for group in groups)),
+        names,
         {group.ref.name: KINDS[group.ref.kind].reads(group.intent) for group in groups},
     )
     facts = facts.having(usage)

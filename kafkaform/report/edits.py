@@ -108,6 +108,7 @@ def list_problems(made: Import) -> list[str]:
     lines += [f"not in the manifest: {text}" for text in _merge_reasons(partial)]
     lines += [f"differs from the cluster: {text}" for text in _merge_reasons(unlike)]
     lines += [f"not read: {text}" for text in _merge_reasons(made.unread.items())]
+    lines += [f"not imported: {text}" for text in _merge_reasons(made.undeclarable.items())]
     lines += [f"note: {note}" for note in made.notes]
     return [clipped(line, _LONG) for line in lines]
 
@@ -161,6 +162,8 @@ def _list_left_out(made: Import) -> Iterator[str]:
             f"{_count_resources(made.idle)} without committed offsets or members ({_list_names(made.idle)}): "
             "declare each one with the topics that it reads"
         )
+    if made.undeclarable:
+        yield f"{_count_resources(made.undeclarable)} that no manifest can declare"
     if made.unread:
         yield f"{_count_resources(made.unread)} that this account cannot see in full"
 

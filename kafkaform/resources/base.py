@@ -192,11 +192,13 @@ class UsageFacts:
     Attributes:
         topics: The topics that exist, sorted.
         groups: The groups that were listed or are declared, sorted.
+        live_groups: The groups that were listed.
         readers: The topics that each declared group reads.
     """
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
+    live_groups: frozenset[str] = frozenset()
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -441,9 +443,21 @@ class ConfigField(Field):
         """Compare two values by the type of the config."""
         if a == b or a is None or b is None:
             return a == b
-        # A config that Kafka's catalogue lacks, such as a vendor's, is compared as text.
-        key = self.kind.configs.keys().get(self.path.removeprefix(CONFIG_PREFIX))
-        return kafka_configs.equal(key, str(a), str(b))
+        return kafka_configs.equal(self._key, str(a), str(b))
+
+    def undeclarable(self, value: FieldValue) -> str | None:
+        """Return why the value is not valid: brokers keep some that manifests must not have."""
+        try:
+            if value is not None:
+                kafka_configs.canonical(self._key, str(value))
+        except ValueError as error:
+            return str(error)
+        return None
+
+    @property
+    def _key(self) -> ConfigKey | None:
+        """Its description; None if Kafka's catalogue lacks it, as with a vendor's: its values are text."""
+        return self.kind.configs.keys().get(self.path.removeprefix(CONFIG_PREFIX))
 
 
 class Kind(Protocol):

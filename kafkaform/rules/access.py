@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.acl_fields import covers, covers_resources, parse_path, write_path
-from kafkaform.core.acls import ALL, EVERYONE, WILDCARD, Acl, ResourceType
+from kafkaform.core.acls import ALL, EVERYONE, OPERATIONS, WILDCARD, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import includes
 from kafkaform.core.lock import NAME as LOCK
@@ -16,7 +16,7 @@ from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import ACCESS, PLACED, READER, placed_ref
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.spec import find_declaring
-from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def access_of_everyone(context: RuleContext) -> Iterator[Finding]:
             continue
         for acl in acls:
             if acl.is_allowed and acl.operation not in _HARMLESS:
-                message = f"everyone may {acl.describe_right()}"
+                message = f"everyone has {acl.describe_right()}"
                 yield Finding(desired, message, "name the principals that need it", path=write_path(acl))
 
 
@@ -136,30 +136,41 @@ def group_without_topic(context: RuleContext) -> Iterator[Finding]:
                     )
 
 
-@rule("KF604", Severity.WARNING, stage=Stage.LIVE)
+@rule("KF604", Severity.WARNING)
 def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """An ACL names a topic that no manifest declares and that does not exist.
 
     The name may be misspelt, or the topic may be gone, and a later topic of that name would be open to the
     principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create,
-    and those of kafkaform, may be missing until they are needed.
+    and those of kafkaform, may be missing until they are needed. Offline, where live topics are not known,
+    only a name that is similar to that of a declared topic is reported.
     """
+    if context.subset:
+        return  # another manifest may declare it
     topics = {*_list_names(context, PLACED.name), LOCK, RECORD_TOPIC}
+    is_offline = context.facts is None
+    flaw = "is not declared" if is_offline else "does not exist, and no manifest declares it"
+    # KF210 reports those of declared groups.
+    read = [topic for each in _map_group_topics(context).values() for topic in each] if is_offline else []
+    known = {WILDCARD, *topics, *read}
     for desired, acls in _list_acls(context):
-        for acl in acls:
-            if acl.resource_type is not ResourceType.TOPIC or acl.is_prefix or acl.name == WILDCARD:
-                continue
-            # In a part of the manifests, the topic may be declared by another one.
-            if acl.name in topics or placed_ref(acl.name) in context.invisible or context.subset:
-                continue
+        missing = {
+            acl.name: acl
+            for acl in reversed(acls)
+            if acl.resource_type is ResourceType.TOPIC and not acl.is_prefix
+            if acl.name not in known and placed_ref(acl.name) not in context.invisible
+        }
+        for name, acl in missing.items():
             if any(
                 includes(each, "Create") and covers_resources(each, acl) for each in acls if each.is_allowed
             ):
                 continue
-            near = nearest(acl.name, topics)
+            near = nearest(name, topics)
+            if near is None and is_offline:
+                continue
             yield Finding(
                 desired,
-                f"topic {acl.name} does not exist, and no manifest declares it",
+                f"topic {name} {flaw}",
                 f"did you mean {near!r}?" if near else "remove the right, or declare the topic",
                 path=write_path(acl),
             )
@@ -169,8 +180,8 @@ def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
 def redundant_access(context: RuleContext) -> Iterator[Finding]:
     """An ACL allows nothing that another one of the same principal does not allow.
 
-    It has no effect, and hides what a principal may really do. Remove it from the manifest; the live ACL then
-    stays until it is deleted, as it makes no difference.
+    It has no effect, and hides what a principal may really do. Remove it from the manifest: an apply then
+    removes the live ACL, too, without consent.
     """
     for desired, acls in _list_acls(context):
         for acl in acls:
@@ -232,7 +243,7 @@ def change_of_other_team(context: RuleContext) -> Iterator[Finding]:
             declaring = find_declaring(desired, write_path(acl))
             teams = {manifest.intent.team for manifest in declaring} - {""}
             included = _list_included(names, acl.name) if acl.is_prefix else [acl.name]
-            foreign = [name for name in included if teams and team_of.get(name, *teams) not in teams]
+            foreign = [name for name in included if teams and team_of.get(name) not in {None, *teams}]
             if foreign:
                 yield Finding(
                     desired,
@@ -258,7 +269,7 @@ def access_to_deleted_topic(context: RuleContext) -> Iterator[Finding]:
 
     for desired, acls in _list_acls(context):
         for acl in filter(outlives, acls):
-            message = f"topic {acl.name} is deleted, and the right to {acl.operation} stays"
+            message = f"topic {acl.name} is deleted, and the ACL for {acl.operation} stays"
             yield Finding(desired, message, "remove the right, too", path=write_path(acl))
     declared = {desired.ref.name for desired in context.of_kind(ACCESS.name)}
     principals: dict[str, set[str]] = {}
@@ -316,6 +327,24 @@ def twin_of_prefix(context: RuleContext) -> Iterator[Finding]:
                     Severity.INFO if used or context.subset or context.unread else None,
                     write_path(acl),
                 )
+
+
+@rule("KF612", Severity.WARNING)
+def needless_operation(context: RuleContext) -> Iterator[Finding]:
+    """An ACL is for an operation that no request needs on a resource of its type.
+
+    Brokers keep such an ACL, as `Write` on a group, and never ask for it. An ACL that allows it can still
+    include another operation: Read, Write, Delete and Alter include Describe, AlterConfigs includes
+    DescribeConfigs. Write the operation that is meant, or remove it.
+    """
+    for desired, acls in _list_acls(context):
+        for acl in acls:
+            known = OPERATIONS[acl.resource_type]
+            if acl.operation not in (ALL, *known):
+                included = [operation for operation in known if includes(acl, operation)]
+                effect = f"it only includes {listed(included)}" if included else "it has no effect"
+                message = f"no request needs {acl.describe_right()}: {effect}"
+                yield Finding(desired, message, f"use {', '.join(known)}", path=write_path(acl))
 
 
 def _fold(name: str) -> str:

@@ -211,6 +211,14 @@ NOTES: dict[str, Note] = {
             "that was changed by hand is not found; a plan without other differences has no change.",
         ),
         Note(
+            "KF433",
+            Severity.INFO,
+            "The cluster has ACLs, client quotas or SCRAM credentials that this version does not know.\n\n"
+            "Their type of resource, operation, entity or mechanism is of a later Kafka. They are not\n"
+            "compared, changed or imported, and `can` does not consider them; `import` exits 1. Use a\n"
+            "kafkaform that knows the version of the brokers.",
+        ),
+        Note(
             "KF438",
             Severity.WARNING,
             "A reset does not change some partitions.\n\n"

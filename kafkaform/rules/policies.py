@@ -176,10 +176,7 @@ def read_policies(policies: Sequence[Mapping[str, Any]], report: ReportProblem) 
         report: Reports a problem, by its path below `policies`.
     """
     rules: dict[str, Rule] = {}
-    for index, policy_data in enumerate(policies):
-        given = _remove_nulls(policy_data)
-        if not {"name", "message", "require"} <= given.keys():
-            continue  # the schema has reported it
+    for index, given in enumerate(policies):
         name = given["name"]
         if not _NAME.fullmatch(name):
             report((index, "name"), f"{quoted(name)} is not a valid policy name", "use a-z, 0-9 and dashes")
@@ -190,11 +187,6 @@ def read_policies(policies: Sequence[Mapping[str, Any]], report: ReportProblem) 
         # Of two policies of one name, which is reported above, the first stays: rules need unique codes.
         rules.setdefault(CODE_PREFIX + name, _build_rule(CODE_PREFIX + name, severity, policy))
     return tuple(rules.values())
-
-
-def _remove_nulls(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a mapping without the values that the schema has refused, which are None."""
-    return {name: value for name, value in (given or {}).items() if value is not None}
 
 
 def _nest_report(report: ReportProblem, index: int) -> ReportProblem:
@@ -215,7 +207,7 @@ def _build_rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
 
 def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
     kind = given.get("kind", PLACED.name)
-    match, require = _remove_nulls(given.get("match")), _remove_nulls(given["require"])
+    match, require = given.get("match", {}), given["require"]
     pattern = require.get("name")
     if pattern is not None:
         _check_pattern(pattern, report)
@@ -252,7 +244,7 @@ def _read_constraints(
     kind: str, section: str, given: Mapping[str, Any], report: ReportProblem
 ) -> Iterator[Constraint]:
     """Parse the bounds of the fields of a section of a policy."""
-    for path, bounds in _remove_nulls(given.get("fields")).items():
+    for path, bounds in given.get("fields", {}).items():
         place = (section, "fields", path)
         key = field_key(kind, path)
         if key is None:
@@ -263,7 +255,7 @@ def _read_constraints(
         def tell(bound: str, message: str, place: tuple[str, ...] = place) -> None:
             report((*place, bound), message, None)
 
-        yield read_constraint(path, key, _remove_nulls(bounds), tell)
+        yield read_constraint(path, key, bounds, tell)
 
 
 def check_severities(codes: Collection[str], policies: Iterable[Rule], report: ReportProblem) -> None:

@@ -8,9 +8,10 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,13 +28,19 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kafkaform.core.acl_fields import write_path
+from kafkaform.core.acls import ALL_OPERATIONS, CLUSTER_NAME, Acl
+from kafkaform.core.acls import ResourceType as Protected
 from kafkaform.core.files import replace
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory, get_repository
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
+from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
+from kafkaform.resources.access.spec import find_obstacle
 from tests.support.cli.project import ROOT, Project
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, eventually, guarded
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
 
 APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
 STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
@@ -222,6 +229,75 @@ def test_import_writes_manifests_whose_plan_is_empty(
     assert project.run("plan", "--format", "json").needs(1).json["changes"][0]["action"] == "delete"
     project.run("apply", "--auto-approve", "--allow", f"{name}:access-removal").needs(0)
     assert project.run("get", name).needs(1)
+
+
+def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Project, prefix: str) -> None:
+    """Every type of resource with every operation, odd hosts, and principals without a name or a type."""
+    principals = [f"User:{prefix}{name}" for name in ("every", "odd", "lost")] + ["User:", ":"]
+    grid = {
+        Acl(kind, CLUSTER_NAME if kind is Protected.CLUSTER else f"{prefix}x", *rest)
+        for kind in Protected
+        for rest in product((True, False), [principals[0]], ["*"], ALL_OPERATIONS, (True, False))
+    }
+    odd = {
+        Acl(Protected.TOPIC, f"{prefix}x", False, principal, host, "Read", True)
+        for principal, hosts in zip(
+            principals, ([], ["", " ", '""', "from", "10.0.0.0/8"], [""], ["*"], ["*"]), strict=True
+        )
+        for host in hosts
+    }
+    client = {"bootstrap.servers": project.servers}
+    authorizer = {"superUsers": ["User:ANONYMOUS"], "principal": "User:ANONYMOUS"}
+    project.config(clusters={"acl": {"client": client, "authorizer": authorizer, "lock": False}})
+    with connect(project.servers) as cluster:
+
+        def read_acls() -> set[Acl]:
+            return {acl for acl in cluster.access().acls if acl.principal in principals}
+
+        def revoke(acls: Iterable[Acl]) -> None:
+            operations = [
+                RevokeAccess(
+                    ResourceRef("Access", name), deleted=tuple(a for a in acls if a.principal == name)
+                )
+                for name in principals
+            ]
+            assert not any(cluster.execute(operations))
+
+        given = [
+            GrantAccess(ResourceRef("Access", name), tuple(a for a in grid | odd if a.principal == name))
+            for name in principals
+        ]
+        try:
+            assert not any(cluster.execute(given)), "a broker keeps all of them"
+            eventually(read_acls, lambda acls: acls == grid | odd)
+            imported = project.run("import", "--kind", "access", "--out", "topics").needs(1)
+            files = {file.name.partition("~")[0] for file in (project.folder / "topics/access").iterdir()}
+            assert {f"User_{prefix}{name}" in files for name in ("every", "odd")} == {True}
+            for name in principals[2:]:
+                assert f"not imported: Access/{name}: " in imported.err
+            project.run("validate").needs(0)
+            planned = project.run("plan", "--format", "json").needs(0).json["changes"]
+            removed = {field["path"] for change in planned for field in change["fields"]}
+            left = {
+                write_path(acl) for acl in grid | odd if find_obstacle(acl) and acl.principal != principals[2]
+            }
+            assert removed == left, "all that no manifest can say, and nothing else"
+            project.run("drift").needs(2)
+            for command in (
+                "status",
+                "doctor",
+                "graph",
+                f"who-can read {prefix}x",
+                f"get Access/{principals[3]}",
+            ):
+                project.run(*command.split()).needs(0)
+            project.apply().needs(0)
+            project.run("plan", "--detailed-exitcode").needs(0)
+            project.run("drift").needs(0)
+            project.run("can", principals[2], "read", f"{prefix}x").needs(2)
+        finally:
+            revoke(grid | odd)
+            eventually(read_acls, lambda acls: not acls)
 
 
 def test_the_account_that_applies_keeps_its_rights(

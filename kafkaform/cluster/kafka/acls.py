@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import report_unlisted
+from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
 from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S, find_own_principal
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer, translate_code
@@ -116,6 +116,7 @@ class AccessReader:
         return Observation(
             {ref: principal for ref, principal in principals.items() if ref in refs or also(ref)},
             frozenset(principals),
+            diagnostics=note_unknown(reading.unknown, "ACL"),
             parts=(AccessFacts(reading),),
         )
 

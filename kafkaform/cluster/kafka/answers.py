@@ -10,7 +10,8 @@ from kafkaform.cluster.transport.translation import MOVING
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Diagnostic, Observation, Severity
+from kafkaform.core.model import NOT_KNOWN, Diagnostic, Observation, Severity
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,6 +29,12 @@ def report_unlisted(collection: str, refs: Collection[ResourceRef], error: Clust
     text = f"could not list {collection} ({error.message})"
     note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
     return Observation({}, frozenset(), dict.fromkeys(refs, error.message), () if refs else (note,))
+
+
+def note_unknown(count: int, noun: str) -> tuple[Diagnostic, ...]:
+    """Return the note that brokers have so many things that only a later kafkaform knows; none for 0."""
+    text = f"{counted(count, noun)} of a type or an operation that this version does not know: not considered"
+    return (Diagnostic(NOT_KNOWN, Severity.INFO, text, suggestion="use a later kafkaform"),) if count else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import report_unlisted
+from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer
@@ -41,7 +41,7 @@ class QuotaReader:
     ) -> Observation:
         """Read quotas; none if the brokers do not offer them."""
         try:
-            quotas = read_quotas(connection)
+            quotas, unknown = read_quotas(connection)
         except NotOffered:
             return Observation({})  # an apply of declared quotas fails with the same error
         except PermissionDenied as error:
@@ -54,6 +54,7 @@ class QuotaReader:
                 if ref in refs or also(ref)
             },
             frozenset(by_ref),
+            diagnostics=note_unknown(unknown, "client quota"),
         )
 
     def observe_fields(
@@ -63,8 +64,8 @@ class QuotaReader:
         return self.observe(connection, fields.keys(), none_besides)
 
 
-def read_quotas(connection: Connection) -> dict[QuotaEntity, dict[str, str]]:
-    """Read the limits of every entity of a cluster.
+def read_quotas(connection: Connection) -> tuple[dict[QuotaEntity, dict[str, str]], int]:
+    """Read the limits of every entity of a cluster, and the number of those that no manifest can name.
 
     Raises:
         NotOffered: The brokers do not offer the request.
@@ -81,7 +82,7 @@ def read_quotas(connection: Connection) -> dict[QuotaEntity, dict[str, str]]:
             quotas[entity] = {
                 value["key"]: value_text(value["key"], value["value"]) for value in entry["values"]
             }
-    return quotas
+    return quotas, len(answer["entries"]) - len(quotas)
 
 
 @dataclass(frozen=True, slots=True)

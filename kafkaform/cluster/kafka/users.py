@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.cluster.kafka.answers import report_unlisted
+from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer
@@ -57,7 +57,7 @@ class UserReader:
     ) -> Observation:
         """Read users; none if the brokers do not offer it."""
         try:
-            users = _read_users(connection)
+            users, unknown = _read_users(connection)
         except NotOffered:
             return Observation({})  # an apply of declared users fails with the same error
         except PermissionDenied as error:
@@ -72,7 +72,7 @@ class UserReader:
         return Observation(
             resources,
             frozenset(inventory),
-            diagnostics=tuple(logins.describe_undecided()),
+            diagnostics=(*logins.describe_undecided(), *note_unknown(unknown, "SCRAM credential")),
             parts=(_find_own_login(connection),),
         )
 
@@ -81,14 +81,14 @@ class UserReader:
         return self.observe(connection, fields, none_besides)
 
 
-def _read_users(connection: Connection) -> dict[str, dict[str, int]]:
-    """Read the iterations of the credentials of all users, by user and mechanism."""
+def _read_users(connection: Connection) -> tuple[dict[str, dict[str, int]], int]:
+    """Read the iterations of all users, by user and mechanism, and the number of unknown mechanisms."""
     # With ZooKeeper, the controller alone answers. Null would describe all users, too, but a broker never
     # answers that to an account without the right (seen on 4.3.1).
     answer = connection.ask_controller(DESCRIBE_SCRAM, {"users": ()}, _TIMEOUT_S)
     if answer["error_code"]:
         raise name_right(translate_answer(answer), DESCRIBE_SCRAM.name)
-    return {
+    users = {
         result["user"]: {
             _MECHANISMS[each["mechanism"]]: each["iterations"]
             for each in result["credentials"]
@@ -96,6 +96,7 @@ def _read_users(connection: Connection) -> dict[str, dict[str, int]]:
         }
         for result in answer["results"]
     }
+    return users, sum(len(result["credentials"]) - len(users[result["user"]]) for result in answer["results"])
 
 
 class _Logins:

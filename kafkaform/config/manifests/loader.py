@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.config.manifests.files import find_manifest_files, read_bytes
 from kafkaform.config.manifests.places import FieldPlaces
-from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem
@@ -309,21 +309,19 @@ def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | 
     if kind is None:
         return None
     schema = kind.format.schema
-    flaws = find_structure_problems(document, schema)
-    problems.extend(flaws)
     # An unsound manifest is parsed as far as possible, so that one run reports all of its problems.
-    data = cast("dict[str, dict[str, Any]]", extract_sound_part(document, schema) if flaws else document.data)
+    flaws, sound = check_structure(document, schema)
+    problems.extend(flaws)
+    data = cast("dict[str, dict[str, Any]]", sound.data)
     metadata, spec = data.get("metadata", _EMPTY), data.get("spec", _EMPTY)
     annotations, overrides = metadata.get("annotations", _EMPTY), spec.get("overrides", _EMPTY)
     return _Manifest(
         ResourceRef(kind.name, metadata.get("name", "")),
         kind,
         document,
-        kind.format.normalise(spec, document.create_reporter(("spec",), problems)),
+        kind.format.normalise(spec, sound.create_reporter(("spec",), problems)),
         {
-            name: kind.format.normalise(
-                layer, document.create_reporter(("spec", "overrides", name), problems)
-            )
+            name: kind.format.normalise(layer, sound.create_reporter(("spec", "overrides", name), problems))
             for name, layer in overrides.items()
         }
         or _EMPTY,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache, reduce
+from itertools import compress
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.config.manifests.other_names import fold_name, suggest_field
 from kafkaform.config.manifests.templates import find_template
+from kafkaform.config.manifests.yaml12 import Document
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import acceptor, load_schema
 from kafkaform.core.wording import count_shared, nearest, quoted
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema_rs import Draft202012Validator as Draft202012Acceptor
 
-    from kafkaform.config.manifests.yaml12 import Data, Document, Path
+    from kafkaform.config.manifests.yaml12 import Data
 
 _Steps: TypeAlias = tuple[str | int, ...]
-_Finding: TypeAlias = tuple[_Steps | None, Problem]
-"""A problem, and the path of the value to remove so that it disappears; None if a value is missing."""
+_Finding: TypeAlias = tuple[_Steps, Problem]
+"""A problem, and the path of the value to remove so that nothing sees it."""
 
 _KINDS = {
     "string": "text",
@@ -48,64 +50,62 @@ _PLAIN = {
 }
 
 
-def find_structure_problems(
-    document: Document, schema: str, *, part: str | None = None, path: Path = ()
-) -> list[Problem]:
-    """Find the problems of a document by a schema, each once; none if it is valid.
+def check_structure(document: Document, schema: str) -> tuple[list[Problem], Document]:
+    """Find the problems of a document by a schema, each once, and return it without what they are about.
 
-    Args:
-        document: The document.
-        schema: The name of the schema.
-        part: The name in its `$defs` to check against, instead of the whole schema.
-        path: The path of the value to check, instead of the whole document.
+    What is left is for further checks, and keeps its places in the file. A mapping goes with a field that it
+    requires, unless it is the document, its metadata or its spec; if all is rejected, the data is None.
     """
-    problems = {problem for _, problem in _find_problems(document, schema, part, path)}
-    return sorted(problems, key=lambda p: (p.location is None, p.location, p.message))
+    findings = [*_find_problems(document, schema)]
+    problems = sorted(
+        {problem for _, problem in findings}, key=lambda p: (p.location is None, p.location, p.message)
+    )
+    while findings:
+        # Removed, not defaulted: checks of the remaining fields must not see values that nobody wrote.
+        size, document = document.size, _copy_without(document, {culprit for culprit, _ in findings})
+        if document.size == size:
+            break
+        findings = [*_find_problems(document, schema)]
+    return problems, document
 
 
-def extract_sound_part(document: Document, schema: str, *, part: str | None = None, path: Path = ()) -> Data:
-    """Return the value without the parts that its schema rejects, for further checks.
+def _copy_without(document: Document, culprits: Set[_Steps]) -> Document:
+    if () in culprits:
+        return Document(document.file, None, document.marks[:2])
+    marks: list[int] = []
+    places = iter(zip(document.marks[::2], document.marks[1::2], strict=True))
 
-    Required fields may still be missing; None if the whole value is rejected.
-    """
-    # Removed, not defaulted: checks of the remaining fields must not see values that nobody wrote.
-    culprits = {culprit for culprit, _ in _find_problems(document, schema, part, path) if culprit is not None}
-    return _remove_culprits(_get_value(document, path), culprits, tuple(path))
+    def keep_place(is_kept: bool) -> None:
+        place = next(places)
+        marks.extend(place if is_kept else ())
 
+    def copy(value: Data, at: _Steps, is_kept: bool) -> Data:
+        keep_place(is_kept)
+        if isinstance(value, dict):
+            mapping: dict[str, Data] = {}
+            for key, below in value.items():
+                keeps = is_kept and (*at, key) not in culprits
+                keep_place(keeps)
+                copied = copy(below, (*at, key), keeps)
+                mapping |= {key: copied} if keeps else {}
+            return mapping
+        if isinstance(value, list):
+            kept = [is_kept and (*at, index) not in culprits for index in range(len(value))]
+            copies = [copy(item, (*at, index), kept[index]) for index, item in enumerate(value)]
+            return [*compress(copies, kept)]
+        return value
 
-def _remove_culprits(value: Data, culprits: Set[_Steps], at: _Steps) -> Data:
-    if at in culprits:
-        return None
-    if isinstance(value, dict):
-        return {
-            key: _remove_culprits(below, culprits, (*at, key))
-            for key, below in value.items()
-            if (*at, key) not in culprits
-        }
-    if isinstance(value, list):
-        return [
-            _remove_culprits(below, culprits, (*at, index))
-            for index, below in enumerate(value)
-            if (*at, index) not in culprits
-        ]
-    return value
-
-
-def _get_value(document: Document, path: Path) -> Data:
-    value: Any = document.data
-    for step in path:
-        value = value[step]
-    return cast("Data", value)
+    return Document(document.file, copy(document.data, (), True), marks)
 
 
-def _find_problems(document: Document, schema: str, part: str | None, path: Path) -> Iterator[_Finding]:
-    value = _get_value(document, path)
+def _find_problems(document: Document, schema: str) -> Iterator[_Finding]:
     # Nearly all documents are valid: the slow check runs only for those that are not.
-    if _accepts(schema, part, value):
+    if _accepts(schema, document.data):
         return
-    for error in _load_validator(schema, part).iter_errors(value):
-        yield from _explain_error(error, document, (*path, *error.absolute_path), _load_schema(schema, part))
-    for at, number in _find_inexact_numbers(value, _load_schema(schema, part), tuple(path)):
+    whole = _load_schema(schema)
+    for error in _load_validator(schema).iter_errors(document.data):
+        yield from _explain_error(error, document, tuple(error.absolute_path), whole)
+    for at, number in _find_inexact_numbers(document.data, whole, ()):
         message = f"{_join_path(at)} must be a whole number without a fraction or an exponent"
         yield at, Problem(message, document.locate(at), f"write {int(number)}")
 
@@ -140,35 +140,32 @@ def _has_float(value: Data) -> bool:
     return False
 
 
-def _accepts(schema: str, part: str | None, value: Data) -> bool:
+def _accepts(schema: str, value: Data) -> bool:
     """Return whether a value is valid: fifty times as fast as finding the problems of an invalid one."""
-    if (
-        _has_float(value)
-        and next(_find_inexact_numbers(value, _load_schema(schema, part), ()), None) is not None
-    ):
+    if _has_float(value) and next(_find_inexact_numbers(value, _load_schema(schema), ()), None) is not None:
         return False
     try:
-        return _load_acceptor(schema, part).is_valid(value)
+        return _load_acceptor(schema).is_valid(value)
     except (TypeError, ValueError):  # jsonschema_rs cannot convert some numbers and texts
         return False
 
 
 @cache
-def _load_acceptor(schema: str, part: str | None) -> Draft202012Acceptor:
-    return acceptor(_load_schema(schema, part))
+def _load_acceptor(schema: str) -> Draft202012Acceptor:
+    return acceptor(_load_schema(schema))
 
 
 @cache
-def _load_validator(schema: str, part: str | None) -> Draft202012Validator:
+def _load_validator(schema: str) -> Draft202012Validator:
     from jsonschema import Draft202012Validator  # imported here: 0.07 s that only invalid input needs
 
-    return Draft202012Validator(_load_schema(schema, part))
+    return Draft202012Validator(_load_schema(schema))
 
 
 @cache
-def _load_schema(schema: str, part: str | None) -> dict[str, Any]:
+def _load_schema(schema: str) -> dict[str, Any]:
     whole = load_schema(schema)
-    return cast("dict[str, Any]", _inline_references(whole if part is None else whole["$defs"][part], whole))
+    return cast("dict[str, Any]", _inline_references(whole, whole))
 
 
 def _inline_references(schema: Any, whole: dict[str, Any]) -> Any:
@@ -201,7 +198,9 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
         for field in set(limit) - set(error.instance):
             only = error.schema.get("properties", {}).get(field, {}).get("const")
             hint = None if only is None else f"write {field}: {only}"
-            yield None, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
+            # Other checks can do without what a document, its metadata or its spec lacks.
+            culprit = path if len(path) > 1 else (*path, field)
+            yield culprit, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
     else:
         message, hint = _explain_value(rule, limit, error)
         if hint is None and "additionalProperties" in list(error.schema_path)[-2:-1]:

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifest_text import Additions
 from kafkaform.core.acl_fields import write_path, write_value
-from kafkaform.core.acls import (
-    ALL,
-    CLUSTER_NAME,
-    WILDCARD,
-    Acl,
-    ResourceType,
-    parse_operation,
-    parse_principal,
-)
+from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
@@ -242,8 +234,7 @@ class Conversion:
             return
         for text in operations:
             try:
-                is_all = _normalise(text) == _normalise(ALL)
-                operation = ALL if is_all else parse_operation(text, resource_type)
+                operation = parse_operation(text, resource_type)
                 parse_principal(principal)
             except ValueError as error:
                 fields.leave_out_part(f"ACL of {principal}: {error}")
@@ -288,7 +279,7 @@ class Conversion:
         """List what the manifests of an import lack, by place: also what no manifest can declare."""
         problems = [
             Problem(f"{ref}: {line}", self._places[ref])
-            for ref, line in (*made.partial, *made.unlike.items())
+            for ref, line in (*made.partial, *made.unlike.items(), *made.undeclarable.items())
         ]
         # A role, or a list of consumers, may be read several times.
         distinct = dict.fromkeys([*self.notes.left_out, *problems])

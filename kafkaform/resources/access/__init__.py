@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.acl_fields import is_covered, parse_path, write_path, write_value
+from kafkaform.core.acl_fields import is_covered, is_implied, parse_path, write_path, write_value
 from kafkaform.core.model import Diagnostic, ManifestScope, Observed, ResourceRef, Severity
 from kafkaform.core.plans import Binding
 from kafkaform.core.rights import CLUSTER, Right
@@ -58,6 +58,9 @@ class _AclField(Field):
             return "removed", ()
         return (str(after), ()) if before is None else None
 
+    def undeclarable(self, _value: FieldValue) -> str | None:
+        return spec.find_obstacle(parse_path(self.path, ""))
+
 
 class _Format(ManifestFormat):
     schema = "access"
@@ -86,10 +89,12 @@ class _Format(ManifestFormat):
         observed: Observed,
         _config: dict[str, object],
         _under: Mapping[str, object],
-        _left_out: list[str],
+        left_out: list[str],
     ) -> dict[str, object]:
         principal = observed.ref.name
-        return spec.write_spec(principal, (parse_path(path, principal) for path in observed.state))
+        acls = [parse_path(path, principal) for path in observed.state]
+        left_out += [f"{write_path(acl)}: {why}" for acl in acls if (why := spec.find_obstacle(acl))]
+        return spec.write_spec(principal, acls)
 
 
 class AccessKind(Kind):
@@ -160,9 +165,9 @@ class AccessKind(Kind):
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
         """Return the declared ACLs that are missing, and the removal of live ones that no manifest declares.
 
-        A live `Describe` beside a declared `Read` stays: removing what another ACL includes changes nothing.
-        A declared one that a live ACL includes is not missing. In a plan of some manifests only, nothing is
-        removed: another manifest may declare it.
+        A live `Describe` beside a declared `Read` stays: Kafka includes it. A declared one that a live ACL
+        includes is not missing. In a plan of some manifests only, nothing is removed: another manifest may
+        declare it.
         """
         missing = [path for path in state if path not in observed.state]
         undeclared = [path for path in observed.state if path not in state]
@@ -173,8 +178,8 @@ class AccessKind(Kind):
         wanted = {path: state[path] for path in missing if not is_covered(parse_path(path, principal), live)}
         if facts.get(ManifestScope).is_part:
             return wanted
-        declared = [parse_path(path, principal) for path in state]
-        removed = [path for path in undeclared if not is_covered(parse_path(path, principal), declared)]
+        declared = {parse_path(path, principal) for path in state}
+        removed = [path for path in undeclared if not is_implied(parse_path(path, principal), declared)]
         return {**wanted, **dict.fromkeys(removed)}
 
 

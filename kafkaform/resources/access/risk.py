@@ -31,7 +31,7 @@ from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings, includes
 from kafkaform.core.lock import NAME
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
-from kafkaform.core.wording import listed
+from kafkaform.core.wording import listed, setting
 from kafkaform.resources.access.operations import list_values
 from kafkaform.resources.base import UsageFacts
 
@@ -46,6 +46,10 @@ HAZARDS = frozenset({REMOVAL, CLOSES, OPENS, OWN})
 
 _SETTING = "allow.everyone.if.no.acl.found"
 _NAME_PRINCIPAL = "set clusters.NAME.authorizer.principal in kafkaform.yaml to the principal of this account"
+_DECLARE_DEFAULT = (
+    f"if it is false, Kafka's default, write {setting('authorizer.allowEveryoneIfNoAclFound', 'false')} in "
+    "clusters.NAME of kafkaform.yaml"
+)
 _DECLARE_OWN = (
     "first declare and apply its own access; if it is a super user, name it in "
     "clusters.NAME.authorizer.superUsers"
@@ -143,6 +147,8 @@ class AccessFacts:
 
     def keeps(self, acl: Acl) -> bool:
         """Return whether a principal keeps all that an ACL allows, by its own other ACLs or everyone's."""
+        if not acl.host:
+            return True  # no client has it
         live = [each for each in self.list_live(acl.principal) if each not in self.deleted]
         return is_covered(acl, [*live, *self._created_by.get(acl.principal, ())])
 
@@ -173,7 +179,7 @@ class AccessFacts:
             before = self._decide(live, request, host)
 
             def helps(acl: Acl, host: str = host) -> bool:
-                asked = acl.principal in who and acl.host in (host, WILDCARD)
+                asked = acl.principal in who and acl.host in (host or WILDCARD, WILDCARD)
                 return acl.is_allowed and asked and includes(acl, request.operation)
 
             # Of the other changes, those that take the right away, and none that gives it.
@@ -201,7 +207,8 @@ def _group_by_principal(acls: Iterable[Acl]) -> Mapping[str, Sequence[Acl]]:
 
 
 def _get_pattern(acl: Acl) -> _Pattern:
-    return acl.resource_type, acl.name, acl.is_prefix
+    # There is one cluster, whether by its name or by a prefix.
+    return acl.resource_type, acl.name, acl.is_prefix and acl.resource_type is not ResourceType.CLUSTER
 
 
 def _list_covering(acl: Acl) -> Iterator[_Pattern]:
@@ -257,15 +264,29 @@ def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool
     if (own := _judge_own(acl, access, is_created=is_created)) is not None:
         return own
     may_be_open = access.settings.allow_everyone is not False
+    if is_created and _is_unused(acl, access, usage):
+        may_be_open = False
     if may_be_open and (access.is_first(acl) if is_created else access.is_last(acl)):
         return _judge_default(acl, access, usage, is_created=is_created)
     if acl.is_allowed is is_created or (not is_created and access.keeps(acl)):
         return SAFE
-    verb = "is denied to" if is_created else "may no longer"
-    host = "" if acl.host == WILDCARD else f" from {acl.host}"
-    reason = f"{acl.principal} {verb} {acl.describe_right()}{host}{_describe_stopped(acl, access, usage)}"
+    verb = "is denied" if is_created else "loses"
+    right = f"{acl.describe_right()}{acl.describe_host()}"
+    reason = f"{acl.principal} {verb} {right}{_describe_stopped(acl, access, usage)}"
     remedy = "declare it in an Access manifest if an application uses it"
     return RiskAssessment(Risk.DESTRUCTIVE, REMOVAL, reason, remedy)
+
+
+def _is_unused(acl: Acl, access: AccessFacts, usage: UsageFacts) -> bool:
+    """Return whether an ACL closes nothing that is used: a topic or group that does not exist yet.
+
+    Only where the setting is unknown, and may be Kafka's default, by which nothing is open. If everyone may
+    use what has no ACL, brokers show it to this account: what they do not show does not exist.
+    """
+    live = {ResourceType.TOPIC: usage.topics, ResourceType.GROUP: usage.live_groups}.get(acl.resource_type)
+    if access.settings.allow_everyone or live is None or acl.is_prefix or acl.name in (WILDCARD, *live):
+        return False
+    return not _describe_stopped(acl, access, usage)
 
 
 def _describe_stopped(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
@@ -313,6 +334,7 @@ def _judge_default(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_creat
             f"whom an ACL allows{_describe_closed(acl, access, usage)}"
         )
         remedy = "declare the access of all who use it in the same plan, then consent"
+        remedy = remedy if is_known else f"{_DECLARE_DEFAULT}; otherwise {remedy}"
         return RiskAssessment(Risk.DESTRUCTIVE, CLOSES, reason, remedy)
     find_remaining = access.after.find_acls
     opened = [name for name in _select_names(acl, usage) if not find_remaining(acl.resource_type, name)]
@@ -320,7 +342,9 @@ def _judge_default(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_creat
         f"everyone may use {resources} afterwards, where no other ACL applies ({setting})"
         f"{_describe_names('opens', acl, opened)}"
     )
-    return RiskAssessment(Risk.DESTRUCTIVE, OPENS, reason, "keep an ACL, such as one of an administrator")
+    remedy = "keep an ACL, such as one of an administrator"
+    remedy = remedy if is_known else f"{_DECLARE_DEFAULT}; otherwise {remedy}"
+    return RiskAssessment(Risk.DESTRUCTIVE, OPENS, reason, remedy)
 
 
 def _describe_closed(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
@@ -345,7 +369,7 @@ def _describe_names(verb: str, acl: Acl, names: Sequence[str]) -> str:
 
 def _judge_own(acl: Acl, access: AccessFacts, *, is_created: bool) -> RiskAssessment | None:
     """Assess what a change takes from the account that applies; None if that keeps its rights."""
-    is_revocation, own = acl.is_allowed is not is_created, access.settings.principal
+    is_revocation, own = acl.is_allowed is not is_created and acl.host != "", access.settings.principal
     needed = [need for need in _NEEDED if _applies(acl, need.resource_type, need.name)]
     # The first ACL of a resource takes away what everyone may do without one.
     closed = [

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkaform.core.acl_fields import is_covered, write_path, write_value
-from kafkaform.core.acls import ALL, OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
+from kafkaform.core.acl_fields import is_implied, write_path, write_value
+from kafkaform.core.acls import ALL_OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
 from kafkaform.core.lazy_dataclass import dataclass
@@ -38,7 +37,7 @@ POLICY_FIELDS: Mapping[str, ConfigKey] = {
         "acl.resource": tuple(ResourceType),
         "acl.name": (),
         "acl.pattern": (_LITERAL, _PREFIX),
-        "acl.operation": tuple(dict.fromkeys((ALL, *chain.from_iterable(OPERATIONS.values())))),
+        "acl.operation": ALL_OPERATIONS,
         "acl.host": (),
         "acl.permission": ("allow", "deny"),
     }.items()
@@ -70,11 +69,11 @@ def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> 
         report(("acls", index, named[0]), "the cluster has no name", "remove it", key=True)
     elif resource_type is not ResourceType.CLUSTER and len(named) != 1:
         report(("acls", index), "needs a name or a prefix", "write name: NAME, name: '*' or prefix: PREFIX")
+        return {**entry, "operations": []}  # an ACL of nothing
     operations = []
     for number, operation in enumerate(entry["operations"]):
         try:
-            is_all = operation.lower() == ALL.lower()
-            operations.append(ALL if is_all else parse_operation(operation, resource_type))
+            operations.append(parse_operation(operation, resource_type))
         except ValueError as error:
             report(("acls", index, "operations", number), str(error), None)
     return {**entry, "operations": operations}
@@ -251,6 +250,13 @@ def _expand(
             yield acl, keys
 
 
+def find_obstacle(acl: Acl) -> str | None:
+    """Return why no manifest can declare an ACL; None if one can."""
+    if acl.is_prefix and acl.resource_type is ResourceType.CLUSTER:
+        return "it is for names that start with that of the cluster: declare resource: cluster"
+    return None if acl.host else "its host is empty, so that it applies to no client"
+
+
 def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:
     """Return the spec that declares ACLs of a principal: shorthand where it means the same, else `acls`.
 
@@ -296,12 +302,12 @@ def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:
 def _find_hosts(acls: Iterable[Acl]) -> dict[Acl, tuple[str, ...]]:
     """Return the hosts of the ACLs that differ in nothing else, without what another one includes."""
     by_resource: dict[tuple[object, ...], list[Acl]] = {}
-    for acl in sorted(acls, key=write_path):
+    for acl in sorted((acl for acl in acls if find_obstacle(acl) is None), key=write_path):
         by_resource.setdefault((acl.resource_type, acl.name, acl.is_prefix), []).append(acl)
     hosts_of: dict[Acl, tuple[str, ...]] = {}
     for members in by_resource.values():
         for acl in members:
-            if not is_covered(acl, members):
+            if not is_implied(acl, members):
                 right = acl._replace(host="")
                 hosts_of[right] = (*hosts_of.get(right, ()), acl.host)
     return hosts_of

@@ -12,7 +12,7 @@ from kafkaform.core.model import CONFIG_PREFIX, SAFE, FieldValue, Risk, RiskAsse
 from kafkaform.core.wording import listed
 from kafkaform.resources.base import explain_unclassified
 from kafkaform.resources.client_quota.entity import describe_entity, parse_entity
-from kafkaform.resources.client_quota.spec import is_limit, limit_text
+from kafkaform.resources.client_quota.spec import KEYS, is_limit, limit_text
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Facts, Observed, ResourceRef, State
@@ -31,8 +31,6 @@ _REMEDY = "look at the rates of its clients first, and lower it in steps"
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
     """Assess the change of one limit."""
     name = path.removeprefix(CONFIG_PREFIX)
-    if not all(is_limit(name, value) for value in (context.before.get(path), context.after.get(path))):
-        return RiskAssessment(Risk.DISRUPTIVE, UNKNOWN, explain_unclassified(name, known=False))
     # Under a prefix of their own: a plan must not show the limits of a default as those of the entity.
     fallback = context.before.get(FALLBACK_PREFIX + name)
     before, after = context.before.get(path), context.after.get(path)
@@ -84,6 +82,13 @@ def _assess(
     ref: ResourceRef, name: str, before: FieldValue, after: FieldValue, facts: Facts, *, is_removal: bool
 ) -> RiskAssessment:
     """Compare the limit in force before with the one after; None is no limit."""
+    if name not in KEYS:
+        return RiskAssessment(Risk.DISRUPTIVE, UNKNOWN, explain_unclassified(name, known=False))
+    # Brokers keep NaN and infinity, and saved plans may hold anything.
+    odd = next((value for value in (before, after) if not is_limit(name, value)), None)
+    if odd is not None:
+        reason = f"{odd} is not a valid {name}: the effect of the change is not known"
+        return RiskAssessment(Risk.DISRUPTIVE, UNKNOWN, reason)
     who, brokers = describe_entity(ref.name), len(facts.brokers)
     if after is None:
         if before is None:

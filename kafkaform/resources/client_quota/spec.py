@@ -117,7 +117,7 @@ def _rate(number: str, noun: str) -> str:
 
 
 def is_limit(name: str, value: FieldValue) -> bool:
-    """Return whether a value is None or valid for a known limit: saved plans may hold others."""
+    """Return whether a value is None or valid for a known limit."""
     if value is None or name not in KEYS:
         return name in KEYS
     try:

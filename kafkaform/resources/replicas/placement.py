@@ -175,9 +175,6 @@ def normal_placement(given: Mapping[str, object], report: ReportProblem) -> Laye
     strategy, lists = given.get("strategy"), given.get("replicas")
     # Layers are merged key by key: without the second key, the lists of a lower layer would stay.
     normal: Layer = {"strategy": strategy, "replicas": None}
-    # The schema reports a missing strategy.
-    if strategy is None:
-        return normal
     if lists is None:
         if strategy == Strategy.STATIC:
             hint = "list the brokers of each partition: replicas: [[1, 2], [2, 3]]"

@@ -34,13 +34,12 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """Check a User spec that matches the schema: passwords are references, and mechanisms are unique."""
     seen: set[str] = set()
     for index, entry in enumerate(cast("list[dict[str, Any]]", layer.get("scram", []))):
-        # An entry that the schema rejects lacks fields.
-        mechanism = entry.get("mechanism", "")
+        mechanism = entry["mechanism"]
         if mechanism in seen:
             report(("scram", index), f"{mechanism} is declared twice", "keep one of the two")
         seen.add(mechanism)
         try:
-            parse_password(entry.get("password", "${env:MISSING}"))
+            parse_password(entry["password"])
         except MalformedReference as error:
             # Not quoted: it may be the password.
             hint = "write ${env:NAME} or ${file:PATH}, which is read where kafkaform runs"

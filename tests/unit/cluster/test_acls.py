@@ -11,6 +11,7 @@ from kafkaform.cluster.wire.large_answers import DescribedAcls
 from kafkaform.cluster.wire.messages import CREATE_ACLS
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.acls import Acl
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, LockLost, OutcomeUnknown, RequestRejected
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources.access.operations import RevokeAccess
@@ -93,6 +94,13 @@ def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
     controller = Controller([DONE], [{**DONE, "matches": [other]}])
     (outcome,) = write(controller, "a").values()
     assert isinstance(outcome, RequestRejected)
+
+
+def test_acls_of_a_later_kafka_are_counted() -> None:
+    reading = AccessReading((), AuthorizerSettings(), unknown=2)
+    connection: Any = None
+    read = AccessReader(lambda _: reading).observe(connection, [], lambda _: True)
+    assert [note.code for note in read.diagnostics] == ["KF433"]
 
 
 def test_a_broker_that_lags_is_told_by_those_that_have_an_acl() -> None:

@@ -70,9 +70,10 @@ def test_quotas_are_read_at_once_and_only_those_that_manifests_can_name() -> Non
     assert brokers.requests == [{"components": (), "strict": False}]
     assert read.inventory == {ALICE, ResourceRef("ClientQuota", "user=<default>")}
     assert read.resources[ALICE].state == {"config.producer_byte_rate": "1500000"}
-    quotas = read_quotas(Brokers(described(({"client-id": "app", "user": None}, {}))).connection)
+    quotas, _ = read_quotas(Brokers(described(({"client-id": "app", "user": None}, {}))).connection)
     assert [entity.name for entity in quotas] == ["user=<default>,client-id=app"]
-    assert read_quotas(Brokers(described(({"zone": "a"}, {}), ({"user": ""}, {}))).connection) == {}
+    unknown = QuotaReader().observe(Brokers(described(({"zone": "a"}, {}))).connection, [], lambda _: True)
+    assert (unknown.inventory, [note.code for note in unknown.diagnostics]) == (frozenset(), ["KF433"])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_quotas_are_read_at_once_and_only_those_that_manifests_can_name() -> Non
 )
 def test_doubles_are_texts_as_manifests_have_them(value: float, text: str) -> None:
     read = read_quotas(Brokers(described(({"user": "alice"}, {"request_percentage": value}))).connection)
-    assert read == {QuotaEntity((("user", "alice"),)): {"request_percentage": text}}
+    assert read == ({QuotaEntity((("user", "alice"),)): {"request_percentage": text}}, 0)
 
 
 def test_what_the_cluster_or_the_account_does_not_show_of_quotas_is_told() -> None:

@@ -118,7 +118,8 @@ def test_what_is_not_visible_or_not_offered_is_no_user() -> None:
     assert Brokers(described(error=31)).observe().diagnostics[0].code == "KF430"
     assert Brokers(NotOffered("DescribeUserScramCredentials")).observe(ALICE) == Observation({})
     # A mechanism of a later Kafka is left out.
-    assert Brokers(described("alice", mechanism=3)).observe(ALICE).resources[ALICE].state == {}
+    read = Brokers(described("alice", mechanism=3)).observe(ALICE)
+    assert (read.resources[ALICE].state, [note.code for note in read.diagnostics]) == ({}, ["KF433"])
 
 
 def test_only_salt_and_salted_password_are_sent() -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kafkaform.config.manifests.loader import VERBATIM
-from kafkaform.config.manifests.structure import extract_sound_part, find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import Document, read_documents
 from kafkaform.core.errors import Problem
 from kafkaform.resources import KINDS
@@ -24,7 +24,7 @@ def document(text: str) -> Document:
 
 
 def problems(text: str, schema: str = "topic") -> list[str]:
-    return [str(problem) for problem in find_structure_problems(document(text), schema)]
+    return [str(problem) for problem in check_structure(document(text), schema)[0]]
 
 
 TOPICS = {
@@ -139,7 +139,7 @@ def test_the_names_of_other_tools_are_translated(schema: str, meant: str, line: 
     text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
     (found,) = [
         problem
-        for problem in find_structure_problems(document(text), schema)
+        for problem in check_structure(document(text), schema)[0]
         if problem.message.startswith("unknown field")
     ]
     assert re.search(rf"(?<![\w.]){re.escape(meant)}(?!\w)", found.hint or ""), found
@@ -161,20 +161,14 @@ PLACES = {
     ("meant", "line"), [(meant, line) for meant, lines in PLACES.items() for line in lines]
 )
 def test_a_field_at_the_wrong_place_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
-    found = find_structure_problems(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
+    found, _ = check_structure(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
     hints = [problem.hint for problem in found if problem.hint is not None]
     assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 
 
 def test_what_fits_a_schema_or_a_part_of_it_has_no_problems() -> None:
     text = HEAD + "spec: {partitions: 12, replicationFactor: 0x3, config: {a: 1, b: [x, 2]}}\n"
-    assert problems(text) == []
-    # A part of a document.
-    found = document("defaults: {Topic: {partitons: 3}}")
-    assert [
-        str(p) for p in find_structure_problems(found, "topic", part="spec", path=["defaults", "Topic"])
-    ] == [wording]
-    assert extract_sound_part(found, "topic", part="spec", path=["defaults", "Topic"]) == {}
+    assert check_structure(given := document(text), "topic") == ([], given)
 
 
 def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
@@ -182,7 +176,8 @@ def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
         "spec:\n  partitons: 3\n  partitions: many\n  keyed: true\n  overrides: {dev: {x: 1, keyed: false}}\n"
         "  config: {cleanup.policy: [delete, ~], retention.ms: {}}\n"
     )
-    assert extract_sound_part(document(text), "topic") == {
+    _, sound = check_structure(document(text), "topic")
+    assert sound.data == {
         "apiVersion": "kafkaform/v1",
         "kind": "Topic",
         "metadata": {"name": "t"},
@@ -192,7 +187,7 @@ def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
             "config": {"cleanup.policy": ["delete"]},
         },
     }
-    assert extract_sound_part(document("- 1"), "topic") is None
+    assert check_structure(document("- 1"), "topic")[1].data is None
 
 
 def test_hostile_names_stay_in_one_line() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.core.acls import Acl, ResourceType, parse_operation, parse_principal
+from kafkaform.core.acls import OPERATIONS, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.authorizer import AccessRequest, Authorizer, AuthorizerSettings, Basis
 from kafkaform.resources.acl_resources import parse_resource
 
@@ -109,6 +109,8 @@ def test_names_of_the_command_line_are_parsed() -> None:
     assert parse_operation("describe-configs", TOPIC) == "DescribeConfigs"
     assert parse_principal("User:CN=a,OU=b") == "User:CN=a,OU=b"
     with pytest.raises(ValueError, match="is not an operation"):
-        parse_operation("ClusterAction", TOPIC)
+        parse_operation("Produce", TOPIC)
+    with pytest.raises(ValueError, match="is not an operation"):
+        parse_operation("ClusterAction", TOPIC, OPERATIONS[TOPIC])
     with pytest.raises(ValueError, match="is not a principal"):
         parse_principal("alice")

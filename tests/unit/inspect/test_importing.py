@@ -217,7 +217,53 @@ def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
     )
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
     assert made.files == ()
-    assert {ref.name: why for ref, why in made.unread.items()} == {"g": "no committed offsets", "": wording}
+    assert {ref.name: why for ref, why in made.unread.items()} == {"g": "no committed offsets"}
+    assert made.undeclarable == {group(""): wording}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "state"),
+    [
+        *(("Access", name, {"allow Read on topic x": "granted"}) for name in ("User:", ":", ":a")),
+        ("Access", "User:a", {'allow Read on topic x from ""': "granted"}),
+        ("Access", "User:a", {"deny Alter on cluster prefix kafka-cluster": "denied"}),
+        *(
+            ("ClientQuota", "user=a", {"config.producer_byte_rate": each})
+            for each in ("nan", "inf", "5e-324")
+        ),
+        ("ClientQuota", "user=a", {"config.request_percentage": "nan"}),
+        ("ClientQuota", "ip=10.0.0.1", {"config.connection_creation_rate": "nan"}),
+        ("ClientQuota", "user=a", {"config.limit_of_a_later_kafka": "1"}),
+        ("User", "User:a", {"scram.SCRAM-SHA-256": "iterations=4096,password=unknown"}),
+        ("User", "a", {"scram.SCRAM-SHA-256": "iterations=100,password=unknown"}),
+        ("User", "a", {}),
+        ("Topic", "t", {"partitions": 200_000, "replicationFactor": 1}),
+        ("ConsumerGroup", "", {}),
+    ],
+)
+def test_what_no_manifest_can_declare_is_named_and_the_rest_is_written(
+    kind: str, name: str, state: dict[str, FieldValue], tmp_path: Path
+) -> None:
+    ref = ResourceRef(kind, name)
+    live = (
+        Group(name, "classic", "Empty", positions=(Position("t", 0, 5),)) if kind == "ConsumerGroup" else None
+    )
+    read = observation(Observed(ref, None, state, live=live), seen("sound"))
+    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
+    assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])
+    assert [line for line in list_problems(made) if line.startswith(f"not imported: {ref}: ")]
+
+
+def test_a_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) -> None:
+    ref = ResourceRef("ClientQuota", "user=a")
+    read = observation(
+        Observed(ref, None, {"config.producer_byte_rate": "nan", "config.consumer_byte_rate": "5000000"})
+    )
+    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
+    assert (made.refs, [*made.unlike], made.undeclarable) == ((ref,), [ref], {})
+    with MemoryCluster() as cluster:
+        plan = plan_of(made, read, Context(), cluster)
+    assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
 
 
 def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:

@@ -8,6 +8,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
+from textwrap import indent
 from typing import cast
 
 import pytest
@@ -18,7 +19,7 @@ import kafkaform
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS
 from kafkaform.config.manifests.loader import VERBATIM
-from kafkaform.config.manifests.structure import find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
@@ -96,12 +97,12 @@ def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
 )
 def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
     problems: list[Problem] = []
-    (document,) = read_documents(setting(path, value).encode(), "f", problems.append, verbatim=VERBATIM)
-    assert problems == []
-    assert find_structure_problems(document, "topic", part="spec") == []
-    KINDS["Topic"].format.normalise(
-        cast("dict[str, object]", document.data), document.create_reporter((), problems)
-    )
+    head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
+    text = head + indent(setting(path, value), "  ")
+    (document,) = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
+    assert problems == check_structure(document, "topic")[0] == []
+    spec = cast("dict[str, dict[str, object]]", document.data)["spec"]
+    KINDS["Topic"].format.normalise(spec, document.create_reporter(("spec",), problems))
     assert problems == []
 
 

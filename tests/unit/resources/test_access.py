@@ -16,16 +16,18 @@ from hypothesis import strategies as st
 from kafkaform.config.manifests.editing import edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import Settings
-from kafkaform.core.acl_fields import covers, is_covered, parse_path, write_path, write_value
-from kafkaform.core.acls import ALL, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
+from kafkaform.core.acl_fields import covers, is_covered, is_implied, parse_path, write_path, write_value
+from kafkaform.core.acls import ALL, ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import (
     Create,
     Desired,
+    Facts,
     ManifestScope,
     Observation,
+    Observed,
     ResourceRef,
     Risk,
     Status,
@@ -43,7 +45,7 @@ from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.shorthand import list_rights
-from kafkaform.resources.access.spec import normalise, write_spec
+from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
 from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.vcs.branch import attribute_changes
@@ -234,10 +236,7 @@ def test_manifests_of_one_principal_are_one_resource(tmp_path: Path) -> None:
         ({"streams": {"applicationId": "nobody"}}, "are not declared"),
         ({"kafkaform": "plan", "manages": ["*"]}, "without kafkaform: apply"),
         ({"acls": [{"resource": "topic", "operations": ["Read"]}]}, "needs a name or a prefix"),
-        (
-            {"acls": [{"resource": "topic", "name": "x", "operations": ["ClusterAction"]}]},
-            "is not an operation",
-        ),
+        ({"acls": [{"resource": "topic", "name": "x", "operations": ["Produce"]}]}, "is not an operation"),
         ({"acls": [{"resource": "cluster", "name": "x", "operations": ["Alter"]}]}, "has no name"),
         (
             {"acls": [{"resource": "topic", "name": "x", "prefix": "x", "operations": ["Read"]}]},
@@ -263,16 +262,17 @@ def test_specs_that_mean_nothing_are_problems_with_a_place(
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 
 
+# What brokers keep: tests/kafka/test_access.py asks one.
 def draw_acls(names: st.SearchStrategy[str], allowed: st.SearchStrategy[bool]) -> st.SearchStrategy[Acl]:
     return st.sampled_from(ResourceType).flatmap(
         lambda resource_type: st.builds(
             Acl,
             st.just(resource_type),
             st.just(CLUSTER_NAME) if resource_type is ResourceType.CLUSTER else names,
-            st.just(False) if resource_type is ResourceType.CLUSTER else st.booleans(),
+            st.booleans(),
             st.just(USER),
-            st.sampled_from(["*", "10.0.0.1", "::1"]),
-            st.sampled_from([ALL, *OPERATIONS[resource_type]]),
+            st.sampled_from(["*", "10.0.0.1", "::1", "", '""', "from"]),
+            st.sampled_from([*ALL_OPERATIONS, *OPERATIONS[resource_type] * 3]),
             allowed,
         )
     )
@@ -371,10 +371,62 @@ def test_what_is_written_means_the_same(given_acls: set[Acl]) -> None:
         each for right, _ in list_rights(spec, lambda _: None, fail) for each in right.list_acls(USER, hosts)
     }
     assert written <= given_acls
-    assert all(is_covered(each, written) for each in given_acls - written)
+    odd = {each for each in given_acls if find_obstacle(each)}
+    assert all(is_implied(each, written) for each in given_acls - written - odd)
+    state, live = ({write_path(each): "granted" for each in acls} for acls in (written, given_acls))
+    left = KINDS["Access"].applicable(state, Observed(ResourceRef("Access", USER), None, live), Facts("x"))
+    assert left == dict.fromkeys(map(write_path, odd)), "nothing is planned after an import but what it named"
 
 
 # --- plans -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ({"prefix": "topic_"}, "Write on topic prefix topic_test-"),
+        ({"prefix": "topic_"}, "Write on topic topic_a"),
+        ({"name": "*"}, "Write on topic topic_a"),
+        ({"name": "a"}, "Write on topic a from 10.0.0.1"),
+        ({"name": "a"}, 'Write on topic a from ""'),
+        ({"name": "a", "operations": ["All"]}, "Write on topic a"),
+        ({"name": "*"}, "Describe on topic a"),
+    ],
+)
+def test_what_left_git_is_removed_without_consent_if_another_acl_includes_it(
+    tmp_path: Path, wide: dict[str, Any], narrow: str
+) -> None:
+    spec = {"resource": "topic", "operations": ["Write"], **wide}
+    declared = load_manifests(tmp_path, manifest("a", acls=[spec]))
+    live = [acl(path) for path in (f"allow {narrow}", *(declared[0].state or ()))]
+    for settings in (CLOSED, AuthorizerSettings()):
+        planned = plan(declared, live, settings=settings)
+        assert changes(planned) == {f"allow {narrow}": (None, "")}
+        assert planned.changes[0].status is Status.PLANNED
+
+
+@pytest.mark.parametrize(
+    ("odd", "is_declarable"),
+    [
+        ("Write on group g", True),
+        ("Read on user u", True),
+        ('Read on topic x from ""', False),
+        ("Alter on cluster prefix kafka-cluster", False),
+    ],
+)
+def test_whatever_brokers_keep_is_shown_adopted_and_removed(
+    tmp_path: Path, odd: str, is_declarable: bool
+) -> None:
+    declared = load_manifests(tmp_path, manifest("a", produces=["orders"]))
+    live = {acl("allow Write on topic orders"), acl("allow Alter on cluster", "User:root")}
+    added = {acl(f"allow {odd}"), acl(f"deny {odd}")}
+    planned = plan(declared, live | added)
+    assert f"allow {odd}" in show(planned)
+    adoption = plan_adoption(find_drift(planned, declared, "no record"))
+    assert (len(adoption.edits), len(adoption.refused)) == ((2, 0) if is_declarable else (0, 2))
+    with cluster_with(live | added) as cluster:
+        cluster.execute(KINDS["Access"].operations(planned.changes[0].change))
+        assert cluster._contents.acls == live
 
 
 def test_live_acls_that_nobody_declares_wait_for_consent(tmp_path: Path) -> None:
@@ -431,10 +483,36 @@ def test_the_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
     tmp_path: Path, settings: AuthorizerSettings, hazards: set[str]
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["orders", "known"]))
-    planned = plan(declared, [acl("allow Read on topic known")], settings)
+    planned = plan(declared, [acl("allow Read on topic known")], settings, topics=["orders"])
     grants = {path: hazard for path, (after, hazard) in changes(planned).items() if after is not None}
     assert grants["allow Write on topic known"] == ""
     assert {grants["allow Write on topic orders"]} == hazards
+
+
+@pytest.mark.parametrize(
+    ("allow_everyone", "spec", "hazards"),
+    [
+        (None, {"produces": ["new"], "consumes": [{"group": "g"}]}, ()),
+        (True, {"produces": ["new"]}, ("closes-access",)),
+        (None, {"produces": ["live"]}, ("closes-access",)),
+        (None, {"produces": [{"prefix": "new"}]}, ("closes-access",)),
+        (None, {"produces": ["*"]}, ("closes-access",)),
+        (None, {"transactional": ["new"]}, ("closes-access",)),
+        (None, {"produces": ["read"]}, ("closes-access",)),
+    ],
+)
+def test_what_does_not_exist_yet_is_not_closed_if_the_setting_may_be_kafkas_default(
+    tmp_path: Path, allow_everyone: bool | None, spec: dict[str, Any], hazards: tuple[str, ...]
+) -> None:
+    groups = {"g": "new", "other": "read"}
+    manifests = [manifest(name, "ConsumerGroup", topics=[topic]) for name, topic in groups.items()]
+    declared = load_manifests(tmp_path, manifest("a", **spec), *manifests)
+    settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone, "User:root")
+    planned = plan(declared, [], settings, topics=["live"])
+    (change,) = (each for each in planned.changes if each.ref.kind == "Access")
+    assert change.missing == hazards
+    line = "authorizer: {allowEveryoneIfNoAclFound: false}"
+    assert (line in show(planned)) is (allow_everyone is None and hazards != ())
 
 
 def test_a_prefix_is_only_closed_already_if_an_acl_covers_all_of_it(tmp_path: Path) -> None:
@@ -574,10 +652,13 @@ def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     tmp_path: Path, spec: dict[str, Any], status: Status, allow_everyone: bool | None
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", **spec))
-    for principal, expected in ((OWN, status), (None, status)):
-        (change,) = plan(declared, [], AuthorizerSettings(frozenset(), allow_everyone, principal)).changes
-        assert change.status is expected
-    (change,) = plan(declared, [], AuthorizerSettings(frozenset({OWN}), allow_everyone, OWN)).changes
+    live = ("orders", RECORD_TOPIC)
+    for principal in (OWN, None):
+        settings = AuthorizerSettings(frozenset(), allow_everyone, principal)
+        (change,) = plan(declared, [], settings, topics=live).changes
+        assert change.status is status
+    settings = AuthorizerSettings(frozenset({OWN}), allow_everyone, OWN)
+    (change,) = plan(declared, [], settings, topics=live).changes
     assert change.missing == ("closes-access",), "a super user loses nothing"
 
 

@@ -456,6 +456,31 @@ def test_a_change_is_safe_unless_it_lowers_what_is_in_force(
         assert assessment.risk is Risk.SAFE
 
 
+@pytest.mark.parametrize(
+    ("limit", "odd"),
+    [
+        ("producer_byte_rate", "nan"),
+        ("producer_byte_rate", "5e-324"),
+        ("request_percentage", "nan"),
+        ("request_percentage", "inf"),
+    ],
+)
+def test_a_live_value_that_is_no_limit_is_judged_and_not_adopted(limit: str, odd: str) -> None:
+    """Brokers keep NaN and infinity (4.3.1): as a limit of its own, and as that of a default."""
+    path, fallback = f"config.{limit}", f"fallback.{limit}"
+    kind, ref = KINDS["ClientQuota"], ResourceRef("ClientQuota", "user=alice")
+    for before, after in (
+        ({path: odd}, {path: "5"}),
+        ({path: "5", fallback: odd}, {path: None, fallback: odd}),
+    ):
+        context = UpdateContext(ref, before, after, Intent(), Facts("x"))
+        assert kind.field(path).judge(context).hazard == "unknown-config"
+    deleted = Observed(ref, None, {path: "5"}, {path: "5", fallback: odd})
+    assert kind.judge_delete(deleted, Facts("x")).hazard == "unknown-config"
+    assert kind.field(path).undeclarable(odd) is not None
+    assert kind.field(path).undeclarable("5") is None
+
+
 def test_a_policy_can_ask_about_it(file: Path) -> None:
     given = {
         "name": "rate",

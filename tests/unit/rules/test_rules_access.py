@@ -26,6 +26,7 @@ def diagnose(
     live: tuple[str, ...] = (),
     labels: Mapping[str, str] | None = None,
     facts: Facts | None = None,
+    is_offline: bool = False,
 ) -> list[Diagnostic]:
     """The findings of the rules of access; labels are teams by name, without which all are of team shop."""
     documents = [
@@ -39,8 +40,9 @@ def diagnose(
     ]
     (folder / "all.yaml").write_text(yaml.safe_dump_all(documents))
     inventory = frozenset(ResourceRef("Topic", name) for name in live)
-    context = RuleContext(tuple(load([folder], Context())), facts or Facts("x"), inventory)
-    findings = check(context, {}, (Stage.MANIFESTS, Stage.LIVE))
+    given = None if is_offline else facts or Facts("x")
+    context = RuleContext(tuple(load([folder], Context())), given, inventory)
+    findings = check(context, {}, (Stage.MANIFESTS,) if is_offline else (Stage.MANIFESTS, Stage.LIVE))
     return [each for each in findings if each.code.startswith("KF6")]
 
 
@@ -94,6 +96,13 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(acls=[{**DENIED, "operations": ["Read"]}], produces=["gone"])], ("gone",), set()),
         ([access(produces=[{"prefix": "orders."}])], ("orders_v1",), {"KF610"}),
         ([access(produces=[{"prefix": "orders_"}])], ("orders_v1", "invoices.v1"), set()),
+        ([access(acls=[{"resource": "group", "name": "g", "operations": ["Write"]}])], (), {"KF612"}),
+        (
+            [access(acls=[{"resource": "user", "name": "u", "operations": ["Read", "All"]}])],
+            (),
+            {"KF605", "KF612"},
+        ),
+        ([access(acls=[{"resource": "group", "name": "g", "operations": ["Delete", "All"]}])], (), {"KF605"}),
     ],
 )
 def test_each_rule_finds_what_it_is_about(
@@ -102,6 +111,31 @@ def test_each_rule_finds_what_it_is_about(
     found = find(tmp_path, *declared, live=live)
     assert {code for code, _ in found} == expected
     assert all(ref.startswith("Access/User:") for _, ref in found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_found"),
+    [
+        ({"produces": ["ordres.v1"]}, True),
+        ({"consumes": [{"group": "billing", "topics": ["orders.v1", "ordres.v1"]}]}, True),
+        ({"acls": [{**READ, "name": "ordres.v1", "operations": ["Read", "Write"]}]}, True),
+        ({"produces": ["of-another-repository"]}, False),
+        ({"produces": [{"prefix": "ordres.v1"}, "*"]}, False),
+        ({"acls": [{**READ, "name": "ordres.v1", "operations": ["Read", "Create"]}]}, False),
+        ({"consumes": [{"group": "misspelt"}]}, False),  # KF210 reports it at the group
+    ],
+)
+def test_a_misspelt_topic_is_found_without_a_cluster(
+    tmp_path: Path, spec: dict[str, Any], is_found: bool
+) -> None:
+    declared = [
+        access(**spec),
+        ("orders.v1", "Topic", {"partitions": 1, "replicationFactor": 1}),
+        ("billing", "ConsumerGroup", {"topics": ["orders.v1"]}),
+        ("misspelt", "ConsumerGroup", {"topics": ["orders.v11"]}),
+    ]
+    found = [each for each in diagnose(tmp_path, *declared, is_offline=True) if each.code == "KF604"]
+    assert [each.suggestion for each in found] == ["did you mean 'orders.v1'?"] * is_found
 
 
 def test_a_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
@@ -135,6 +169,15 @@ def test_who_owns_a_topic_decides_who_changes_it(
     ]
     codes = {code for code, _ in find(tmp_path, *both, *topics, labels=labels)}
     assert ("KF607" in codes) is found
+
+
+def test_two_teams_may_give_one_right(tmp_path: Path) -> None:
+    given = [access(name=name, produces=["orders", "other"]) for name in ("second", "third")]
+    topics = [(name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")]
+    labels = {"second": "checkout", "third": "shipping", "orders": "sales"}
+    findings = diagnose(tmp_path, *given, *topics, labels=labels)
+    assert [each.code for each in findings] == ["KF607"], "orders has a team, and other has none"
+    assert not find(tmp_path, *given, *topics, labels={**labels, "orders": "shipping"})
 
 
 def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> None:

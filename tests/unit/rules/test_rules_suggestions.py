@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any, cast
 
 import click
@@ -16,7 +17,7 @@ from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
 from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
 from kafkaform.config.manifests.places import FieldPlaces
-from kafkaform.config.manifests.structure import find_structure_problems
+from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
@@ -112,12 +113,12 @@ def is_line_of_a_manifest(key: str, line: str) -> bool:
 
 def _fits(kind: str, line: str) -> bool:
     problems: list[Problem] = []
-    documents = read_documents(line.encode(), "f", problems.append, verbatim=VERBATIM)
-    if problems or find_structure_problems(documents[0], _KINDS[kind], part="spec"):
+    text = f"apiVersion: kafkaform/v1\nkind: {kind}\nmetadata: {{name: x}}\nspec:\n{indent(line, '  ')}"
+    documents = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
+    if problems or check_structure(documents[0], _KINDS[kind])[0]:
         return False
-    KINDS[kind].format.normalise(
-        cast("dict[str, object]", documents[0].data), documents[0].create_reporter((), problems)
-    )
+    spec = cast("dict[str, dict[str, object]]", documents[0].data)["spec"]
+    KINDS[kind].format.normalise(spec, documents[0].create_reporter(("spec",), problems))
     return not problems
 
 
@@ -520,6 +521,7 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF608": [offline(access("User:a", "allow Write on topic orders"), absent("orders"))],
     "KF609": [offline(access("User:a", "allow Write on topic orders", "deny All on topic *"), ORDERS)],
     "KF610": [offline(access("User:a", "allow Write on topic prefix orders."), declared("orders_v1"))],
+    "KF612": [offline(access("User:a", "allow Write on group g"))],
     "KF611": [offline(access("User:a", "allow Write on topic orders"), limited(ORDERS))],
 }
 """Cluster states and manifests that trip each rule, in each of its ways."""
@@ -529,6 +531,7 @@ WORDS = {
     "KF602": "which delimiter names have is for their owners to say",
     "KF603": "list the topic, or leave the list out: a choice",
     "KF604": "correct the name, remove the right, or declare the topic: a choice",
+    "KF612": "which operation is meant is for its author to say",
     "KF611": "remove the right, or extend the limit: a choice",
     "KF605": "which of two rights goes is for their owners to say",
     "KF606": "remove the right, or add the topic to the group: a choice",

@@ -1,0 +1,223 @@
+"""Every field of every manifest and of the configuration, with values of every wrong shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkaform import rules
+from kafkaform.config.manifests.loader import InvalidManifests, load_all
+from kafkaform.config.settings import read_settings
+from kafkaform.core.errors import InvalidInput, Problem, UsageError
+from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import KINDS
+
+_MISSING = object()
+_SHAPES: list[Any] = [
+    *(_MISSING, None, True, 1.5, "", "x", {}, {"x": None}, [], [None], ["x", "x"], [{}], [[]])
+]
+"""The values that take the place of each one."""
+_CONFIG = """
+apiVersion: kafkaform/v1
+kind: Config
+manifests: [topics]
+environments: [dev]
+clusters:
+  c:
+    environment: dev
+    clusterId: x
+    brokers: 1
+    client: {bootstrap.servers: "localhost:9092", client.id: "${env:X}"}
+    forbid: [delete]
+    lock: true
+    audit: {topic: true, file: audit.jsonl}
+    verifyKey: key.pem
+    maxPlanAge: 24h
+    authorizer: {superUsers: ["User:a"], principal: "User:a", allowEveryoneIfNoAclFound: true}
+    notify: {url: "${env:X}", headers: {Authorization: "Bearer ${env:X}"}}
+    moves: {throttle: 50MB, batchPartitions: 1, batchBytes: 1GiB, whenBusy: wait}
+defaults:
+  Topic: {retention: {time: 7d}, config: {segment.ms: 1d}, overrides: {dev: {keyed: true}}}
+  ConsumerGroup: {members: {max: 2}, config: {consumer.session.timeout.ms: 50s}}
+  ClientQuota: {config: {producer_byte_rate: 1MiB}}
+  User: {deletionProtection: true}
+  Access: {deletionProtection: true}
+undeclared: keep
+owns: {names: [x], principals: ["User:x"]}
+protected: [x]
+ignore: [x]
+rules: {KF101: error, policy/p: warning}
+limits:
+  {topicName: "[a-z]+", topics: 1, partitions: 1, recoveryWindow: 3d, blastRadius: 30%, leaderImbalance: 30,
+   diskReserve: 0.15}
+policies:
+  - name: p
+    kind: Topic
+    match: {name: "*", labels: {team: a}, except: [x], fields: {partitions: {min: 1}}}
+    environments: [dev]
+    severity: error
+    message: text
+    require:
+      name: x
+      labels: [team]
+      fields: {config.retention.ms: {min: 1d, max: 7d, multipleOf: 1, oneOf: [1d], noneOf: [2d]}}
+"""
+_SPECS = {
+    "Topic": """
+        partitions: 1
+        replicationFactor: 1
+        placement: {strategy: static, replicas: [[1]]}
+        retention: {time: 7d, bytes: 1GiB}
+        config: {cleanup.policy: [delete], segment.ms: 1d}
+        keyed: true
+        deletionProtection: true
+        state: present
+        undeclared: keep
+        skew: {maxPartitionRatio: 2.0, maxKeyShare: 0.05, by: bytes, missingKeys: ignore}
+        access: {read: ["team:a"], write: ["User:a"]}
+    """,
+    "ConsumerGroup": """
+        topics: [t]
+        protocol: classic
+        members: {expected: 1, max: 2}
+        config: {consumer.session.timeout.ms: 50s}
+        client: {max.poll.records: 200, partition.assignment.strategy: [range]}
+        processing: {maxTimePerRecord: 200ms}
+        offsets: {initial: earliest}
+        lag: {maxRecords: 5, maxTime: 1h}
+        guarantees: {delivery: at-least-once}
+        downtime: {max: 1h}
+        deletionProtection: true
+        state: present
+        undeclared: keep
+    """,
+    "ClientQuota": """
+        entity: {user: a, clientId: {default: true}, ip: x}
+        config: {producer_byte_rate: 1MiB, request_percentage: 200%}
+        deletionProtection: true
+        state: present
+        undeclared: keep
+    """,
+    "User": """
+        scram: [{mechanism: SCRAM-SHA-256, iterations: 4096, password: "${env:X}"}]
+        deletionProtection: true
+        state: present
+    """,
+    "Access": """
+        principals: ["User:u"]
+        hosts: [10.0.0.1]
+        produces: [t, {prefix: p}]
+        consumes: [{group: g, topics: [t, {prefix: p}]}, {group: {prefix: p}, topics: [t]}]
+        shareGroups: [{group: g, topics: [t]}]
+        transactional: [x, {prefix: p}]
+        streams: {applicationId: s, reads: [t], writes: [t]}
+        connect: {groupId: s, storage: {config: c, offset: o, status: s}, reads: [t], writes: [t]}
+        kafkaform: apply
+        manages: [t]
+        acls:
+          - {resource: topic, name: t, operations: [Read], permission: deny, hosts: ["*"]}
+          - {resource: group, prefix: t, operations: [Read]}
+          - {resource: cluster, operations: [Alter]}
+        deletionProtection: true
+        state: present
+    """,
+}
+"""A spec of each kind with every field."""
+_NAMES = {"ClientQuota": "user=a,client-id=<default>"}
+
+
+def _build_manifests(kind: str) -> Iterator[dict[str, Any]]:
+    """Yield a manifest with every field, and one with every field in its overrides."""
+    spec = yaml.safe_load(_SPECS[kind])
+    annotations = {"kafkaform/allow": "delete: x", "kafkaform/waive.KF101": "x"}
+    metadata = {"name": _NAMES.get(kind, "t"), "labels": {"team": "a"}, "annotations": annotations}
+    head = {"apiVersion": "kafkaform/v1", "kind": kind}
+    yield {**head, "metadata": metadata, "spec": {**spec, "overrides": {"dev": {"state": "present"}}}}
+    entity = {"entity": spec.pop("entity")} if "entity" in spec else {}
+    principals = {"principals": spec["principals"]} if "principals" in spec else {}
+    metadata = {"name": metadata["name"]}
+    yield {**head, "metadata": metadata, "spec": {**entity, **principals, "overrides": {"dev": spec}}}
+
+
+def _list_paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, below in items:
+        yield from _list_paths(below, (*at, key))
+
+
+def _replace(value: Any, at: tuple[Any, ...], shape: Any) -> Any:
+    if not at:
+        return shape
+    changed = value.copy()
+    if shape is _MISSING and len(at) == 1:
+        del changed[at[0]]
+    else:
+        changed[at[0]] = _replace(value[at[0]], at[1:], shape)
+    return changed
+
+
+def _list_malformed(document: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], list[str]]]:
+    for at in _list_paths(document):
+        # Overrides are read by the same functions as the rest.
+        shapes = _SHAPES[:4] if "overrides" in at[:-2] else _SHAPES
+        shapes = shapes if at else shapes[1:]
+        yield at, [json.dumps(_replace(document, at, shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_malformed_manifest_is_located_and_hides_nothing(kind: str, tmp_path: Path) -> None:
+    manifests = [*_build_manifests(kind)]
+    spec = load_schema(KINDS[kind].format.schema)["$defs"]["spec"]["properties"]
+    assert set(manifests[0]["spec"]) == set(spec), "the test must have every field"
+    (tmp_path / "kafkaform.yaml").write_text(_CONFIG)
+    settings = read_settings(tmp_path / "kafkaform.yaml")
+    (tmp_path / "topics").mkdir()
+    head = "apiVersion: kafkaform/v1\nkind: Topic\n"
+    (tmp_path / "topics/other.yaml").write_text(
+        head + "metadata: {name: a b}\nspec: {partitions: 1, replicationFactor: 1}\n"
+        "---\n" + head + "metadata: {name: c}\nspec: {partitons: 1}\n"
+    )
+    contexts = [settings.build_context("dev")]
+    for at, texts in chain.from_iterable(map(_list_malformed, manifests)):
+        (tmp_path / "topics/malformed.yaml").write_text("\n---\n".join(texts))
+        try:
+            with pytest.raises(InvalidManifests) as caught:
+                load_all(settings.manifests, contexts)
+            (desired,) = caught.value.readable
+            context = settings.build_rule_context(tuple(desired), "dev", subset=False)
+            findings = [*rules.check(context, settings.rules, more=settings.policies)]
+        except Exception as error:
+            raise AssertionError(f"{at}: {error!r}") from error
+        places = [problem.location for problem in caught.value.problems]
+        assert all(place is not None and place.line for place in places), (at, places)
+        assert any(place.file.endswith("other.yaml") for place in places if place), at
+        assert "KF101" in {found.code for found in findings if str(found.ref) == "Topic/a b"}, at
+
+
+def test_malformed_configuration_is_located(tmp_path: Path) -> None:
+    given = yaml.safe_load(_CONFIG)
+    assert set(given) == set(load_schema("config")["properties"]), "the test must have every field"
+    file = tmp_path / "kafkaform.yaml"
+    # One section at a time, as a check of the whole takes longer than that of the parts.
+    parts = [{name: given[name] for name in ("apiVersion", "kind", section)} for section in given]
+    for at, texts in chain.from_iterable(map(_list_malformed, parts)):
+        for text in texts:
+            file.unlink(missing_ok=True)  # truncating a file takes longer than reading it
+            file.write_text(text)
+            problems: list[Problem] = []
+            try:
+                read_settings(file).build_context(None)
+            except InvalidInput as error:
+                problems = [*error.problems]
+            except UsageError:
+                continue  # overrides of defaults without an environment
+            except Exception as error:
+                raise AssertionError(f"{at}: {error!r}\n{text}") from error
+            assert all(problem.location is not None for problem in problems), (at, text, problems)

@@ -22,6 +22,8 @@ Object: TypeAlias = dict[str, Any]
 
 _LARGEST = 2**63
 """No number of Kafka's is larger."""
+NEWER_HINT = "use the version of kafkaform that made it, or a newer one"
+"""The hint for a document whose format is newer than what this version reads."""
 _MAX_DIGITS = 400
 _MAX_PROBLEM = 300
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?', re.DOTALL)
@@ -85,23 +87,15 @@ def parse_json(text: str, *, fractions: bool = False) -> Any:
 
 
 def parse_document(
-    text: str,
-    file: str,
-    error: type[KafkaformError],
-    *,
-    noun: str,
-    newest: int,
-    again: str,
-    fractions: bool = False,
+    text: str, file: str, error: type[KafkaformError], *, noun: str, again: str, fractions: bool = False
 ) -> Object:
-    """Parse a document that has a `format_version`, and check that this version reads it.
+    """Parse a document that has a `format_version`.
 
     Args:
         text: The content of the file.
         file: Its name, for messages.
         error: The class of the error.
         noun: The document, such as "plan".
-        newest: The newest format that is read.
         again: The hint how to make another one.
         fractions: Whether it may have fractions.
 
@@ -118,12 +112,6 @@ def parse_document(
     # type() and not isinstance(), as True is an int to Python.
     if not isinstance(document, dict) or type(version) is not int or version < 1:
         raise error(f"{where}: not a valid {noun}: it has no format_version", hint=again)
-    # Before the schema, which would report a field of the newer format instead.
-    if version > newest:
-        raise error(
-            f"{where}: the {noun} has format {version}, but this kafkaform reads formats up to {newest}",
-            hint="use the version of kafkaform that made it, or a newer one",
-        )
     return document
 
 

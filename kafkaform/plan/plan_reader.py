@@ -22,9 +22,9 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
-from kafkaform.core.printable import clipped
+from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
-from kafkaform.core.strict_json import Object, describe_violation, parse_document
+from kafkaform.core.strict_json import NEWER_HINT, Object, describe_violation, parse_document
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.layout import format_assignment, parse_assignment
@@ -51,7 +51,15 @@ class _Violation(Exception):  # noqa: N818 - internal: translated into a PlanFil
 
 def parse_plan(text: str, file: str, *, newest: int) -> Object:
     """Parse strict JSON, and check that it is a plan of a supported format; raises PlanFileError."""
-    return parse_document(text, file, PlanFileError, noun=_NOUN, newest=newest, again=_AGAIN)
+    document = parse_document(text, file, PlanFileError, noun=_NOUN, again=_AGAIN)
+    # Before the schema, which would report a field of the newer format instead.
+    if (version := document["format_version"]) > newest:
+        raise PlanFileError(
+            f"{printable(file)}: the plan has format {version}, but this kafkaform reads formats up to "
+            f"{newest}",
+            hint=NEWER_HINT,
+        )
+    return document
 
 
 def read_plan(document: Object, file: str) -> Plan:

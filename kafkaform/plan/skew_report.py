@@ -12,7 +12,7 @@ from kafkaform.core.files import read_file
 from kafkaform.core.model import Diagnostic, ResourceRef, Risk, Severity, risk_of
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
-from kafkaform.core.strict_json import describe_violation, parse_document
+from kafkaform.core.strict_json import NEWER_HINT, describe_violation, parse_document
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import placed_ref
@@ -86,9 +86,14 @@ def parse_skew_report(text: str, file: str) -> SkewReport:
         SkewReportError: It is not JSON, not a report, or has a newer format; the message names the first
             problem.
     """
-    document = parse_document(
-        text, file, SkewReportError, noun=_NOUN, newest=FORMAT_VERSION, again=_AGAIN, fractions=True
-    )
+    document = parse_document(text, file, SkewReportError, noun=_NOUN, again=_AGAIN, fractions=True)
+    # Before the schema, which would report a field of the newer format instead.
+    if (version := document["format_version"]) > FORMAT_VERSION:
+        raise SkewReportError(
+            f"{printable(file)}: the skew report has format {version}, but this kafkaform reads formats up "
+            f"to {FORMAT_VERSION}",
+            hint=NEWER_HINT,
+        )
     wrong = first_problem("skew", document)
     if wrong is not None:
         raise SkewReportError(describe_violation(file, _NOUN, wrong), hint=_AGAIN)

@@ -339,7 +339,7 @@ def _describe_hidden(hidden: Sequence[Desired]) -> Diagnostic:
     return Diagnostic(
         "KF410",
         Severity.ERROR,
-        f"{names} being created: the brokers know of {pronoun}, but do not show {pronoun} yet",
+        f"{names} being created: the brokers do not show {pronoun} yet",
         first.location,
         f"plan again in a minute; if that does not help, grant Describe on {pronoun}",
         ref=first.ref if len(hidden) == 1 else None,

@@ -108,7 +108,7 @@ def read_hidden(
     Controllers know of a topic before brokers have opened its logs, and show it: after a mass create, that
     takes them many seconds. Those that remain hidden are in the reading as not visible.
     """
-    tell(f"waiting until the brokers show {counted(len(refs), 'topic')} that have just been created")
+    tell(f"waiting until the brokers show {counted(len(refs), 'new topic')}")
     deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _LEAST_PAUSE_S
     while not refs <= cluster.observe_fields({ref: {} for ref in refs}).resources.keys():
         if time.monotonic() >= deadline:

@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -238,7 +239,8 @@ class Session:
         resolved = self.client()
         # librdkafka gets its own names of settings. Requests that it does not support use another connection,
         # whose settings are built only if there are such requests.
-        return KafkaCluster(properties.to_librdkafka(resolved), lambda: properties.to_transport(resolved))
+        librdkafka, transport = properties.to_librdkafka(resolved), partial(properties.to_transport, resolved)
+        return KafkaCluster(librdkafka, transport, lambda line: click.echo(printable(line), err=True))
 
     def client(self) -> properties.Resolved:
         """Return the cluster's client properties with secrets, which are redacted in all later output.

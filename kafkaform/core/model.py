@@ -260,7 +260,7 @@ class Observation:
     parts: tuple[object, ...] = ()
 
 
-BEING_CREATED = "being created: the brokers know it, but do not show it yet"
+BEING_CREATED = "being created: it exists, but the brokers do not show it yet"
 """The reason in `Observation.invisible` that no right is missing for."""
 
 

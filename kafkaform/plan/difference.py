@@ -36,6 +36,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
+from kafkaform.core.wording import counted, listed
 from kafkaform.plan.policy import Policy, is_own, protection
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS, kind_order, placed_ref
@@ -43,7 +44,7 @@ from kafkaform.resources.base import Kind, UpdateContext, field_order
 from kafkaform.resources.consent import covering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import Location
 
@@ -180,11 +181,16 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, 
     compared: list[Desired] = []
     undeclared: list[UndeclaredConfig] = []
     unknown: list[ResourceRef] = []
+    hidden: list[Desired] = []
     diagnostics = list(observation.diagnostics)
     for declared in wanted:
         if declared.ref in observation.invisible:
             unknown.append(declared.ref)
-            diagnostics.append(_describe_invisible(declared, observation.invisible[declared.ref], facts))
+            why = observation.invisible[declared.ref]
+            if why == BEING_CREATED:
+                hidden.append(declared)
+            else:
+                diagnostics.append(_describe_invisible(declared, why, facts))
             continue
         compared.append(declared)
         observed = observation.resources.get(declared.ref)
@@ -195,6 +201,8 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, 
             diagnostics.append(describe_unset_resource(declared))
         if observed is not None and declared.state is not None:
             undeclared += _report_undeclared(declared, declared.state, observed)
+    if hidden:
+        diagnostics.append(_describe_hidden(hidden))
     return Diff(
         tuple(proposals),
         tuple(compared),
@@ -320,16 +328,25 @@ def _report_undeclared(desired: Desired, state: State, observed: Observed) -> It
             yield UndeclaredConfig(desired.ref, path, str(value))
 
 
+def _describe_hidden(hidden: Sequence[Desired]) -> Diagnostic:
+    """Describe resources that are being created: one finding, as they are often thousands."""
+    first = hidden[0]
+    names = f"{first.ref} is"
+    if len(hidden) > 1:
+        nouns = counted(len(hidden), KINDS[first.ref.kind].words.noun)
+        names = f"{nouns} ({listed([declared.ref.name for declared in hidden])}) are"
+    pronoun = "it" if len(hidden) == 1 else "them"
+    return Diagnostic(
+        "KF410",
+        Severity.ERROR,
+        f"{names} being created: the brokers do not show {pronoun} yet",
+        first.location,
+        f"plan again in a minute; if that does not help, grant Describe on {pronoun}",
+        ref=first.ref if len(hidden) == 1 else None,
+    )
+
+
 def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
-    if why == BEING_CREATED:
-        return Diagnostic(
-            "KF410",
-            Severity.ERROR,
-            f"{desired.ref} is {why}",
-            desired.location,
-            "plan again in a minute; if that does not help, grant Describe on it",
-            ref=desired.ref,
-        )
     rights = KINDS[desired.ref.kind].reading_rights(desired.ref.name)
     remedy = f"grant it: {grant(*rights)}"
     settings = facts.get(AuthorizerSettings)

@@ -118,7 +118,7 @@ def _list_open_ends(plan: Plan, s: Summary) -> list[str]:
     if s.undeclared:
         ends.append(counted(s.undeclared, "undeclared config"))
     if s.unknown:
-        ends.append(f"{counted(s.unknown, 'resource')} not visible to this account")
+        ends.append(f"{counted(s.unknown, 'resource')} not visible")
     if plan.errors:
         ends.append(counted(len(plan.errors), "error"))
     return ends

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kafkaform.core.progress import Progress
 
 
-SHOWN_TIMEOUT_S = 30.0
-"""How long brokers may take to show what they are creating: 12,000 partitions took them 11 to 36 s."""
+SHOWN_TIMEOUT_S = 10.0
+"""How long a plan waits for what the brokers are creating: 12,000 partitions took them 11 to 36 s."""
 _LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 _EXISTS = "TOPIC_ALREADY_EXISTS"
 
@@ -108,7 +108,7 @@ def read_hidden(
     Controllers know of a topic before brokers have opened its logs, and show it: after a mass create, that
     takes them many seconds. Those that remain hidden are in the reading as not visible.
     """
-    tell(f"waiting until the brokers show {counted(len(refs), 'topic')} that have just been created")
+    tell(f"waiting until the brokers show {counted(len(refs), 'new topic')}")
     deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _LEAST_PAUSE_S
     while not refs <= cluster.observe_fields({ref: {} for ref in refs}).resources.keys():
         if time.monotonic() >= deadline:

@@ -225,7 +225,7 @@ def summarise_apply(report: ApplyReport) -> str:
     if deferred:
         parts.append(f"{counted(deferred, 'field')} not applied yet")
     if report.unknown:
-        parts.append(f"{len(report.unknown):,} not visible to this account")
+        parts.append(f"{len(report.unknown):,} not visible")
     if report.errors:
         parts.append(f"{counted(len(report.errors), 'error')} of rules")
     start = "Interrupted" if report.interrupted else "Apply"

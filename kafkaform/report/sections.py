@@ -56,12 +56,12 @@ def name_resource(ref: ResourceRef) -> Item:
 
 
 def list_unknown(refs: Sequence[ResourceRef], see: str, *, share: float = 0.3) -> Section[ResourceRef]:
-    """Return the section of declared resources that are not visible to the account."""
+    """Return the section of declared resources that are not visible to the account, or not yet."""
     return Section(
         refs,
         name_resource,
         count_left_out("resource", see),
-        title=TextSpan("Not visible to this account", Role.VERY_WARNING),
+        title=TextSpan("Not visible", Role.VERY_WARNING),
         remark="they may or may not exist; not changed",
         # Not more than a part of the room: an account without rights would otherwise fill a comment with
         # names, and leave no room for the changes that it can see.

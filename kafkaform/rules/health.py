@@ -451,8 +451,8 @@ def _build_removal(entity_type: str, names: Sequence[str], configs: Sequence[str
     )
     if len(names) == 1:
         return remove
-    more = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
-    return f"for name in {' '.join(names[:_MAX_NAMES])}; do {remove}; done{more}"
+    remainder = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
+    return f"for name in {' '.join(names[:_MAX_NAMES])}; do {remove}; done{remainder}"
 
 
 def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:

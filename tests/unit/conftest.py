@@ -42,8 +42,9 @@ def without_java(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a group that is to go is read by somebody is found out at once."""
+    """Whether a group that is to go is read by somebody is found out at once, and no wait is announced."""
     monkeypatch.setattr("kafkaform.plan.measuring.WATCH_S", 0.0)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection._SILENT_S", 3600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from kafkaform.cluster.kafka.readers import read
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.lock import unguarded
+from kafkaform.core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
-    from kafkaform.core.progress import Progress
     from kafkaform.core.transactions import TransactionReading
     from kafkaform.resources.groups import GroupReading
     from kafkaform.resources.replicas.layout import Layout
@@ -40,10 +40,16 @@ class KafkaCluster:
     Args:
         properties: Properties for librdkafka, with secrets filled in.
         transport: Makes the settings of our own connections; see `Connection`.
+        tell: Receives a line for a user who waits for the first answer.
     """
 
-    def __init__(self, properties: Mapping[str, object], transport: Callable[[], TransportSettings]) -> None:
-        self._connection = Connection(properties, transport)
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        transport: Callable[[], TransportSettings],
+        tell: Progress = silent,
+    ) -> None:
+        self._connection = Connection(properties, transport, tell)
         self._prefetch: Prefetch | None = None
         self._leaders: dict[TopicPartition, int] = {}
 

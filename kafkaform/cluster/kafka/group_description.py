@@ -17,6 +17,7 @@ from kafkaform.cluster.wire.group_messages import (
     DESCRIBE_STREAMS,
     read_assignment,
 )
+from kafkaform.cluster.wire.message_schema import describe_damage
 from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected
 from kafkaform.resources.groups import Group, Member
 
@@ -128,8 +129,10 @@ def _parse_classic_assignment(name: str, member: Mapping[str, Any]) -> Collectio
     try:
         return read_assignment(member["raw_assignment"])
     except (ValueError, IndexError, StructError) as error:
+        damage = describe_damage(member["raw_assignment"], error)
+        member_id = member["member_id"]
         raise ClusterError(
-            f"the assignment of member {member['member_id']} of group {name} is not one of consumers: {error}"
+            f"the assignment of member {member_id} of group {name} is not one of consumers: {damage}"
         ) from error
 
 

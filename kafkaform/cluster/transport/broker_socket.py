@@ -98,6 +98,7 @@ class BrokerSocket:
         self._client = settings.client_id.encode()
         self._renew_at: float | None = None
         self._sent = 0
+        self._is_accepted = False
         self._waiting: deque[_PendingRequest] = deque()
         self._lock = RLock()
         # Until the broker has answered this request, no other one may be sent.
@@ -143,7 +144,9 @@ class BrokerSocket:
                     raise ConnectionResetError(self._ended_by or "the connection was closed")
                 if self._renew_at is not None and time.monotonic() > self._renew_at:
                     self._log_in()
-                return self._exchange(request_type, version, bodies, timeout_s)
+                answers = self._exchange(request_type, version, bodies, timeout_s)
+                self._is_accepted |= request_type is not API_VERSIONS
+                return answers
         except TimeoutError as error:
             raise OutcomeUnknown(
                 f"{self._name}: {request_name} timed out after {round(timeout_s, 1):g} s",
@@ -196,6 +199,12 @@ class BrokerSocket:
             return answer
 
         handshake = ask(SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
+        if handshake["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationFailed(
+                f"{self._name}: this listener of the broker has no SASL login",
+                hint=f"set security.protocol: {'PLAINTEXT' if self._settings.tls is None else 'SSL'}, or use "
+                "the port of a listener with SASL",
+            )
         if handshake["error_code"]:
             raise make_mechanism_error(sasl, self.address, handshake["mechanisms"])
 
@@ -260,7 +269,9 @@ class BrokerSocket:
         # The header of an answer is the correlation id, and in flexible versions a count of tagged fields
         # (KIP-482).
         least = 5 if tagged else 4
-        if not least <= size <= request_type.largest:
+        if size < least:
+            raise _MalformedError(f"a length of {size:,} bytes: this is not Kafka's protocol")
+        if size > request_type.largest:
             limit = f"{request_type.largest:,}"
             raise _MalformedError(
                 f"{size:,} bytes, more than the limit of {limit}: this is not Kafka's protocol"
@@ -295,7 +306,23 @@ class BrokerSocket:
             error, hung_up = alert, False
         if isinstance(error, ssl.SSLError) and not hung_up:
             return explain_tls_failure(self._name, error, self._settings)
-        return (HungUpError if hung_up else ClusterError)(text)
+        return HungUpError(text, hint=self._explain_hang_up()) if hung_up else ClusterError(text)
+
+    def _explain_hang_up(self) -> str | None:
+        """Return a hint if the broker has closed the connection before it answered anything of use.
+
+        A TLS listener closes a plain connection at once. One with SASL answers ApiVersions, and closes the
+        connection at any other request of a client that does not log in.
+        """
+        # A refused connection was never there.
+        if self._is_accepted or self._settings.sasl is not None or not hasattr(self, "_socket"):
+            return None
+        if self._settings.tls is not None:
+            return "if this listener requires a login, set security.protocol: SASL_SSL, and sasl.mechanism"
+        return (
+            "set security.protocol to that of this listener: SASL_PLAINTEXT or SASL_SSL if it requires a "
+            "login, SSL if it has TLS"
+        )
 
     def _pending_alert(self) -> ssl.SSLError | None:
         """Return the TLS alert that a broker sent before it closed the connection, if any.

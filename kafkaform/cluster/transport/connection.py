@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from threading import RLock
+from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S
+from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.config.client_properties.transport import SaslSettings
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered, Unreachable
+from kafkaform.core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,8 @@ logging.getLogger("kafkaform").addHandler(logging.NullHandler())
 
 _PAUSE_S = 0.1
 """The time between attempts to reach a cluster, whose brokers may be starting."""
+_SILENT_S = 1.0
+"""The time after which a waiting user is told what the command waits for."""
 _HINT = "check the address, the network and security.protocol (TLS ports do not answer plain text)"
 
 
@@ -72,11 +75,18 @@ class Connection:
         properties: Properties for librdkafka, with secrets filled in, for the clients that move records.
         transport: Makes the settings of our own connections; raises KafkaformError for properties that they
             do not support.
+        tell: Receives a line for a user who waits for the first answer.
     """
 
-    def __init__(self, properties: Mapping[str, object], transport: Callable[[], TransportSettings]) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        transport: Callable[[], TransportSettings],
+        tell: Progress = silent,
+    ) -> None:
         self.properties = dict(properties)
         self._settings = transport
+        self._tell = tell
         self._opened: list[Brokers] = []
         self._closed = False
 
@@ -178,6 +188,19 @@ class Connection:
             AuthenticationFailed: A broker refused the login.
             MalformedAnswer: The answer is not Kafka's protocol.
         """
+        # In a thread: a silent address lets the first attempt wait for all the time.
+        notice = Timer(_SILENT_S, self._announce_wait)
+        notice.daemon = True
+        notice.start()
+        try:
+            return self._reach_brokers()
+        finally:
+            notice.cancel()
+
+    def _announce_wait(self) -> None:
+        self._tell(f"waiting for {self.bootstrap_servers} to answer, for up to {CONNECT_TIMEOUT_S:.0f} s")
+
+    def _reach_brokers(self) -> Brokers:
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         while True:
             try:
@@ -192,7 +215,8 @@ class Connection:
                 if time.monotonic() + _PAUSE_S > deadline:
                     waited = f"{CONNECT_TIMEOUT_S:.0f} s"
                     text = f"no broker of {self.bootstrap_servers} answered within {waited}: {error.message}"
-                    raise Unreachable(text, hint=_HINT) from error
+                    hint = error.hint if isinstance(error, HungUpError) else None
+                    raise Unreachable(text, hint=hint or _HINT) from error
                 time.sleep(_PAUSE_S)
             else:
                 return self._brokers

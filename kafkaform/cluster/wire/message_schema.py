@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kafkaform.core.errors import MalformedAnswer, NotOffered
 from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -87,7 +88,19 @@ def read_answer(request_type: RequestType[T], body: bytes, version: int, broker:
     try:
         return request_type.read(body, version)
     except (ValueError, IndexError, StructError) as error:
-        raise make_malformed_error(broker, f"{request_type.name} v{version}", str(error)) from error
+        damage = describe_damage(body, error)
+        raise make_malformed_error(broker, f"{request_type.name} v{version}", damage) from error
+
+
+def describe_damage(body: bytes, error: Exception) -> str:
+    """Describe why bytes could not be read; Python's own errors are about its functions."""
+    match error:
+        case UnicodeDecodeError():
+            return "it has text that is not UTF-8"
+        case IndexError() | StructError():
+            return f"its {counted(len(body), 'byte')} end before its last field"
+        case _:
+            return str(error)
 
 
 # --- primitive types ------------------------------------------------------------------------------

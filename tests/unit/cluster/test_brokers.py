@@ -201,9 +201,9 @@ def test_large_answers_come_whole() -> None:
         (Raw(pack(">i", 100) + b"half"), "timed out"),
         (Raw(pack(">ii", 4, 77)), "answer 77 came where 1 was expected"),
         (Raw(b"HTTP/1.1 400 Bad Request\r\n"), "this is not Kafka's protocol"),
-        (Raw(pack(">i", -1)), "this is not Kafka's protocol"),
+        (Raw(pack(">i", -1)), "a length of -1 bytes: this is not Kafka's protocol"),
         (Raw(pack(">i", 1 << 30) + b"half"), "1,073,741,824 bytes, more than the limit of 10,000,000"),
-        (Raw(pack(">i", 3)), "3 bytes"),
+        (Raw(pack(">i", 3)), "a length of 3 bytes: this is not"),
         (..., "timed out"),
         (Drip(), "timed out"),
     ],
@@ -218,6 +218,22 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
     assert "Echo v3" in caught.value.message
     assert said in caught.value.message
     assert isinstance(caught.value, HungUpError) == (answer is None)
+
+
+def test_a_broker_that_hangs_up_on_a_client_without_a_login_is_a_hint_of_security_protocol() -> None:
+    answers: list[object] = [b"A", None, None]
+    with broker(lambda *_: answers.pop(0)) as server:
+        accepted, other = opened(server), opened(server)
+        assert accepted.ask(ECHO, [b"a"]) == [b"A"]
+        # Later, it has another reason.
+        for one, hinted in ((accepted, False), (other, True)):
+            with pytest.raises(HungUpError) as caught:
+                one.ask(ECHO, [b"a"])
+            assert ("security.protocol" in (caught.value.hint or "")) is hinted
+            one.close()
+    with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
+        opened(server)
+    assert caught.value.hint == wording
 
 
 def test_the_versions_are_waited_for_no_longer_than_for_a_connection() -> None:
@@ -688,6 +704,13 @@ def test_a_mechanism_that_the_broker_does_not_offer() -> None:
         ):
             logging_in(server).read_api_versions()
         assert server.connections == 1, "asked again"
+
+
+def test_a_listener_without_logins_is_told_as_that() -> None:
+    told = pytest.raises(AuthenticationFailed, match="has no SASL login")
+    with asking_for_logins(lambda *_: handshake(34)) as server, told as caught:
+        logging_in(server).read_api_versions()
+    assert "security.protocol: PLAINTEXT" in (caught.value.hint or "")
 
 
 def test_a_login_that_is_refused_is_final() -> None:

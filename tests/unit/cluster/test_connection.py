@@ -11,6 +11,7 @@ from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection, locked_property
 from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered
+from tests.support.golden import wording
 
 
 class Worker:
@@ -96,8 +97,28 @@ def test_a_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.
         return {3: (0, 12)}
 
     monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
-    assert Connection({}, lambda: TransportSettings(())).read_api_versions() == {3: (0, 12)}
+    told: list[str] = []
+    assert Connection({}, lambda: TransportSettings(()), told.append).read_api_versions() == {3: (0, 12)}
     assert not refusals
+    assert not told
+
+
+def test_whoever_waits_for_a_cluster_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.transport.connection._SILENT_S", 0.0)
+    told: list[str] = []
+    waited = Event()
+
+    def tell(line: str) -> None:
+        told.append(line)
+        waited.set()
+
+    def read_api_versions(_: Brokers, _node: int | None = None) -> dict[int, tuple[int, int]]:
+        assert waited.wait(60)
+        return {}
+
+    monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
+    Connection({"bootstrap.servers": "a:9092"}, lambda: TransportSettings(()), tell).read_api_versions()
+    assert told == [wording]
 
 
 @pytest.mark.parametrize("error", [AuthenticationFailed("no"), NotOffered("Metadata"), MalformedAnswer("no")])

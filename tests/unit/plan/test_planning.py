@@ -88,9 +88,9 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
     diffs: list[Facts] = []
     judged: list[Facts] = []
 
-    def compared(desired: Iterable[Desired], observation: Observation, facts: Facts) -> Diff:
+    def compared(desired: Iterable[Desired], observation: Observation, facts: Facts, **more: Any) -> Diff:
         diffs.append(facts)
-        return diff(desired, observation, facts)
+        return diff(desired, observation, facts, **more)
 
     def noted(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
         judged.append(facts)

@@ -266,4 +266,4 @@ def test_a_resource_nobody_can_tell_of_makes_an_apply_incomplete() -> None:
     report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
     assert not report.complete
     assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
-    assert "1 not visible to this account. Not complete." in render_apply(report).plain
+    assert "1 not visible. Not complete." in render_apply(report).plain

@@ -47,7 +47,7 @@ HEADINGS = {
     "Held back",
     "Consent given",
     "Not caused by this branch",
-    "Not visible to this account",
+    "Not visible",
     "Findings",
     "Changes",
     "Risks",
@@ -275,7 +275,7 @@ def test_lists_that_do_not_fit_are_counted() -> None:
     markdown = render_plan_markdown(plan)
     assert len(markdown) <= LIMIT
     assert "Topic/a" in section(markdown, "Changes")
-    unknown = section(markdown, "Not visible to this account").partition("\n<details>")[0]
+    unknown = section(markdown, "Not visible").partition("\n<details>")[0]
     assert unknown.count("- `") + left_out(unknown) == 5_000
     findings = section(markdown, "Findings").rstrip("\n").splitlines()
     assert findings[-1] == "- warning KF1: 998 more (`--verbose` lists them)"

@@ -377,7 +377,7 @@ def test_the_summary_counts_what_is_there() -> None:
     plan = Plan("c", tuple(changes), unchanged=14, broker_validated=True, unknown=(topic("s"),))
     assert summary_sentence(plan) == (
         "Plan: 3 to create, 2 to update, 2 to delete (2 need consent), 1 refused, 14 unchanged."
-        " Also 1 resource not visible to this account. Validated by the brokers."
+        " Also 1 resource not visible. Validated by the brokers."
     )
     assert headline(plan) == "1 refused, 2 need consent, 5 changes to apply"
 

@@ -203,8 +203,10 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
             yield culprit, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
     else:
         message, hint = _explain_value(rule, limit, error)
-        if hint is None and "additionalProperties" in list(error.schema_path)[-2:-1]:
-            hint = _find_home(path, schema)
+        *above, step, _ = error.absolute_schema_path if len(error.absolute_schema_path) > 1 else (None, None)
+        # Only where the mapping has names of its own: those of the user may equal any field.
+        if hint is None and rule == "type" and step == "additionalProperties":
+            hint = _find_home(path, schema) if "properties" in reduce(getitem, above, schema) else None
         yield path, Problem(f"{_join_path(path)} {message}", document.locate(path), hint)
 
 

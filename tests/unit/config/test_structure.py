@@ -166,6 +166,14 @@ def test_a_field_at_the_wrong_place_of_the_configuration_has_its_place_as_hint(m
     assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 
 
+@pytest.mark.parametrize("value", ["3", "{}", "[1]"])
+def test_a_name_that_the_user_chooses_is_not_a_field_at_the_wrong_place(value: str) -> None:
+    policy = f"policies: [{{name: a, message: b, require: {{fields: {{partitions: {value}}}}}}}]"
+    found = problems(f"apiVersion: kafkaform/v1\nkind: Config\n{policy}\n", "config")
+    assert found
+    assert "belongs" not in str(found)
+
+
 def test_what_fits_a_schema_or_a_part_of_it_has_no_problems() -> None:
     text = HEAD + "spec: {partitions: 12, replicationFactor: 0x3, config: {a: 1, b: [x, 2]}}\n"
     assert check_structure(given := document(text), "topic") == ([], given)

@@ -80,7 +80,7 @@ class ErrorHandler:
             case OSError() if error.strerror:
                 self._print_error(f"{error.filename or 'the output'}: {error.strerror}")
             case _:
-                hint = None if self._debug else "kafkaform --debug, then the command, shows the traceback"
+                hint = None if self._debug else "for the traceback, write --debug right after kafkaform"
                 self._print_error(f"unexpected {type(error).__name__}: {error}", hint)
         return _GENERIC_ERROR
 

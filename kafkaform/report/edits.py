@@ -10,7 +10,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from kafkaform.core.printable import clipped, printable
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.report.page import Page
 from kafkaform.resources import KINDS
@@ -167,7 +167,7 @@ def _list_left_out(made: Import) -> Iterator[str]:
 
 def _count_resources(refs: Collection[ResourceRef]) -> str:
     counts = Counter(ref.kind for ref in refs)
-    return " and ".join(
+    return join_words(
         f"{counts[name]:,} {kind.words.noun if counts[name] == 1 else kind.words.collection}"
         for name, kind in KINDS.items()
         if counts[name]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.kafka_configs import readable
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
-from kafkaform.core.printable import clipped, printable
+from kafkaform.core.printable import clipped, escape_text
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 
@@ -160,14 +160,14 @@ def _format_human(kind: str, path: str, value: FieldValue) -> str:
         return raw
     keys = KINDS[kind].configs.keys() if kind in KINDS else {}
     text = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
-    return raw if text == value else printable(text)
+    return raw if text == value else escape_text(text)
 
 
 def _format_raw(value: FieldValue) -> str:
     """Return the raw value; in quotes if it is empty, padded, or could be mistaken for our own words."""
     if value is None:
         return UNSET
-    text = printable(str(value))
+    text = escape_text(str(value))
     # A value such as `(unset)` or `default 7d` would be read as a remark of the report.
     odd = not text or text != text.strip() or text.startswith(("(", '"', _DEFAULT))
     return f'"{text}"' if odd and isinstance(value, str) else text

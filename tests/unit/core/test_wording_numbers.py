@@ -35,7 +35,7 @@ NEVER_ONE = {
     "kafkaform/cluster/wire/message_schema.py": {"count"},
     "kafkaform/config/manifests/loader.py": {"MAX_VALUES"},
     "kafkaform/config/manifests/yaml_hazards.py": {"MAX_FILE_NODES", "MAX_NODES", "sizes[id(root)]"},
-    "kafkaform/core/printable.py": {"len(text) - len(pieces)"},
+    "kafkaform/core/printable.py": {"len(text) - len(pieces)", "len(word) - start - end"},
     "kafkaform/plan/placement/placing.py": {"len(live)", "len(present)"},
     "kafkaform/plan/placement_planning.py": {"counts[-1]"},
     "kafkaform/plan/skew_report.py": {"after"},

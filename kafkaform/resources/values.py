@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import readable
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Status, Update
 from kafkaform.core.printable import clipped, escape_text
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
@@ -210,5 +210,7 @@ def fields_of(change: Change) -> tuple[FieldChange, ...]:
 
 
 def is_deferred(planned: PlannedChange) -> bool:
-    """Return whether a field of the change is shown but not applied yet."""
-    return any(f.deferred is not None for f in fields_of(planned.change))
+    """Return whether a field is shown but not applied yet, of a change that is not refused."""
+    return planned.status is not Status.REFUSED and any(
+        field.deferred is not None for field in fields_of(planned.change)
+    )

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.model import Desired, Intent, Observation, ResourceRef, Undeclared
+from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
 from kafkaform.core.plans import ChangeOrigin, Plan
 from kafkaform.resources.user.operations import SetCredentials
+from kafkaform.rules import RuleContext
 from kafkaform.vcs.branch import attribute_changes, merge_declarations
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, plan_for
 
-UNREAD = Observation({})
+UNREAD = RuleContext(())
 NAMES = st.sampled_from("abc")
 TOPICS = st.builds(
     lambda name, partitions, retention: declared(name, partitions, retention_ms=retention),

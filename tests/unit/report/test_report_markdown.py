@@ -219,7 +219,8 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
     for note in notes:
         counts = re.fullmatch(
             r"… (?:details of )?([0-9,]+) more changes left out: "
-            r"(?:([0-9,]+) creates, )?(?:([0-9,]+) updates, )?([0-9,]+) deletes; see `plan.json` or run `kafkaform show --verbose plan.json`",
+            r"(?:([0-9,]+) creates, )?(?:([0-9,]+) updates, )?([0-9,]+) deletes; "
+            r"see `plan.json` or run `kafkaform show --verbose plan.json`",
             note,
         )
         assert counts

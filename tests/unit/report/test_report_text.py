@@ -697,9 +697,7 @@ def test_the_summary_says_what_brokers_did_not_validate(
 def test_the_prompt_says_how_much_is_applied(statuses: str, extent: str) -> None:
     sorts, longer = {"c": Status.NEEDS_CONSENT, "r": Status.REFUSED}, retention("1", "2")
     changes = [
-        PlannedChange(
-            update(LATER) if sort == "d" else update(retention("1", "2")), sorts.get(sort, Status.PLANNED)
-        )
+        PlannedChange(update(LATER if sort == "d" else longer), sorts.get(sort, Status.PLANNED))
         for sort in statuses
     ]
     assert describe_extent(Plan("c", tuple(changes))) == extent

@@ -212,7 +212,7 @@ class _DroppedResource:
         self.is_used = bool(self.readers or self.named_by or members)
 
     def describe(self) -> Diagnostic:
-        """Return the finding."""
+        """Describe what is left of it, what uses it, and how to go on."""
         kept = f", with {listed(self.contents)}" if self.contents else ""
         outcome = f"it stays on the cluster, unmanaged{kept}"
         if not self._is_visible:

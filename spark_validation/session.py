@@ -137,7 +137,7 @@ def start(settings: SessionSettings) -> Iterator[SparkSession]:
     missing = [name for name in _NEEDED if not _installed(name)]
     if missing:
         raise SparkMissing(
-            f"counting keys needs Spark, and {', '.join(missing)} is not installed",
+            f"counting keys needs Spark; not installed: {', '.join(missing)}",
             hint="pip install 'kafkaform[spark]'",
         )
     with ExitStack() as stack:

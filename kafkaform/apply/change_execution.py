@@ -113,6 +113,8 @@ class ChangeExecution:
             self.planned.remedy if refused else None,
         )
         self.operations = ()
+        if refused:
+            self.deferred = ()  # a refused change is not one that is applied in part
 
     def record_answer(self, operation: Operation, error: ClusterError | None) -> None:
         """Record the answer to an operation that was sent."""

@@ -45,6 +45,7 @@ from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data
 from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import Request, check_identity, make_plan
+from kafkaform.plan.summary import describe_extent
 from kafkaform.resources import suggest_reference
 from kafkaform.resources.consent import Grant
 from kafkaform.rules import plugins
@@ -568,17 +569,24 @@ def _confirm(plan: Plan, session: Session) -> None:
             hint="review the plan, then use --auto-approve",
         )
     # The worst change decides, not their number. Consents to hazards (--allow) were checked by the plan.
-    worst = max(risk_of(c.change) for c in plan.select_by_status(Status.PLANNED))
+    ready = plan.select_by_status(Status.PLANNED)
+    worst = max(risk_of(planned.change) for planned in ready)
+    extent, them = describe_extent(plan), ""
+    if extent:
+        extent = f"{extent}.\n"
+        them = "this change" if len(ready) == 1 else f"these {len(ready):,} changes"
     # `yes` is typed by habit. The name of the cluster shows that its user expects to be on this one.
     if worst >= Risk.DESTRUCTIVE:
         expected = session.target.name if session.target else plan.cluster_id
-        question = f"This destroys data. Type the cluster's name ({printable(expected)}) to apply it: "
+        question = (
+            f"This destroys data. Type the cluster's name ({printable(expected)}) to apply {them or 'it'}: "
+        )
     else:
         expected = "yes"
-        question = "Type yes to apply exactly this: "
+        question = f"Type yes to apply {them or 'exactly this'}: "
     # Not click.prompt: it also writes to stdout, which is for the result only.
     try:
-        click.echo(f"\n{question}", nl=False, err=True)
+        click.echo(f"\n{extent}{question}", nl=False, err=True)
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         click.echo(err=True)

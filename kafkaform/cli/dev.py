@@ -298,8 +298,7 @@ def _require_options(
     if status.health is not DevClusterStatus.RUNNING:
         silent = [str(node.id) for node in status.nodes if not node.answers]
         raise DevClusterError(
-            f"the cluster in {cluster.directory} is {status.health}: node {', '.join(silent)} does not "
-            "answer",
+            f"the cluster in {cluster.directory} is {status.health}: no answer from node {', '.join(silent)}",
             hint=advice,
         )
     if brokers is not None and brokers != len(cluster.nodes):

@@ -11,7 +11,7 @@ import click
 
 from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.core.printable import plain_quotes, printable, wrap_text
+from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, wrap_text
 
 if TYPE_CHECKING:
     from kafkaform.config.client_properties import Resolved
@@ -80,7 +80,7 @@ class ErrorHandler:
             case OSError() if error.strerror:
                 self._print_error(f"{error.filename or 'the output'}: {error.strerror}")
             case _:
-                hint = None if self._debug else "kafkaform --debug, then the command, shows the traceback"
+                hint = None if self._debug else "for the traceback, write --debug right after kafkaform"
                 self._print_error(f"unexpected {type(error).__name__}: {error}", hint)
         return _GENERIC_ERROR
 
@@ -100,11 +100,11 @@ class ErrorHandler:
         self._print_line(message, f"{label} ")
         if hint:
             # Hints are our own text, without secrets.
-            click.echo(_wrap("hint: ", plain_quotes(printable(hint))), err=True)
+            click.echo(_wrap("hint: ", plain_quotes(clipped(hint, LONGEST_LINE))), err=True)
 
     def _print_line(self, text: str, lead: str = "") -> None:
         # Without `color`, click removes the colours where stderr is no terminal.
-        line = plain_quotes(printable(self.redact(text)))
+        line = plain_quotes(clipped(self.redact(text), LONGEST_LINE))
         click.echo(_wrap(lead, line), err=True, color=True if colours(sys.stderr) else None)
 
 

@@ -21,7 +21,7 @@ from kafkaform.cli.status import declared_if_any
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.printable import printable
+from kafkaform.core.printable import escape_text, printable
 from kafkaform.core.rights import grant
 from kafkaform.core.wording import command, pluralize, quoted
 from kafkaform.inspect.resource_status import Selection
@@ -114,7 +114,7 @@ def _list(
     names = [ref.name for ref in sorted(observation.inventory) if selection.takes(ref, declared)]
     if output == "json":
         return json.dumps(names, indent=2) + "\n"
-    return "".join(f"{printable(name)}\n" for name in names)
+    return "".join(f"{escape_text(name)}\n" for name in names)
 
 
 def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:

@@ -20,7 +20,7 @@ from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.core.files import write_file
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.printable import plain_quotes, printable
+from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -352,7 +352,7 @@ def print_text(text: Text | Page, *, err: bool = False) -> None:
 
 def tell(text: str) -> None:
     """Print a line on stderr."""
-    click.echo(plain_quotes(printable(text)), err=True)
+    click.echo(plain_quotes(clipped(text, LONGEST_LINE)), err=True)
 
 
 def tell_configuration(settings: Settings) -> None:

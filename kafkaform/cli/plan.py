@@ -346,7 +346,7 @@ def plan_now(
     for line in find_idle_grants(scope.grants, plan, [declared.ref for declared in desired]):
         tell(line)
     if comparison is not None:
-        plan = comparison.attribute(plan, result.observation)
+        plan = comparison.attribute(plan, result.context)
     if session.settings.branch is not None:
         from kafkaform.vcs.branch import describe_configuration
 

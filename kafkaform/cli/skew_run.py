@@ -67,7 +67,7 @@ def require_spark() -> None:
             missing.append(name)
     if missing:
         raise KafkaformError(
-            f"kafkaform skew counts keys with Spark, but {', '.join(missing)} is not installed",
+            f"kafkaform skew counts keys with Spark; not installed: {', '.join(missing)}",
             hint="pip install 'kafkaform[spark]'",
         )
 

@@ -20,7 +20,7 @@ from kafkaform.config.manifests.templates import escape_templates
 from kafkaform.core.acls import EVERYONE
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
-from kafkaform.core.printable import is_plain, printable
+from kafkaform.core.printable import escape_text, is_plain
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LiveManifest:
     def to_yaml(self) -> str:
         """Render a YAML document with the same meaning in YAML 1.1 and 1.2."""
         # Quoted YAML may contain control and invisible characters; if so, escape everything but ASCII.
-        unicode = all(text == printable(text) for text in _walk_texts(self.data))
+        unicode = all(text == escape_text(text) for text in _walk_texts(self.data))
         text = yaml.dump(
             self.data,
             Dumper=_Dumper,

@@ -111,6 +111,7 @@ class Diagnostic:
         waived: The reason why the manifest waives the rule; None if it does not. A waived finding is shown,
             but has no effect.
         ref: The resource; None if it is about several of them, or the cluster.
+        by_branch: Whether it is caused by the branch of a plan; False if that was not determined.
     """
 
     code: str
@@ -120,6 +121,7 @@ class Diagnostic:
     suggestion: str | None = None
     waived: str | None = None
     ref: ResourceRef | None = None
+    by_branch: bool = False
 
 
 # --- desired and observed resources ----------------------------------------------------------------

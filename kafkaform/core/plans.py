@@ -151,6 +151,7 @@ class Plan:
         diagnostics: Findings of rules, and notes about what could not be read.
         broker_validated: Whether the brokers validated every change that an apply would carry out.
         unknown: Declared resources whose existence this account cannot determine.
+        unvalidated: The resources with operations that the brokers did not validate, as far as known.
         subset: Whether it covers only a part of the managed resources, as requested.
         readers: Declared groups that read topics which change.
     """
@@ -166,6 +167,7 @@ class Plan:
     unknown: tuple[ResourceRef, ...] = ()
     subset: bool = False
     readers: tuple[Reader, ...] = ()
+    unvalidated: tuple[ResourceRef, ...] = ()
 
     def select_by_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """Return the changes of one status, in order."""

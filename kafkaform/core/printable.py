@@ -37,11 +37,35 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
+LONGEST_LINE = 4_000
+"""The most characters of a message."""
+LONGEST_WORD = 400
+"""The most characters of a word that is shown in full; a topic's name has at most 249."""
+_WORD_ENDS = 160, 80
+"""The characters that are shown of a longer word, at its start and at its end."""
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
 def printable(text: str) -> str:
     r"""Return the text in one line, with anything unsafe or invisible escaped, such as `\x1b` or `\u202e`.
 
-    It is idempotent. A backslash stays as it is: the result is for reading, never for parsing.
+    The middle of a very long word, such as the name of a group, is left out. It is idempotent. A backslash
+    stays as it is: the result is for reading, never for parsing.
     """
+    whole = escape_text(text)
+    # Most texts are short: nothing is searched in them.
+    return whole if len(whole) <= LONGEST_WORD else _LONG_WORD.sub(_shorten_word, whole)
+
+
+def _shorten_word(match: re.Match[str]) -> str:
+    # A cut at the end would hide the rest of a sentence, and what distinguishes many names.
+    start, end = _WORD_ENDS
+    word = match[0]
+    return f"{word[:start]}… ({len(word) - start - end:,} more characters) …{word[-end:]}"
+
+
+def escape_text(text: str) -> str:
+    """Return the text as `printable` does, whatever its length, for programs."""
     # Almost every text is plain ASCII: this test takes a small part of the time of the loop below.
     if text.isprintable() and (text.isascii() or not _BLANK_PATTERN.search(text)):
         return text
@@ -50,13 +74,15 @@ def printable(text: str) -> str:
 
 def clipped(text: str, limit: int) -> str:
     """Return printable text of at most `limit` characters, followed by the number of omitted ones."""
+    if limit > LONGEST_WORD:
+        text = printable(text)
     if len(text) <= limit and len(whole := printable(text)) <= limit:
         return whole
     pieces: list[str] = []
     room = limit
     # Each character is escaped by itself, so that the cut never divides an escape sequence.
     for char in text[:limit]:
-        piece = printable(char)
+        piece = escape_text(char)
         room -= len(piece)
         if room < 0:
             break

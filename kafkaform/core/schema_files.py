@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.printable import clipped
+from kafkaform.core.wording import join_words
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -53,7 +54,7 @@ def load_schema(name: str) -> dict[str, Any]:
             ) from error
         if isinstance(schema, dict):
             return schema
-    folders = " and ".join(map(str, FOLDERS))
+    folders = join_words(map(str, FOLDERS))
     raise KafkaformError(
         f"the JSON Schema {name!r} is not part of this installation (looked in {folders})",
         hint="install kafkaform again",

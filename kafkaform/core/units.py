@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from kafkaform.core.wording import nearest, quoted
+
+if TYPE_CHECKING:
+    from kafkaform.core.model import DataSize
 
 _BLANKS = " \t\r\n"
 _MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -161,6 +165,13 @@ def rounded_down(milliseconds: int) -> int:
     """Round a duration down to the largest unit of which it has at least two: 42h 30m to 42h."""
     size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _MILLISECONDS[unit])), 1)
     return milliseconds - milliseconds % size
+
+
+def word_size(size: DataSize) -> str:
+    """Word the amount of data of a topic: `1.2 GiB`, `no data`, `at least 1.2 GiB; …`."""
+    if not size.unread:
+        return rounded_size(size.bytes)
+    return f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
 
 
 def _scale(number: str, size: int) -> int:

@@ -28,7 +28,7 @@ _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
 """Matches text in single quotes inside a sentence, such as a name with spaces that is quoted for a shell."""
 PASTED = re.compile(
-    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafka(?:form|-acls|-transactions\.sh) (?:'[^']*'|\"'\"|[^;'])*"
+    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafka(?:form|-acls|-transactions\.sh) (?:'[^']*'|\"'\"|[^;'()])*"
     r"|(?<!\S)--allow (?:'[^']*'|\S)+(?: --allow (?:'[^']*'|\S)+)*"
     r'|(?<!\S)[\w./-]+: (?:\{[^}]*\}|"(?:[^"\\]|\\.)*")'
 )
@@ -58,8 +58,13 @@ def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:
 
 def join_alternatives(names: Sequence[str]) -> str:
     """Join alternatives: `topic, group or quota`."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
+    return join_words(names, "or")
+
+
+def join_words(words: Iterable[str], conjunction: str = "and") -> str:
+    """Join the items of a list: `80 topics, 25 groups and 12 principals`."""
+    *first, last = words
+    return f"{', '.join(first)} {conjunction} {last}" if first else last
 
 
 def short_commit(commit: str) -> str:

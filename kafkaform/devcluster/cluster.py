@@ -11,7 +11,7 @@ from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import hold_lock
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Progress, silent
-from kafkaform.core.wording import counted, dev_command
+from kafkaform.core.wording import counted, dev_command, join_words
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
@@ -248,7 +248,7 @@ class DevCluster:
                     acls=acls,
                 ),
             )
-            names = " and ".join(dict.fromkeys(node.kafka_version for node in nodes))
+            names = join_words(dict.fromkeys(node.kafka_version for node in nodes))
             progress(f"starting Apache Kafka {names}, {counted(len(nodes), 'broker')}, in {directory}")
             open_access = {"allow.everyone.if.no.acl.found": "true"} if acls else {}
             cluster._write_configuration({**open_access, **spec.properties}, sasl_users)

@@ -44,7 +44,7 @@ class Reversal:
         """Refuse to restore the offsets of `number` partitions of a group, and name the reset that does."""
         reset = command("reset", ref.name, options=options)
         reason = f"no manifest holds offsets ({counted(number, 'partition')})"
-        self.refused.append(f"{ref}: {reason}: {reset} goes back")
+        self.refused.append(f"{ref}: {reason}; go back: {reset}")
 
 
 def plan_reversal(

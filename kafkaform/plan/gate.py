@@ -144,11 +144,13 @@ class Review:
         gated: The changes with their status, consents and operations.
         open: The changes as an apply would carry them out: of a saved plan, the remaining ones.
         findings: The findings of rules.
+        context: The context of rules, with the changes and the groups that they may affect.
     """
 
     gated: tuple[PlannedChange, ...]
     open: tuple[PlannedChange, ...]
     findings: tuple[Diagnostic, ...]
+    context: RuleContext
 
 
 def review_changes(
@@ -158,6 +160,7 @@ def review_changes(
     cluster: GroupReader,
     settings: Settings,
     watch: Callable[[str], None] | None,
+    dropped: Collection[ResourceRef] = (),
 ) -> Review:
     """Gate changes by a policy and by consents, and run the rules about changes on those that pass.
 
@@ -168,6 +171,7 @@ def review_changes(
         cluster: The cluster; the groups that changes may affect are read from it.
         settings: The severities of rules.
         watch: Receives a line before a group that looks empty is watched; None: no group is watched.
+        dropped: The resources that a branch no longer declares, whose groups are read, too.
     """
     if context.facts is None:
         raise TypeError("changes are judged by what is known of a cluster")
@@ -175,7 +179,7 @@ def review_changes(
     # afterwards.
     gated = gate(proposals, context.live, context.facts, policy)
     changes = list_open_changes(proposals, gated)
-    change_context, notes = read_groups_concerned(replace(context, changes=changes), cluster, watch)
+    change_context, notes = read_groups_concerned(replace(context, changes=changes), cluster, watch, dropped)
     findings = [*rules.check(change_context, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
     gated = refuse_by_rules(proposals, gated, policy.refusing(findings))
     gated = tuple(
@@ -185,7 +189,7 @@ def review_changes(
         else replace(planned, operations=KINDS[planned.ref.kind].operations(planned.change))
         for planned in gated
     )
-    return Review(gated, list_open_changes(proposals, gated), (*findings, *notes))
+    return Review(gated, list_open_changes(proposals, gated), (*findings, *notes), change_context)
 
 
 def list_effective_assessments(change: Change) -> tuple[RiskAssessment, ...]:

@@ -21,7 +21,7 @@ from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.audit.trail import Trail
     from kafkaform.cluster.protocol import AuditReader, ClusterReader, GroupReader, ResourceReader
@@ -43,6 +43,7 @@ def measure(
     cluster: ClusterReader,
     target: ClusterSettings | None,
     options: MoveOptions,
+    dropped: Collection[ResourceRef] = (),
 ) -> Facts:
     """Add to the facts all that changes are assessed by.
 
@@ -53,9 +54,12 @@ def measure(
         cluster: The cluster.
         target: The settings of the cluster, such as where its record is; None if there are none.
         options: The options of moves.
+        dropped: The resources that a branch no longer declares, whose sizes are read, too.
     """
     changes = [proposal.change for proposal in proposals]
-    facts = _add_sizes(facts, _find_risky(proposals, observation, facts), cluster)
+    left = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
+    sized = [resource for resource in left if KINDS[resource.ref.kind].placed]
+    facts = _add_sizes(facts, [*_find_risky(proposals, observation, facts), *sized], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
         PlannedMove(change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
@@ -197,7 +201,10 @@ def measure_copies(
 
 
 def read_groups_concerned(
-    context: RuleContext, cluster: GroupReader, watch: Callable[[str], None] | None
+    context: RuleContext,
+    cluster: GroupReader,
+    watch: Callable[[str], None] | None,
+    dropped: Collection[ResourceRef] = (),
 ) -> tuple[RuleContext, tuple[Diagnostic, ...]]:
     """Add to the context of rules the groups that changes may affect; return notes on reading them too.
 
@@ -208,13 +215,16 @@ def read_groups_concerned(
         cluster: The cluster.
         watch: Receives a line before the offsets of a group that looks empty are watched for movement;
             None: no group is watched.
+        dropped: The resources that a branch no longer declares.
     """
     changing = [planned.change for planned in context.changes if planned.status is not Status.REFUSED]
     affected = {
         change.ref: KINDS[change.ref.kind].affected_groups(change, context.live.get(change.ref))
         for change in changing
     }
-    readers = AffectedGroups.READERS in affected.values()
+    readers = AffectedGroups.READERS in affected.values() or any(
+        KINDS[ref.kind].placed and ref in context.live for ref in dropped
+    )
     watched = [ref.name for ref, groups in affected.items() if groups is AffectedGroups.ITSELF]
     if not readers and not watched:
         return context, ()

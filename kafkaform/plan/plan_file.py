@@ -17,6 +17,7 @@ import orjson
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
+from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
@@ -107,6 +108,7 @@ def _build_document(plan: Plan, header: PlanHeader) -> _Json:
         "diagnostics": plan.diagnostics,
         **({"readers": [_convert_reader(r) for r in plan.readers]} if plan.readers else {}),
         "broker_validated": plan.broker_validated,
+        **({"unvalidated": [_convert_ref(r) for r in plan.unvalidated]} if plan.unvalidated else {}),
         **({SUBSET: True} if plan.subset else {}),
     }
     document["digest"] = digest_of(document)
@@ -263,6 +265,7 @@ def _convert_diagnostic(diagnostic: Diagnostic) -> _Json:
         "suggestion": diagnostic.suggestion,
         "waived": diagnostic.waived,
         **({} if diagnostic.ref is None else {"about": _convert_ref(diagnostic.ref)}),
+        **({"origin": ChangeOrigin.BRANCH.value} if diagnostic.by_branch else {}),
     }
 
 

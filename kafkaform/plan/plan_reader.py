@@ -107,6 +107,7 @@ def _build_plan(document: Object) -> Plan:
             Reader(ref, tuple(item["topics"]), item.get("team", ""))
             for ref, item in zip(_build_refs(document, "readers"), document.get("readers", ()), strict=True)
         ),
+        unvalidated=_build_refs(document, "unvalidated"),
     )
 
 
@@ -216,6 +217,7 @@ def _build_diagnostic(item: Object, at: str) -> Diagnostic:
         item["suggestion"],
         item["waived"],
         _build_ref(item["about"], f"{at}.about") if "about" in item else None,
+        item.get("origin") == ChangeOrigin.BRANCH,
     )
 
 

@@ -21,6 +21,7 @@ from kafkaform.core.errors import KafkaformError, PlanFileError
 from kafkaform.core.files import read_file
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.wording import join_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -237,5 +238,5 @@ def _read(file: Path, where: str) -> str:
 
 
 def _build_key_error(where: str, kinds: list[str], wanted: str, hint: str) -> KafkaformError:
-    held = " and ".join(kinds[:3]) or "nothing in PEM"
+    held = join_words(kinds[:3] or ["nothing in PEM"])
     return KafkaformError(f"{where} holds {held}; it must hold {wanted}", hint=hint)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 REPORTED = tuple(kind.name for kind in KINDS.values() if kind.prunable and kind.listed)
 """The kinds whose undeclared resources are reported; undeclared groups are normal."""
 
-_BEFORE = (Stage.MANIFESTS, Stage.LIVE)
+BEFORE_CHANGES = (Stage.MANIFESTS, Stage.LIVE)
 """The stages of rules that check resources before the changes are known."""
 
 
@@ -93,11 +93,13 @@ class PlanningResult:
         plan: The plan.
         observation: The live resources that it covers, with all of their configs.
         read_at: The time of the reading, by `time.monotonic`.
+        context: The context in which rules were checked.
     """
 
     plan: Plan
     observation: Observation
     read_at: float
+    context: RuleContext
 
 
 def silent(_: str) -> None:
@@ -148,13 +150,13 @@ def make_plan(
         facts = facts.having(facts.get(AuthorizerSettings).complete(target.authorizer))
     for part in observation.parts:
         facts = facts.having(part)
-    plan, hidden = _plan_reading(request, cluster, settings, target, facts, observation, tell)
+    plan, hidden, context = _plan_reading(request, cluster, settings, target, facts, observation, tell)
     # What the brokers are still creating is neither created nor refused: it is read again.
     if hidden:
         states = {declared.ref: declared.state for declared in request.desired if declared.state is not None}
         observation = read_hidden(hidden, observation, cluster, states, tell)
-        plan, _ = _plan_reading(request, cluster, settings, target, facts, observation, tell)
-    return PlanningResult(plan, observation, read_at)
+        plan, _, context = _plan_reading(request, cluster, settings, target, facts, observation, tell)
+    return PlanningResult(plan, observation, read_at, context)
 
 
 def _plan_reading(
@@ -165,8 +167,11 @@ def _plan_reading(
     facts: Facts,
     observation: Observation,
     tell: Callable[[str], None],
-) -> tuple[Plan, frozenset[ResourceRef]]:
-    """Plan from a reading of the cluster; also returns what the plan creates although it exists."""
+) -> tuple[Plan, frozenset[ResourceRef], RuleContext]:
+    """Plan from a reading of the cluster; also returns what the plan creates although it exists.
+
+    The context is that in which rules were checked.
+    """
     saved = request.saved
     # Sorted, so that findings have the same order whatever the order of the files.
     desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))
@@ -181,23 +186,36 @@ def _plan_reading(
         difference = diff_saved(saved, observation)
     # 4. Measure the data, copies and groups that the changes affect, and what they do together: the facts are
     # then complete.
-    facts = measure(facts, difference.proposals, observation, cluster, target, move_options(settings, target))
+    facts = measure(
+        facts,
+        difference.proposals,
+        observation,
+        cluster,
+        target,
+        move_options(settings, target),
+        request.dropped,
+    )
     facts = foresee(difference.proposals, desired, observation, facts)
     # 5. Assess the risk of the changes now, and compare it with the saved plan.
     proposals = find_riskier(judge(difference.proposals, observation, facts), observation, facts)
     # 6. Run the rules about resources.
     context = _build_rule_context(request, desired, facts, observation, settings, target)
-    findings = list(rules.check(context, settings.rules, _BEFORE, more=settings.policies))
+    findings = list(rules.check(context, settings.rules, BEFORE_CHANGES, more=settings.policies))
     # 7. Gate the changes by these findings, the policy, consents, and the rules about changes.
     watch = None if request.reading or saved is not None else tell
-    review = review_changes(proposals, context, policy.refusing(findings), cluster, settings, watch)
+    review = review_changes(
+        proposals, context, policy.refusing(findings), cluster, settings, watch, request.dropped
+    )
     # 8. Build the plan, with the operations of its changes.
     if saved is not None:
-        return conclude_saved(saved.plan, review.gated, review.open, facts), frozenset()
+        plan = conclude_saved(saved.plan, review.gated, review.open, facts)
+        return plan, frozenset(), review.context
     plan = conclude(difference, review.gated, facts, policy)
     plan = _add_findings(plan, request, context, settings, [*findings, *review.findings])
+    if request.reading:
+        return plan, frozenset(), review.context
     # 9. Have the brokers check the operations.
-    return (plan, frozenset()) if request.reading else validate_plan(plan, cluster, _find_static(desired))
+    return *validate_plan(plan, cluster, _find_static(desired)), review.context
 
 
 def plan_from(
@@ -340,7 +358,7 @@ def _add_findings(
 
         findings = [*findings, *check_present_skew(context, settings), *notes(plan, context, request.skew)]
     known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
-    stages = (*_BEFORE, Stage.CHANGES)
+    stages = (*BEFORE_CHANGES, Stage.CHANGES)
     findings = [*findings, *find_idle_waivers(context, findings, settings.rules, stages, known)]
     return replace(
         plan,

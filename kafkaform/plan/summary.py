@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafkaform.core.plans import Plan
 
 
+DROPPED = "KF424"
+"""The code of a finding on a resource that a branch no longer declares."""
 _NAMED = 8
 """The most teams and groups that are named."""
 
@@ -34,7 +36,7 @@ class Summary:
         delete: The deletions that it carries out, or would with consent.
         needs_consent: The number of these changes that need consent.
         refused: Changes that no apply carries out; they are not among those above.
-        deferred: Changes with at least one field that is shown but not applied yet.
+        deferred: Changes with at least one field that is shown but not applied yet, refused ones included.
     """
 
     create: int
@@ -62,7 +64,7 @@ def summarise(plan: Plan) -> Summary:
         unmanaged=len(plan.unmanaged),
         undeclared=len(plan.undeclared),
         unknown=len(plan.unknown),
-        deferred=sum(map(is_deferred, plan.changes)),
+        deferred=sum(any(f.deferred is not None for f in fields_of(c.change)) for c in plan.changes),
     )
 
 
@@ -100,21 +102,30 @@ def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str
         verb = "is" if foreign == 1 else "are"
         also += f" {foreign:,} of them {verb} not caused, or only partly caused, by this branch."
     also += "".join(f" {words(finding.message)}." for finding in plan.diagnostics if finding.code == TOGETHER)
-    return f"Plan: {', '.join([*parts, unchanged])}.{also} {_describe_validation(plan)}"
+    return f"Plan: {', '.join([*parts, unchanged])}.{also}{_describe_validation(plan, words)}"
 
 
-def _describe_validation(plan: Plan) -> str:
+def _describe_validation(plan: Plan, words: Callable[[str], str]) -> str:
+    """Describe what the brokers validated of the changes that are not refused; empty without such changes."""
+    possible = [change for change in plan.changes if change.status is not Status.REFUSED]
+    if not possible:
+        return ""
     if plan.broker_validated:
-        return "Validated by the brokers."
-    if all(field.path == PLACEMENT for change in plan.changes for field in fields_of(change.change)):
-        return "Brokers cannot validate replica moves."
-    return "Not validated by the brokers."
+        return " Validated by the brokers."
+    if all(field.path == PLACEMENT for change in possible for field in fields_of(change.change)):
+        return " Brokers cannot validate replica moves."
+    missing = [str(change.ref) for change in possible if change.ref in plan.unvalidated]
+    if missing and len(missing) < len(possible):
+        return f" Validated by the brokers, except {words(listed(missing, noun='resource'))}."
+    return " Not validated by the brokers."
 
 
 def _list_open_ends(plan: Plan, s: Summary) -> list[str]:
     ends = []
-    if s.deferred:
-        ends.append(f"{counted(s.deferred, 'change')} not yet applied in full")
+    if deferred := sum(map(is_deferred, plan.changes)):
+        ends.append(f"{counted(deferred, 'change')} not yet applied in full")
+    if dropped := _count_dropped(plan):
+        ends.append(f"{counted(dropped, 'resource')} no longer declared")
     if s.undeclared:
         ends.append(counted(s.undeclared, "undeclared config"))
     if s.unknown:
@@ -122,6 +133,10 @@ def _list_open_ends(plan: Plan, s: Summary) -> list[str]:
     if plan.errors:
         ends.append(counted(len(plan.errors), "error"))
     return ends
+
+
+def _count_dropped(plan: Plan) -> int:
+    return sum(finding.code == DROPPED for finding in plan.diagnostics)
 
 
 def word_consent_count(number: int) -> str:
@@ -140,6 +155,23 @@ def count_held_back(plan: Plan) -> list[str]:
     return held
 
 
+def describe_extent(plan: Plan) -> str:
+    """Word how much of a plan an apply carries out: `2 of 7 changes will be applied, 3 wait for consent`.
+
+    Empty if it is all of it.
+    """
+    s, total = summarise(plan), len(plan.changes)
+    deferred = sum(change.status is Status.PLANNED and is_deferred(change) for change in plan.changes)
+    parts = [f"{total - s.needs_consent - s.refused:,} of {counted(total, 'change')} will be applied"]
+    if deferred:
+        parts[0] += f" ({deferred:,} of them in part)"
+    if s.needs_consent:
+        parts.append(f"{s.needs_consent:,} {'waits' if s.needs_consent == 1 else 'wait'} for consent")
+    if s.refused:
+        parts.append(f"{s.refused:,} {'is' if s.refused == 1 else 'are'} refused")
+    return ", ".join(parts) if deferred or len(parts) > 1 else ""
+
+
 def headline(plan: Plan) -> str:
     """Return the verdict in a few words, for readers who read nothing else."""
     s = summarise(plan)
@@ -147,13 +179,17 @@ def headline(plan: Plan) -> str:
     if plan.open_errors:
         held.append(counted(len(plan.open_errors), "error"))
     planned = len(plan.select_by_status(Status.PLANNED))
-    if plan.changes or plan.open_errors:
-        return ", ".join([*held, f"{counted(planned, 'change')} to apply" if planned else "nothing to apply"])
+    dropped = _count_dropped(plan)
+    if plan.changes or plan.open_errors or dropped:
+        parts = [*held, f"{counted(planned, 'change')} to apply" if planned else "nothing to apply"]
+        return ", ".join([*parts, f"{dropped:,} no longer declared"] if dropped else parts)
     return "nothing to apply, but see below" if _list_open_ends(plan, s) else "no changes"
 
 
 def describe_audience(plan: Plan, word: Callable[[str], str] = str) -> str:
-    """Name the owners and readers of changes: `owned by checkout; read by shipping (fulfilment), and 3 more`.
+    """Name the owners of what changes, and the groups that read changing topics.
+
+    `The changing resources are owned by checkout. The changing topics are read by shipping (fulfilment).`
 
     Empty if no manifest names a team, and no declared group reads what changes.
 
@@ -171,5 +207,8 @@ def describe_audience(plan: Plan, word: Callable[[str], str] = str) -> str:
     readers = [
         word(reader.ref.name) + (f" ({word(reader.team)})" if reader.team else "") for reader in plan.readers
     ]
-    parts = (("owned by", owners), ("read by", readers))
-    return "; ".join(f"{verb} {listed(names, _NAMED)}" for verb, names in parts if names)
+    changing = "The changing resource is" if len(plan.changes) == 1 else "The changing resources are"
+    topics = {topic for reader in plan.readers for topic in reader.topics}
+    read = "The changing topic is" if len(topics) == 1 else "The changing topics are"
+    parts = ((f"{changing} owned by", owners), (f"{read} read by", readers))
+    return " ".join(f"{start} {listed(names, _NAMED)}." for start, names in parts if names)

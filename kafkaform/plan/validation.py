@@ -62,6 +62,7 @@ def validate_plan(
     requests: list[Sequence[Operation]] = [*batches(asked), *([moves] if moves else [])]
     objections: dict[ResourceRef, list[tuple[Operation, RequestRejected | NotOffered]]] = {}
     unanswered: list[ClusterError] = []
+    unvalidated: dict[ResourceRef, None] = {}
     for batch in requests:
         for operation, objection in zip(batch, cluster.validate(batch), strict=True):
             if isinstance(objection, RequestRejected | NotOffered):
@@ -69,6 +70,7 @@ def validate_plan(
             elif objection is not None:
                 # Not a refusal: the brokers may still accept the change when it is applied.
                 unanswered.append(objection)
+                unvalidated[operation.ref] = None
     changes = []
     notes = plan.diagnostics
     for change in plan.changes:
@@ -88,7 +90,13 @@ def validate_plan(
     if unanswered:
         notes = (*notes, *_describe_unvalidated(unanswered, len(asked)))
     hidden = {ref for ref, found in objections.items() for _, objection in found if _is_existing(objection)}
-    validated = replace(plan, changes=tuple(changes), broker_validated=not unanswered, diagnostics=notes)
+    validated = replace(
+        plan,
+        changes=tuple(changes),
+        broker_validated=not unanswered,
+        diagnostics=notes,
+        unvalidated=(*unvalidated,),
+    )
     return validated, frozenset(hidden)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.apply_result import RETRY_HINT, Result
 from kafkaform.core.model import Update
 from kafkaform.core.wording import counted, listed
+from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Section, TextSpan, Verbatim
 from kafkaform.report.equal_changes import Entry, group_equal, mask_name
 from kafkaform.report.page import render_page
@@ -220,7 +221,11 @@ def summarise_apply(report: ApplyReport) -> str:
     )
     counts = _count_results(report)
     parts = [f"{actions[action]:,} {word}" for action, word in _DONE.items() if actions[action]]
-    parts += [f"{counts[result]:,} {word}" for result, word in _WORDS.items() if counts[result]]
+    parts += [
+        word_consent_count(counts[result]) if result is Result.NEEDS_CONSENT else f"{counts[result]:,} {word}"
+        for result, word in _WORDS.items()
+        if counts[result]
+    ]
     deferred = sum(len(outcome.deferred) for outcome in report.results)
     if deferred:
         parts.append(f"{counted(deferred, 'field')} not applied yet")

@@ -122,7 +122,7 @@ class Verbatim:
     Attributes:
         text: The text.
         lead: A word or two before it.
-        limit: The most characters in Markdown; a terminal shows all of them.
+        limit: The most characters in Markdown; a terminal shows as many as of any line.
     """
 
     text: str

@@ -9,8 +9,8 @@ from collections import Counter
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from kafkaform.core.printable import clipped, printable
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.printable import LONGEST_LINE, clipped
+from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.report.page import Page
 from kafkaform.resources import KINDS
@@ -97,7 +97,7 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
         f"{'Would write' if dry_run else 'Written'}: {summary}." if made.files else "Nothing to write."
     )
     lines += [f"Left out: {line}." for line in _list_left_out(made)]
-    return "\n".join(printable(line) for line in lines)
+    return "\n".join(clipped(line, LONGEST_LINE) for line in lines)
 
 
 def list_problems(made: Import) -> list[str]:
@@ -170,7 +170,7 @@ def _list_left_out(made: Import) -> Iterator[str]:
 
 def _count_resources(refs: Collection[ResourceRef]) -> str:
     counts = Counter(ref.kind for ref in refs)
-    return " and ".join(
+    return join_words(
         f"{counts[name]:,} {kind.words.noun if counts[name] == 1 else kind.words.collection}"
         for name, kind in KINDS.items()
         if counts[name]

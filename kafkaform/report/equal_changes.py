@@ -14,7 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Create, Delete, Update, assessments
+from kafkaform.core.model import Create, Delete, Status, Update, assessments
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import FEW, counted
 from kafkaform.resources import KINDS, consent
@@ -107,6 +107,13 @@ class Entry:
             for name, figure in zip(names, self.figures, strict=True)
         ]
 
+    def split(self, most: int) -> list[Entry]:
+        """Return entries of at most so many changes."""
+        return [
+            replace(self, changes=self.changes[at : at + most], figures=self.figures[at : at + most])
+            for at in range(0, len(self.changes), most)
+        ]
+
     def allow_flags(self, hazards: Sequence[str]) -> tuple[str, str]:
         """Return the resources that the flags are for (empty for all of the entry), and the flags."""
         # The flags of dozens of resources would be pasted unread; a consent is to be given with a look at
@@ -125,45 +132,59 @@ def describe_subject(refs: Sequence[ResourceRef]) -> str:
     return counted(len(refs), KINDS[kind].words.collection.removesuffix("s") if kind in KINDS else kind)
 
 
-def group_equal(
-    items: Iterable[_T], key: Callable[[_T], Hashable], *, most: int | None = None
-) -> list[list[_T]]:
+def group_equal(items: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
     """Group items with equal keys, at the position of the first of them.
 
     Args:
         items: The items, in order.
         key: Returns what equal items have in common.
-        most: The largest size of a group; None for any size.
     """
-    groups: list[list[_T]] = []
-    open_groups: dict[Hashable, list[_T]] = {}
+    groups: dict[Hashable, list[_T]] = {}
     for item in items:
-        item_key = key(item)
-        group = open_groups.get(item_key)
-        # A full group stays where it is, and the next one starts at the item that did not fit.
-        if group is None or len(group) == most:
-            group = open_groups[item_key] = []
-            groups.append(group)
-        group.append(item)
-    return groups
+        groups.setdefault(key(item), []).append(item)
+    return [*groups.values()]
 
 
 def equal_changes(
-    changes: Iterable[PlannedChange],
-    beside: Callable[[PlannedChange], Hashable] = lambda _: None,
-    *,
-    most: int | None = None,
+    changes: Iterable[PlannedChange], beside: Callable[[PlannedChange], Hashable] = lambda _: None
 ) -> list[Entry]:
     """Group equal changes, and similar ones where there are many.
 
     Args:
         changes: The changes, in order.
         beside: Returns what else a report prints of a change, such as its consents.
-        most: The largest number of changes of an entry; None for any number.
     """
     # Equal changes first: a group of them is then looked at only once when similar ones are searched.
-    groups = group_equal(changes, lambda planned: (_equality_key(planned), beside(planned)), most=most)
-    return _merge_similar([_equal_entry(group) for group in groups], beside, most)
+    groups = group_equal(changes, lambda planned: (_equality_key(planned), beside(planned)))
+    return _merge_similar([_equal_entry(group) for group in groups], beside)
+
+
+def share_refusals(entries: Sequence[Entry], *, least: int | None) -> tuple[list[Entry], list[Entry]]:
+    """Take the reason out of refused entries that share it.
+
+    Args:
+        entries: The entries.
+        least: The least number of entries that share a reason; None to leave each reason in its entry.
+
+    Returns:
+        An entry for each shared reason, with all changes that are refused for it; and the entries, which then
+        only refer to it.
+    """
+    reasons = group_equal(
+        [entry for entry in entries if entry.shown.status is Status.REFUSED and entry.shown.reason],
+        lambda entry: (entry.shown.reason, entry.shown.remedy),
+    )
+    shared = [group for group in reasons if least is not None and len(group) >= least]
+    referring = {id(entry) for group in shared for entry in group}
+    return (
+        [Entry.create([change for entry in group for change in entry.changes]) for group in shared],
+        [
+            replace(entry, shown=replace(entry.shown, reason="see above", remedy=None))
+            if id(entry) in referring
+            else entry
+            for entry in entries
+        ],
+    )
 
 
 def mask_name(text: str, name: str) -> str:
@@ -187,9 +208,7 @@ def _equal_entry(group: Sequence[PlannedChange]) -> Entry:
     return Entry(tuple(group), shown, ("",) * len(group) if same else tuple(figures))
 
 
-def _merge_similar(
-    entries: Sequence[Entry], beside: Callable[[PlannedChange], Hashable], most: int | None
-) -> list[Entry]:
+def _merge_similar(entries: Sequence[Entry], beside: Callable[[PlannedChange], Hashable]) -> list[Entry]:
     """Merge entries that differ only in numbers, if they have more than a few changes together."""
     # By identity: changes contain dicts, so entries cannot be hashed.
     merged: dict[int, list[Entry]] = {}
@@ -199,9 +218,7 @@ def _merge_similar(
         if len(changes) > FEW and len({_equality_key(entry.changes[0]) for entry in group}) > 1:
             # The entries of a group are replaced by one, at the place of the first of them.
             merged |= {id(entry): [] for entry in group}
-            step = most or len(changes)
-            chunks = (changes[start : start + step] for start in range(0, len(changes), step))
-            merged[id(group[0])] = [*map(_similar_entry, chunks)]
+            merged[id(group[0])] = [_similar_entry(changes)]
     return [merged_entry for entry in entries for merged_entry in merged.get(id(entry), [entry])]
 
 

@@ -127,6 +127,8 @@ def _place_key(location: Location | None) -> tuple[bool, str, int, int]:
 
 _IN_FULL = 2
 """The findings of a rule that are listed in full before the others are counted; one if they are alike."""
+MANY_IN_FULL = 10
+"""The same for errors, and for what a branch causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +170,20 @@ class PlanFindings:
     """The findings of a plan, by their relevance to its changes.
 
     Attributes:
-        relevant: All errors, and findings on resources that change, on several resources and on the cluster.
-        shown: The relevant ones that no change has as its reason.
+        relevant: All errors, what the branch causes, and findings on resources that change, on several
+            resources and on the cluster.
+        decisive: The errors among them that no change has as its reason.
+        caused: The warnings that the branch causes, and that are not about a change.
+        others: The other relevant ones that no change has as their reason.
         unchanged: Warnings on resources that do not change; None if there are none.
         notes: The number of notes and waived findings on such resources.
         stated: The rules whose findings are the reason of a change, by resource.
     """
 
     relevant: tuple[Diagnostic, ...]
-    shown: tuple[Diagnostic, ...]
+    decisive: tuple[Diagnostic, ...]
+    caused: tuple[Diagnostic, ...]
+    others: tuple[Diagnostic, ...]
     unchanged: UnchangedWarnings | None
     notes: int
     stated: Mapping[ResourceRef, tuple[str, ...]]
@@ -202,8 +209,16 @@ class FurtherFindings:
         return tuple(dict.fromkeys(finding.ref for finding in self.findings if finding.ref is not None))
 
 
-def abridge_findings(findings: Iterable[Diagnostic]) -> list[Diagnostic | FurtherFindings]:
-    """Return every error, and of other rules the first few findings and the number of further ones."""
+def abridge_findings(
+    findings: Iterable[Diagnostic], most_in_full: int = _IN_FULL
+) -> list[Diagnostic | FurtherFindings]:
+    """Return the first few findings of each rule, and the number of further ones.
+
+    Args:
+        findings: The findings.
+        most_in_full: The findings of a rule that are listed in full; one is enough if they are alike. Of
+            errors, it is MANY_IN_FULL.
+    """
     by_rule: dict[tuple[Severity, str, bool], list[Diagnostic]] = {}
     for finding in findings:
         # Waived findings are apart: a reader must not take one for an open finding that is merely shortened.
@@ -214,9 +229,10 @@ def abridge_findings(findings: Iterable[Diagnostic]) -> list[Diagnostic | Furthe
             (_mask_own_name(finding.message, finding.ref), finding.suggestion) for finding in rule_findings
         }
         # Alike but for the name, a second one in full says nothing new.
-        most = 1 if len(wordings) == 1 else _IN_FULL
+        most = 1 if len(wordings) == 1 else most_in_full
+        most = MANY_IN_FULL if severity is Severity.ERROR else most
         # A single further finding is listed, too: a line that counts it would be no shorter.
-        whole = waived or severity is Severity.ERROR or len(rule_findings) <= most + 1
+        whole = waived or len(rule_findings) <= most + 1
         lines += rule_findings if whole else rule_findings[:most]
         if not whole:
             lines.append(FurtherFindings(code, severity, tuple(rule_findings[most:])))
@@ -240,7 +256,7 @@ def divide_findings(plan: Plan) -> PlanFindings:
         ref = finding.ref
         # An error counts even on a resource that does not change: it makes the command fail, and its reason
         # must be seen.
-        if ref is None or ref in changes or (finding.severity is Severity.ERROR and finding.waived is None):
+        if ref is None or ref in changes or is_open_error(finding) or finding.by_branch:
             relevant.append(finding)
             if ref in changes and finding.waived is None and _is_stated(finding, changes[ref], reasons[ref]):
                 stated.setdefault(ref, []).append(finding)
@@ -250,9 +266,21 @@ def divide_findings(plan: Plan) -> PlanFindings:
             # Pairs: several findings of one rule on one resource are one warning to look at.
             unchanged.add((finding.code, ref))
     stated_findings = {finding for rule_findings in stated.values() for finding in rule_findings}
+    decisive, caused, others = [], [], []
+    for finding in relevant:
+        if finding in stated_findings:
+            continue
+        if is_open_error(finding):
+            decisive.append(finding)
+        elif finding.by_branch and finding.severity is Severity.WARNING and finding.ref not in changes:
+            caused.append(finding)
+        else:
+            others.append(finding)
     return PlanFindings(
         tuple(relevant),
-        tuple(finding for finding in relevant if finding not in stated_findings),
+        tuple(decisive),
+        tuple(caused),
+        tuple(others),
         UnchangedWarnings(tuple(sorted({code for code, _ in unchanged})), len(unchanged))
         if unchanged
         else None,
@@ -264,24 +292,29 @@ def divide_findings(plan: Plan) -> PlanFindings:
     )
 
 
-def refer_to_findings(planned: PlannedChange, shown: Iterable[Diagnostic]) -> PlannedChange:
-    """Replace a reason by the code of the finding if the finding is listed in full.
+def is_open_error(finding: Diagnostic) -> bool:
+    """Return whether a finding is an error that is not waived."""
+    return finding.severity is Severity.ERROR and finding.waived is None
+
+
+def refer_to_findings(planned: PlannedChange, errors: Iterable[Diagnostic]) -> PlannedChange:
+    """Replace a reason, or a part of it, by the code of the error that is listed in full.
 
     Args:
         planned: A change, possibly refused by rules.
-        shown: The findings that are listed in full.
+        errors: The errors that are listed in full.
     """
-    if planned.reason is None:
-        return planned
-    for finding in shown:
-        quoted = f"{finding.code}: {finding.message}"
+    reason, remedy = planned.reason, planned.remedy
+    for error in errors:
+        quoted = f"{error.code}: {error.message}"
         # Only findings without a resource of their own are listed beside the changes; that of one resource
         # stands with its change alone.
-        if finding.severity is Severity.ERROR and finding.ref is None and planned.reason == quoted:
-            # A remedy of the change itself stays; that of the finding is in the list of findings.
-            remedy = None if planned.remedy == finding.suggestion else planned.remedy
-            return replace(planned, reason=f"{finding.code}, see the findings", remedy=remedy)
-    return planned
+        if reason is not None and error.ref is None and quoted in reason:
+            reason = reason.replace(quoted, f"{error.code}, see the errors")
+            # A remedy of the change itself stays; that of the finding is in the list of errors.
+            remedies = (remedy or "").split("; ")
+            remedy = "; ".join(each for each in remedies if each != error.suggestion) or None
+    return planned if reason == planned.reason else replace(planned, reason=reason, remedy=remedy)
 
 
 def _list_reasons(planned: PlannedChange) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.cells import cell_len
 
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.printable import clipped, plain_quotes, printable, wrap_text
+from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, printable, wrap_text
 from kafkaform.report.document import (
     LONGEST_PROSE,
     CodeBlock,
@@ -111,7 +111,12 @@ class Page:
     def line(self, *parts: Part, indent: int = 0) -> None:
         """Add one line of styled parts."""
         self.add(
-            [printable(part) if isinstance(part, str) else (printable(part[0]), part[1]) for part in parts],
+            [
+                clipped(part, LONGEST_LINE)
+                if isinstance(part, str)
+                else (clipped(part[0], LONGEST_LINE), part[1])
+                for part in parts
+            ],
             indent,
         )
 
@@ -184,6 +189,8 @@ class Page:
 
 
 _GAP = "  "
+_SPACIOUS = 60
+"""A column is as wide as its widest cell up to this width, however short the others are."""
 _SHORT = 13
 """The longest word that always stays in its column; a longer one may get a line of its own."""
 
@@ -225,12 +232,18 @@ def _lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None) 
     cells = [[_to_cell(cell) for cell in row] for row in rows]
     lines = [header, *cells]
     widths = [max(cell_len(row[i].text) for row in lines) for i in range(len(columns))]
-    if width is not None:
-        _shrink(widths, _least_widths(columns, lines), width)
+    usual = [_find_usual_width([row[i] for row in lines]) for i in range(len(columns))]
+    if width is None:
+        # One line for each row, for programs: a name that is much longer than the others moves its own row.
+        for row in lines:
+            yield _join_cells(columns, row, usual)
+        return
+    widths[0] = usual[0]
+    _shrink(widths, _least_widths(columns, lines), width)
     for row in lines:
         above, inside, below = _split_row(row, widths)
         for cell in above:
-            for piece in _break_text(cell.text, max(width or 0, 1)):
+            for piece in _break_text(cell.text, max(width, 1)):
                 # A name that is wider than the terminal is broken at its spaces, if it has some; the terminal
                 # breaks what remains.
                 yield [(piece.strip(" "), cell.style)]
@@ -239,10 +252,10 @@ def _lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None) 
                 yield _join_cells(columns, line, widths)
         for i, cell in below:
             start = sum(widths[:i]) + len(_GAP) * i
-            for piece in _break_text(cell.text.strip(), max(width or 0, 1)):
+            for piece in _break_text(cell.text.strip(), max(width, 1)):
                 # Below its column if it fits there, else further to the left, at the right edge of the
                 # terminal.
-                yield [" " * max(0, min(start, (width or 0) - cell_len(piece))), (piece, cell.style)]
+                yield [" " * max(0, min(start, width - cell_len(piece))), (piece, cell.style)]
 
 
 def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[int]:
@@ -275,6 +288,7 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | Non
     # With all optional columns left out, a name may be this wide. A wider one gets a line of its own anyway,
     # and must not cost all others these columns.
     most = room + sum(least[i] + len(_GAP) for i in optional)
+    most = min(most, _find_usual_width([line[0] for line in lines]))
     name = max((size for line in lines if (size := cell_len(line[0].text)) <= most), default=0)
     # One column after the other: as few as possible are lost.
     for i in optional:
@@ -300,12 +314,19 @@ def _split_row(
 
 def _to_cell(cell: Cell | Inline) -> Cell:
     if isinstance(cell, Cell):
-        return Cell(printable(cell.text), cell.style)
+        return Cell(clipped(cell.text, LONGEST_PROSE), cell.style)
     if isinstance(cell, str):
-        return Cell(printable(cell))
+        return Cell(clipped(cell, LONGEST_PROSE))
     spans = split_spans(cell)
     style = next((span.role.style for span in spans if span.role.style), "")
     return Cell("".join([clipped(span.text, span.longest) for span in spans]), style)
+
+
+def _find_usual_width(cells: Sequence[Cell]) -> int:
+    """Return the width of a column of names: a few that are much longer than the others do not count."""
+    sizes = sorted(cell_len(cell.text) for cell in cells)
+    typical = sizes[-1 - max(1, len(sizes) // 10)] if len(sizes) > 1 else sizes[-1]
+    return min(sizes[-1], max(_SPACIOUS, typical * 3 // 2))
 
 
 def _least_widths(columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> list[int]:

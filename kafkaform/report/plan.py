@@ -1,11 +1,12 @@
 """Rendering a plan for a terminal, with the fields of each change, and for a pull request, as a table.
 
-Changes that need consent or are refused come last on a terminal, next to the prompt of the shell. In Markdown
-they come first, as a text that is too long is cut from its end.
+What decides the verdict comes first: errors, what a branch causes besides changes, and changes that are held
+back. What many resources share is said once. The last line of a terminal repeats the verdict in numbers.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.cells import cell_len
@@ -29,8 +30,8 @@ from kafkaform.report.document import (
     list_codes,
     mark_code,
 )
-from kafkaform.report.equal_changes import Entry, equal_changes, group_equal
-from kafkaform.report.findings import abridge_findings, divide_findings, refer_to_findings
+from kafkaform.report.equal_changes import Entry, equal_changes, group_equal, share_refusals
+from kafkaform.report.findings import MANY_IN_FULL, abridge_findings, divide_findings, refer_to_findings
 from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import Page, render_page
 from kafkaform.report.sections import (
@@ -87,6 +88,12 @@ _FEW_UNDECLARED = 20
 _FEW_UNMANAGED = 30
 # An entry is shown or left out as a whole. Larger groups are split, so that at least a part of them fits.
 _MOST_IN_ENTRY = 100
+# Where the names of many resources are listed in another section.
+_FEW_NAMES = 3
+# The names that may stand before the reason why their changes are held back.
+_NAMES_IN_HEAD = 20
+# Fewer entries with the same reason are clearer if each has it.
+_LEAST_SHARED = 3
 
 
 def render_plan(
@@ -101,33 +108,25 @@ def render_plan(
         width: The width, in columns, at which text wraps; None for no wrapping.
     """
     findings = divide_findings(plan)
-    listed, summed_up = divide_listed(plan.select_by_status(Status.PLANNED), find_safe_sort, verbose=verbose)
-    held = [
-        refer_to_findings(change, findings.shown)
-        for status in Status
-        if status is not Status.PLANNED
-        for change in plan.select_by_status(status)
-    ]
+    *held, planned = _order_changes(plan, findings)
+    listed, summed_up = divide_listed(planned, find_safe_sort, verbose=verbose)
     # All places start at one column, unless a long name would push it too far.
-    column = min(64, max((cell_len(str(c.ref)) for c in (*listed, *held)), default=0) + 8)
+    changes = (*chain(*held), *listed)
+    column = min(64, max((cell_len(str(c.ref)) for c in changes), default=0) + 8)
 
     # With --verbose each change is an entry of its own, so that a search for a name finds its reason beside
     # it.
-    def list_entries(changes: Sequence[PlannedChange]) -> Section[Entry]:
-        each = [Entry.create([planned]) for planned in changes] if verbose else None
-        return Section(
-            each or equal_changes(changes, list_given),
-            lambda entry: _describe_change(entry, column, verbose=verbose),
-        )
+    def group(changes: Sequence[PlannedChange]) -> Sequence[Entry]:
+        return [Entry.create([c]) for c in changes] if verbose else equal_changes(changes, list_given)
 
-    # Between the safe changes and those held back: what was summed up belongs to the former.
-    sentences = [
-        Paragraph(summarise_alike(f"to {action}", alike)) for (action, _), alike in summed_up.items()
-    ]
+    shared, entries = share_refusals(group([*chain(*held)]), least=_LEAST_SHARED if not verbose else None)
     blocks = (
-        list_entries(listed),
-        *sentences,
-        list_entries(held),
+        *_list_decisive(findings, shared),
+        *(
+            Section(part, lambda entry: _describe_change(entry, column, verbose=verbose))
+            for part in (entries, group(listed))
+        ),
+        *(Paragraph(summarise_alike(f"to {action}", alike)) for (action, _), alike in summed_up.items()),
         *_list_context(plan, findings, verbose=verbose),
     )
     return render_page(_build(plan, header, blocks), width=width, verbose=verbose)
@@ -136,8 +135,7 @@ def render_plan(
 def render_plan_markdown(plan: Plan, header: PlanHeader | None = None, *, limit: int = LIMIT) -> str:
     """Return a plan as Markdown of at most `limit` characters, for a comment on GitHub.
 
-    Changes that need consent or are refused come first and are cut last. A line counts whatever is left
-    out.
+    What decides the verdict comes first and is cut last. A line counts whatever is left out.
 
     Raises:
         ValueError: `limit` is below 6,000.
@@ -172,21 +170,49 @@ def _build(
     )
 
 
+def _order_changes(plan: Plan, findings: PlanFindings) -> list[list[PlannedChange]]:
+    """Return the changes by status, refused ones first, those that are not applied in full before others."""
+    return [
+        sorted(
+            (refer_to_findings(change, findings.decisive) for change in plan.select_by_status(status)),
+            key=lambda change: not is_deferred(change),
+        )
+        for status in reversed(Status)
+    ]
+
+
+def _list_decisive(findings: PlanFindings, shared: Sequence[Entry]) -> Iterable[Section[Any]]:
+    """Yield what decides the verdict besides changes, and reasons that many refused changes share."""
+    yield list_findings(abridge_findings(findings.decisive), SEE, title="Errors")
+    yield Section(
+        shared,
+        lambda entry: Item(
+            [TextSpan("refused", Role.BAD), f" {counted(len(entry.changes), 'change')}"],
+            entry.shown.reason or "",
+            notes=[Paragraph(entry.shown.remedy, "instead")] if entry.shown.remedy else (),
+            gap=": ",
+        ),
+        title="Refused for the same reason",
+    )
+    yield list_findings(abridge_findings(findings.caused, MANY_IN_FULL), SEE, title="Caused by this branch")
+
+
 def _list_context(
     plan: Plan, plan_findings: PlanFindings, *, verbose: bool = False
 ) -> Iterable[Block | Section[Any]]:
     """Yield what follows the changes: findings, owners, and what is not seen, declared or managed."""
     if verbose:
-        yield list_findings(plan.diagnostics, SEE)
+        listed = {*plan_findings.decisive, *plan_findings.caused}
+        yield list_findings([finding for finding in plan.diagnostics if finding not in listed], SEE)
     else:
-        shown = [finding for finding in plan_findings.shown if not is_noted(finding)]
+        shown = [finding for finding in plan_findings.others if not is_noted(finding)]
         sentences = [plan_findings.unchanged.sentence(_quote)] if plan_findings.unchanged else []
         if plan_findings.notes:
             them = "it" if plan_findings.notes == 1 else "them"
             notes = counted(plan_findings.notes, "note")
             sentences.append(f"{notes} on unchanged resources: `kafkaform plan --verbose` lists {them}")
         yield list_findings([*abridge_findings(shown), *sentences], SEE)
-        yield list_notes([finding for finding in plan_findings.shown if is_noted(finding)], SEE)
+        yield list_notes([finding for finding in plan_findings.others if is_noted(finding)], SEE)
     if audience := mark_code(lambda mark: describe_audience(plan, mark)):
         yield Paragraph(audience)
     yield list_unknown(plan.unknown, SEE)
@@ -216,13 +242,15 @@ def _describe_undeclared(config: UndeclaredConfig) -> Item:
 # --- what both formats say of a change -----------------------------------------------------------------
 
 
-def _explain_status(planned: PlannedChange) -> list[Paragraph]:
+def _explain_status(entry: Entry) -> list[Paragraph]:
     """Return the remedy, and for an update that is held back a note that none of it is applied."""
+    planned = entry.shown
     # The reason of the status is written by the callers, because each format has its own place for it.
     below = [Paragraph(planned.remedy, "instead")] if planned.remedy else []
     if planned.status is not Status.PLANNED and isinstance(planned.change, Update):
         condition = "without consent, " if planned.status is Status.NEEDS_CONSENT else ""
-        below.append(Paragraph(f"{condition}no change to this resource is applied"))
+        them = "this resource" if len(entry.changes) == 1 else "these resources"
+        below.append(Paragraph(f"{condition}no change to {them} is applied"))
     return below
 
 
@@ -242,7 +270,8 @@ def _explain_risk(assessment: RiskAssessment, planned: PlannedChange) -> list[Pa
 
 def _explain_field(field: FieldChange, planned: PlannedChange) -> list[Paragraph]:
     below = _explain_risk(field.assessment, planned)
-    if field.deferred is not None:
+    # Of a refused change, nothing is applied later either.
+    if field.deferred is not None and planned.status is not Status.REFUSED:
         below.insert(0, Paragraph(TextSpan(field.deferred, Role.PENDING), "not applied yet"))
     return below
 
@@ -294,10 +323,12 @@ def _describe_change(entry: Entry, column: int, *, verbose: bool) -> Subsection:
     planned = entry.shown
     first, *further = _list_titles(entry, column)
     # Each name was clipped before: the default limit must not cut the list of them.
-    blocks: list[Below] = [Paragraph(TextSpan(line, limit=len(line) + 1)) for line in _list_names(entry)]
+    names = [Paragraph(TextSpan(line, limit=len(line) + 1)) for line in _list_names(entry)]
+    # Of what is held back, hundreds of names would hide the reason.
+    blocks: list[Below] = [*names] if _is_planned(entry) else []
     if verdict := _format_verdict(planned):
         blocks.append(Paragraph(TextSpan(verdict, _STATUS_ROLES.get(planned.status, Role.MUTED))))
-    blocks += _explain_status(planned)
+    blocks += _explain_status(entry)
     if planned.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED}:
         earlier = (
             f": {', '.join(map(label, planned.earlier))}" if planned.origin is ChangeOrigin.MIXED else ""
@@ -312,7 +343,8 @@ def _describe_change(entry: Entry, column: int, *, verbose: bool) -> Subsection:
     blocks += _list_fields(entry, verbose=verbose)
     for given in entry.changes[0].given:
         blocks.append(Paragraph(TextSpan(given.reason, Role.GOOD), f"consent given to {given.hazard}"))
-    return Subsection(first.head, [*blocks, *_ask_consent(entry)], first.text, further=further, gap=first.gap)
+    blocks += [*_ask_consent(entry), *([] if _is_planned(entry) else names)]
+    return Subsection(first.head, blocks, first.text, further=further, gap=first.gap)
 
 
 def _list_titles(entry: Entry, column: int) -> Iterable[Item]:
@@ -386,32 +418,34 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
     The last section has the fields that the table leaves out.
     """
     stated = plan_findings.stated
-    ordered = [
-        refer_to_findings(change, plan_findings.shown)
-        for status in reversed(Status)
-        for change in plan.select_by_status(status)
-    ]
+    ordered = [*chain(*_order_changes(plan, plan_findings))]
 
     def gather(changes: Iterable[PlannedChange]) -> list[Entry]:
         # Also by consents and by rules: both are printed with an entry, so they must hold for all of it.
-        return equal_changes(
-            changes, lambda c: (list_given(c), tuple(stated.get(c.ref, ()))), most=_MOST_IN_ENTRY
-        )
+        return equal_changes(changes, lambda c: (list_given(c), tuple(stated.get(c.ref, ()))))
 
-    rows = gather(ordered)
+    shared, rows = share_refusals(gather(ordered), least=_LEAST_SHARED)
+    yield from _list_decisive(plan_findings, shared)
     yield Section(
-        [entry for entry in rows if entry.shown.status is not Status.PLANNED],
-        lambda entry: _describe_held(entry, stated),
-        _count_changes(""),
+        [
+            (entry, part)
+            for entry in rows
+            if entry.shown.status is not Status.PLANNED
+            for part in entry.split(_MOST_IN_ENTRY)
+        ],
+        lambda pair: _describe_held(pair[0], pair[1], stated),
+        lambda skipped: _count_changes("")([part for _, part in skipped]),
         title="Held back",
-        brief=_describe_held_briefly,
+        brief=lambda pair: _describe_held_briefly(pair[1]),
     )
     yield Section(
-        group_equal(
-            plan.consents,
-            lambda given: (given.resource.partition("/")[0], given.hazard, given.reason),
-            most=_MOST_IN_ENTRY,
-        ),
+        [
+            group[at : at + _MOST_IN_ENTRY]
+            for group in group_equal(
+                plan.consents, lambda given: (given.resource.partition("/")[0], given.hazard, given.reason)
+            )
+            for at in range(0, len(group), _MOST_IN_ENTRY)
+        ],
         _describe_consents,
         # An entry may have a hundred consents: each counts, not the entry.
         lambda skipped: count_left_out("consent", SEE)([given for group in skipped for given in group]),
@@ -419,7 +453,11 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         share=0.3,
     )
     yield Section(
-        gather(c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED}),
+        [
+            part
+            for entry in gather(c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED})
+            for part in entry.split(_MOST_IN_ENTRY)
+        ],
         _describe_foreign,
         _count_changes(""),
         title="Not caused by this branch",
@@ -436,9 +474,15 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         cells = _list_cells(entry)
         return [cells[i] for i in kept]
 
-    # At most half of the room: the risks below need the other half, as a row only names them.
+    # Not all of the room: a row only names the risks, which are explained below.
     yield Section(
-        rows, write_row, _count_changes(""), title="Changes", columns=[columns[i] for i in kept], share=0.5
+        # The names of what is held back are in the section above.
+        [part for entry in rows for part in (entry.split(_MOST_IN_ENTRY) if _is_planned(entry) else [entry])],
+        write_row,
+        _count_changes(""),
+        title="Changes",
+        columns=[columns[i] for i in kept],
+        share=0.7,
     )
     yield Section(
         [
@@ -455,7 +499,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         share=0.5,
     )
     yield Section(
-        [entry for entry in rows if _is_cut(entry)],
+        [part for entry in rows if _is_cut(entry) for part in entry.split(_MOST_IN_ENTRY)],
         _describe_details,
         _count_changes("details of "),
         title="Changes in full",
@@ -470,28 +514,43 @@ def _count_changes(what: str) -> Callable[[Sequence[Entry]], str]:
     )
 
 
-def _name_resources(entry: Entry) -> Spans:
-    """Name the resources of an entry; a long list starts with the count."""
+def _name_resources(entry: Entry, few: int | None = None) -> Spans:
+    """Name the resources of an entry; a long list starts with the count, and ends after a few if given."""
     # The count first: a reader should not have to count the names in a cell.
     names: Spans = [f"{entry.subject}: "] if entry.is_long else []
-    for number, (planned, figure) in enumerate(zip(entry.changes, entry.figures, strict=True)):
+    named = entry.changes[: few if entry.is_long else None]
+    for number, (planned, figure) in enumerate(zip(named, entry.figures, strict=False)):
         names += [", " if number else "", TextSpan(str(planned.ref), Role.CODE)]
         names += [f" ({figure})"] if figure else []
-    return names
+    omitted = len(entry.changes) - len(named)
+    return [*names, f" and {omitted:,} more"] if omitted else names
 
 
-def _describe_held_briefly(entry: Entry) -> Item:
+def _is_planned(entry: Entry) -> bool:
+    return entry.shown.status is Status.PLANNED
+
+
+def _describe_held_briefly(entry: Entry, names: Sequence[str | TextSpan] = ()) -> Item:
     status = entry.shown.status
     verdict = TextSpan("needs consent" if status is Status.NEEDS_CONSENT else "refused", Role.STRONG)
     place: Spans = [" (", TextSpan(entry.place, Role.PLACE), ")"] if entry.place else []
-    return Item([verdict, f": {action_of(entry.shown.change)} ", *_name_resources(entry), *place])
+    return Item([verdict, f": {action_of(entry.shown.change)} ", *(names or _name_resources(entry)), *place])
 
 
-def _describe_held(entry: Entry, stated: Mapping[ResourceRef, Sequence[str]]) -> Item:
+def _describe_held(entry: Entry, part: Entry, stated: Mapping[ResourceRef, Sequence[str]]) -> Item:
+    """Describe a part of the changes that are held back; only the first part has what all of them share."""
+    brief = _describe_held_briefly(part)
+    if part.changes[0] is not entry.changes[0]:
+        return Item(brief.head, "as above")
     hazards = list_codes(entry.changes[0].missing)
-    below = [*_list_risks(entry, stated), *_explain_status(entry.shown), *_ask_consent(entry)]
+    below = [*_list_risks(entry, stated), *_explain_status(entry), *_ask_consent(entry)]
     # Hazards are what consent is given to; without any, as in a refusal, the reason stands here.
-    return Item(_describe_held_briefly(entry).head, hazards or entry.shown.reason or "", below)
+    text = hazards or entry.shown.reason or ""
+    if len(entry.changes) <= _NAMES_IN_HEAD:
+        return Item(brief.head, text, below)
+    # Before a hundred names, as a reader looks for it first.
+    head = _describe_held_briefly(entry, [entry.subject]).head
+    return Item(head, text, [*below, Item(_name_resources(part))])
 
 
 def _list_risks(
@@ -500,7 +559,7 @@ def _list_risks(
     """Return an item for every assessment beyond "safe", and for every field that does not change yet."""
     planned = entry.shown
     # Below a change that is held back, its name stands already.
-    names: Spans = [*_name_resources(entry), " "] if with_names else []
+    names: Spans = [*_name_resources(entry, _FEW_NAMES), ": " if entry.is_long else " "] if with_names else []
     assessed: list[tuple[str | TextSpan, RiskAssessment, list[Paragraph]]]
     if isinstance(planned.change, Update):
         assessed = [
@@ -555,7 +614,7 @@ def _list_cells(entry: Entry) -> list[Inline]:
         risk.append(", not yet applied in full")
     return [
         TextSpan("!" if held else SYMBOLS[action].text, Role.CODE),
-        _name_resources(entry),
+        _name_resources(entry, None if _is_planned(entry) else _FEW_NAMES),
         [action, *_list_values(entry)],
         risk,
         _ORIGINS[planned.origin] if planned.origin else "",

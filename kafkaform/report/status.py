@@ -7,9 +7,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkaform.core.kafka_configs import readable, topic_configs
+from kafkaform.core.printable import clipped
 from kafkaform.core.units import rounded_size
-from kafkaform.core.wording import counted
-from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Subsection, Table, TextSpan
+from kafkaform.core.wording import counted, listed
+from kafkaform.report.document import (
+    LONGEST_NAME,
+    Column,
+    Paragraph,
+    ReportDocument,
+    Role,
+    Subsection,
+    Table,
+    TextSpan,
+)
 from kafkaform.report.page import render_page
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import label, single
@@ -367,14 +377,12 @@ def _owner_cells(status: TopicStatus | GroupStatus | ResourceStatus) -> Row:
     return status.team or _NOTHING, declared
 
 
-def _join_names(names: Sequence[str], width: int | None) -> str:
+def _join_names(names: Sequence[str], width: int | None) -> TextSpan:
     """Join names; on a terminal only some of them and the number of further ones."""
-    if not names:
-        return _NOTHING
     # A pipe gets all names, so that other programs can search them.
-    if width is None or len(names) <= _FEW:
-        return ", ".join(names)
-    return f"{', '.join(names[: _FEW - 1])} and {len(names) - _FEW + 1:,} more"
+    few = _FEW if width is not None and len(names) > _FEW else len(names) + 1
+    shown = listed([clipped(name, LONGEST_NAME) for name in names], few - 1)
+    return TextSpan(shown or _NOTHING, limit=len(shown) + 1)
 
 
 def _format_count(number: int | None) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import readable
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
-from kafkaform.core.printable import clipped, printable
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Status, Update
+from kafkaform.core.printable import clipped, escape_text
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 
@@ -160,14 +160,14 @@ def _format_human(kind: str, path: str, value: FieldValue) -> str:
         return raw
     keys = KINDS[kind].configs.keys() if kind in KINDS else {}
     text = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
-    return raw if text == value else printable(text)
+    return raw if text == value else escape_text(text)
 
 
 def _format_raw(value: FieldValue) -> str:
     """Return the raw value; in quotes if it is empty, padded, or could be mistaken for our own words."""
     if value is None:
         return UNSET
-    text = printable(str(value))
+    text = escape_text(str(value))
     # A value such as `(unset)` or `default 7d` would be read as a remark of the report.
     odd = not text or text != text.strip() or text.startswith(("(", '"', _DEFAULT))
     return f'"{text}"' if odd and isinstance(value, str) else text
@@ -210,5 +210,7 @@ def fields_of(change: Change) -> tuple[FieldChange, ...]:
 
 
 def is_deferred(planned: PlannedChange) -> bool:
-    """Return whether a field of the change is shown but not applied yet."""
-    return any(f.deferred is not None for f in fields_of(planned.change))
+    """Return whether a field is shown but not applied yet, of a change that is not refused."""
+    return planned.status is not Status.REFUSED and any(
+        field.deferred is not None for field in fields_of(planned.change)
+    )

@@ -183,7 +183,7 @@ def _find_skipping_groups(
                 f"{_name_groups(names)} {'has' if len(names) == 1 else 'have'} no committed offset "
                 f"in the new partitions of {ref.name}: with auto.offset.reset=latest, records {moment} "
                 "are skipped",
-                f"{first_step}: {_reset_to_earliest(names[0], ref.name, added)}{same}",
+                f"{first_step}{same}: {_reset_to_earliest(names[0], ref.name, added)}",
                 path="partitions",
             )
 

@@ -8,7 +8,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, PROTOCOL_PREFIXES
 from kafkaform.core.model import Severity
 from kafkaform.core.units import format_duration
-from kafkaform.core.wording import setting
+from kafkaform.core.wording import join_words, setting
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.group_values import (
     CLASSIC,
@@ -93,7 +93,7 @@ def eager_assignor(context: RuleContext) -> Iterator[Finding]:
         eager = [name for name in group.assignors if name in _EAGER]
         if group.protocol != CLASSIC or not eager:
             continue
-        names = " and ".join(eager)
+        names = join_words(eager)
         declared = ASSIGNMENT in group.declared_client
         alone = setting(f"client.{ASSIGNMENT}", _COOPERATIVE)
         both = setting(f"client.{ASSIGNMENT}", ",".join((_COOPERATIVE, *group.assignors)))

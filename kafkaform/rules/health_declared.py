@@ -104,12 +104,11 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     for name, group in context.groups.items():
         subject = declared.get(name)
         if idle := _find_idle_members(group):
-            assigned = len(group.members) - len(idle)
             yield Finding(
                 subject or reader_ref(name),
-                f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle: "
-                f"{counted(_partitions(group), 'partition')} are shared by {assigned:,} "
-                f"({listed([member.label for member in idle])})",
+                f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle "
+                f"({listed([member.label for member in idle])}), for "
+                f"{counted(_partitions(group), 'partition')}",
                 "remove the idle members, or add partitions",
                 None if subject is not None else Severity.INFO,
                 "members.expected",
@@ -142,7 +141,7 @@ def _compare_with_manifest(desired: Desired, group: Group | None) -> Iterator[Fi
         worst = max(group.positions, key=lambda position: position.lag or 0)
         yield Finding(
             desired,
-            f"{name} lags {counted(lag, 'record')} behind, {counted(limit, 'record')} are allowed "
+            f"{name} lags {counted(lag, 'record')} behind; the limit is {counted(limit, 'record')} "
             f"(most in {worst.topic}-{worst.partition}: {worst.lag or 0:,})",
             f"check whether its members keep up in each partition: {command('status', name)}",
             path="lag.maxRecords",

@@ -143,8 +143,10 @@ NOTES: dict[str, Note] = {
             Severity.WARNING,
             "A branch removes a manifest.\n\n"
             "Removing a manifest deletes nothing: the resource stays on the cluster, unmanaged. Reported by\n"
-            "`plan --changed-since`, because no change of the plan shows it, with the ACLs of a principal.\n"
-            "To delete the resource, declare it with `state: absent`.",
+            "`plan --changed-since`, because no change of the plan shows it, with what is left of it (data,\n"
+            "ACLs, members), the groups that read it, and the declared resources that name it. A new\n"
+            "manifest in the same file, or with the same values, may be its renaming, which Kafka does not\n"
+            "have. To delete the resource, declare it with `state: absent`.",
         ),
         Note(
             "KF425",

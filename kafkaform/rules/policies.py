@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
-from kafkaform.core.wording import nearest, quoted
+from kafkaform.core.wording import join_words, nearest, quoted
 from kafkaform.resources import KINDS, PLACED
 from kafkaform.resources.name_globs import matches
 from kafkaform.rules import Finding, Rule, entries, plugins
@@ -145,13 +145,13 @@ class ProjectPolicy:
         path = part.path or constraint.path
         path = f"metadata.{constraint.path}" if constraint.path.startswith(LABEL_PREFIX) else path
         if value is None:
-            must = " and ".join(constraint.demands())
+            must = join_words(constraint.demands())
             yield self._finding(desired, f"{constraint.label} is not set; it must be {must}", path)
             return
         wanted = constraint.broken(value)
         if wanted:
             source = f" ({owner})" if owner else ""
-            must = " and ".join(wanted)
+            must = join_words(wanted)
             is_now = f"{constraint.label} is {constraint.format(value)}{source}"
             yield self._finding(desired, f"{is_now}; it must be {must}", path)
 

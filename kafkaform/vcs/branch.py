@@ -16,24 +16,31 @@ from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import Create, Delete, Diagnostic, Severity, Undeclared, Update
+from kafkaform.core.model import Create, Delete, Diagnostic, ResourceRef, Severity, Undeclared, Update
 from kafkaform.core.plans import ChangeOrigin
-from kafkaform.core.wording import command, counted, listed
+from kafkaform.core.printable import clipped
+from kafkaform.core.units import word_size
+from kafkaform.core.wording import command, counted, listed, nearest
+from kafkaform.plan.planning import BEFORE_CHANGES
+from kafkaform.plan.summary import DROPPED
 from kafkaform.resources import KINDS
+from kafkaform.resources.references import list_references
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
 from kafkaform.resources.values import label, single
+from kafkaform.rules import NOTES, RULES, check
 from kafkaform.vcs.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, FieldChange, FieldValue, Observation, ResourceRef
+    from kafkaform.core.model import Desired, FieldChange, FieldValue
     from kafkaform.core.plans import Plan, PlannedChange
+    from kafkaform.rules import RuleContext
 
 
 def attribute_changes(
-    plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired], observation: Observation
+    plan: Plan, earlier: Iterable[Desired], desired: Iterable[Desired], context: RuleContext
 ) -> Plan:
     """Return a plan with the origin of every change.
 
@@ -41,17 +48,25 @@ def attribute_changes(
         plan: The plan for `desired`.
         earlier: The declarations before the branch.
         desired: The declarations of the branch.
-        observation: The reading of the cluster, with the resources that only `earlier` has.
+        context: The reading of the cluster, with the resources that only `earlier` has.
     """
     before = {declared.ref: declared for declared in earlier}
     now = {declared.ref: declared for declared in desired}
     changes = tuple(_attribute_change(planned, before, now.get(planned.ref)) for planned in plan.changes)
+    added = [declared for ref, declared in now.items() if declared.state is not None and ref not in before]
+    gone = sorted(_find_dropped(before.values(), now.values()))
+    named_by: dict[ResourceRef, list[str]] = {}
+    for declared in now.values() if gone else ():
+        for ref in dict.fromkeys(list_references(declared)):
+            named_by.setdefault(ref, []).append(str(declared.ref))
     # A manifest that is gone deletes nothing: its resource is on the cluster, and nobody looks after it.
-    notes = [
-        _describe_dropped(before[ref], observation)
-        for ref in sorted(_find_dropped(before.values(), now.values()))
-        if ref in plan.unmanaged or ref in observation.invisible
+    dropped = [
+        _DroppedResource(before[ref], added, context, named_by.get(ref, []))
+        for ref in gone
+        if ref in plan.unmanaged or ref in context.invisible or ref in context.live
     ]
+    # What is in use comes first: reports show the first of many in full.
+    notes = [each.describe() for each in sorted(dropped, key=lambda each: (not each.is_used, -each.bytes))]
     notes += [
         _describe_handover(before[ref], now[ref])
         for ref in sorted(before.keys() & now.keys())
@@ -156,22 +171,87 @@ def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> fro
     return frozenset(present.difference(declared.ref for declared in desired))
 
 
-def _describe_dropped(earlier: Desired, observation: Observation) -> Diagnostic:
-    ref, parts = earlier.ref, ""
-    live = observation.resources.get(ref)
-    outcome = "it stays on the cluster, unmanaged"
-    if ref in observation.invisible:
-        outcome = "this account cannot see whether it stays on the cluster"
-    if KINDS[ref.kind].itemized and live is not None:
-        left = [path for path in sorted(earlier.state or ()) if path in live.state]
-        parts = f", with {', '.join(left)}" if left else ""
-    return Diagnostic(
-        "KF424",
-        Severity.WARNING,
-        f"{ref} is no longer declared: {outcome}{parts}",
-        None,
-        "to delete it, declare it with `state: absent`; to keep it, do nothing",
-    )
+_LONGEST_NAME = 120
+
+
+class _DroppedResource:
+    """A resource that the branch no longer declares and that stays on the cluster.
+
+    Attributes:
+        ref: The resource.
+        successor: The resource of which the branch has the manifest in its place, as after a renaming.
+        bytes: The size of its data, as far as it was read.
+        contents: What it holds on the cluster: data, ACLs, members.
+        readers: The live groups that read it, with the number of their members.
+        named_by: The declared resources that name it.
+    """
+
+    def __init__(
+        self, earlier: Desired, added: Sequence[Desired], context: RuleContext, named_by: list[str]
+    ) -> None:
+        self.ref = ref = earlier.ref
+        kind, live = KINDS[ref.kind], context.live.get(ref)
+        self.successor = _find_successor(earlier, added)
+        self._is_visible = ref not in context.invisible
+        self.contents: list[str] = []
+        size = context.facts.sizes.get(ref) if context.facts is not None else None
+        self.bytes = size.bytes if size is not None else 0
+        if size is not None:
+            self.contents.append(word_size(size))
+        if kind.itemized and live is not None:
+            self.contents += [path for path in sorted(earlier.state or ()) if path in live.state]
+        members = getattr(live.live, "members", ()) if live is not None and kind.reader else ()
+        if members:
+            self.contents.append(counted(len(members), "member"))
+        self.readers = [
+            f"{clipped(name, _LONGEST_NAME)} ({counted(len(group.members), 'member')})"
+            for name, group in sorted(context.groups.items())
+            if kind.placed and ref.name in group.topics
+        ]
+        self.named_by = [clipped(name, _LONGEST_NAME) for name in named_by]
+        self.is_used = bool(self.readers or self.named_by or members)
+
+    def describe(self) -> Diagnostic:
+        """Describe what is left of it, what uses it, and how to go on."""
+        kept = f", with {listed(self.contents)}" if self.contents else ""
+        outcome = f"it stays on the cluster, unmanaged{kept}"
+        if not self._is_visible:
+            outcome = "this account cannot see whether it stays on the cluster"
+        uses = [
+            f"{verb} {listed(names)}"
+            for verb, names in (("read by", self.readers), ("named by", self.named_by))
+            if names
+        ]
+        renamed = f"renamed to {self.successor}? " if self.successor is not None else ""
+        remedy = "to delete it, declare it with `state: absent`; to keep it, do nothing"
+        if self.successor is not None:
+            remedy = (
+                "Kafka renames nothing: keep this manifest beside the new one until nothing uses "
+                f"{self.ref.name}, then write `state: absent`"
+            )
+        return Diagnostic(
+            DROPPED,
+            Severity.WARNING,
+            "; ".join([f"{renamed}{self.ref} is no longer declared: {outcome}", *uses]),
+            None,
+            remedy,
+            ref=self.ref,
+            by_branch=True,
+        )
+
+
+def _find_successor(earlier: Desired, added: Sequence[Desired]) -> ResourceRef | None:
+    """Find the new declaration that an earlier one became: in the same file, or with the same values."""
+    alike = [declared for declared in added if declared.ref.kind == earlier.ref.kind]
+    file = earlier.location.file if earlier.location is not None else None
+    same_file = [each for each in alike if each.location is not None and each.location.file == file]
+    same_state = [each for each in alike if each.state == earlier.state]
+    for candidates in (same_file, same_state):
+        names = [declared.ref.name for declared in candidates]
+        if name := nearest(earlier.ref.name, names):
+            return ResourceRef(earlier.ref.kind, name)
+    # Another name altogether: only if there is no other manifest that it can be.
+    return same_file[0].ref if len(same_file) == 1 else None
 
 
 def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
@@ -182,6 +262,7 @@ def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
         f"{now.ref} moves from team {before.intent.team} to {now.intent.team}",
         now.place("metadata.labels"),
         "ask both teams to approve it",
+        by_branch=True,
     )
 
 
@@ -192,11 +273,13 @@ class BranchComparison:
     Attributes:
         without: The declarations without the branch; None if they could not be read.
         desired: The declarations once the branch is merged.
+        settings: The settings of the project without the branch.
         notes: Diagnostics about the branch itself, for a plan of `desired`.
     """
 
     without: Sequence[Desired] | None
     desired: Sequence[Desired]
+    settings: Settings
     notes: tuple[Diagnostic, ...] = ()
 
     @property
@@ -204,12 +287,42 @@ class BranchComparison:
         """The resources that the branch no longer declares."""
         return _find_dropped(self.without or (), self.desired)
 
-    def attribute(self, plan: Plan, observation: Observation) -> Plan:
-        """Return the plan of `desired` with the origin of each change, if the earlier manifests were read."""
-        known = (
-            plan if self.without is None else attribute_changes(plan, self.without, self.desired, observation)
+    def attribute(self, plan: Plan, context: RuleContext) -> Plan:
+        """Return the plan of `desired` with the origin of each change and of the findings of rules.
+
+        Without the earlier manifests, the origins are unknown.
+
+        Args:
+            plan: The plan.
+            context: The context in which its rules were checked.
+        """
+        if self.without is not None:
+            plan = self._mark_findings(plan, self.without, context)
+            plan = attribute_changes(plan, self.without, self.desired, context)
+        return replace(plan, diagnostics=(*self.notes, *plan.diagnostics))
+
+    def _mark_findings(self, plan: Plan, without: Sequence[Desired], context: RuleContext) -> Plan:
+        """Mark the findings on manifests and live resources that are not there without the branch."""
+        earlier = replace(
+            context,
+            desired=tuple(sorted(without, key=lambda declared: declared.ref)),
+            limits=self.settings.limits,
+            changes=(),
         )
-        return replace(known, diagnostics=(*self.notes, *known.diagnostics))
+        findings = check(earlier, self.settings.rules, BEFORE_CHANGES, more=self.settings.policies)
+        known = {(finding.code, finding.ref, finding.message) for finding in findings}
+        return replace(
+            plan,
+            diagnostics=tuple(
+                replace(finding, by_branch=True)
+                if (finding.code, finding.ref, finding.message) not in known
+                and finding.code not in NOTES
+                # A code without a rule is that of a policy.
+                and ((rule := RULES.get(finding.code)) is None or rule.stage in BEFORE_CHANGES)
+                else finding
+                for finding in plan.diagnostics
+            ),
+        )
 
 
 def compare_branch(
@@ -241,8 +354,10 @@ def compare_branch(
     # Both: the merge base has what the branch started from, and the tip what it will be merged into.
     start, tip = repository.find_merge_base(ref), repository.resolve(ref)
     try:
-        before = _load_at(repository, start, paths, settings, environment)
-        since = before if start == tip else _load_at(repository, tip, paths, settings, environment)
+        before, settings_before = _load_at(repository, start, paths, settings, environment)
+        since = before
+        if start != tip:
+            since, settings_before = _load_at(repository, tip, paths, settings, environment)
     # The plan itself is fine: only the origin of its changes is unknown.
     except InvalidInput as error:
         first = error.problems[0]
@@ -253,13 +368,13 @@ def compare_branch(
             None,
             "treat every change of this plan as caused by the branch",
         )
-        return BranchComparison(None, desired, (note,))
+        return BranchComparison(None, desired, settings, (note,))
     if start == tip:
-        return BranchComparison(before, desired)
+        return BranchComparison(before, desired, settings_before)
     start_selected, tip_selected = ([d for d in side if select(d.ref)] for side in (before, since))
     merged, taken, conflicts = merge_declarations(start_selected, tip_selected, desired)
     if not taken and not conflicts:
-        return BranchComparison(since, merged)
+        return BranchComparison(since, merged, settings_before)
     ahead = counted(repository.count_commits(start, tip), "commit")
     used = f"this plan uses the manifests of {ref} for {listed(taken)}" if taken else ""
     both = f"both change {listed(conflicts)}: this plan uses the values of the branch" if conflicts else ""
@@ -270,7 +385,7 @@ def compare_branch(
         None,
         f"rebase the branch: git rebase {shlex.quote(ref)}",
     )
-    return BranchComparison(since, merged, (note,))
+    return BranchComparison(since, merged, settings_before, (note,))
 
 
 def find_changed_files(ref: str, paths: Sequence[Path], config_file: Path | None) -> frozenset[Path]:
@@ -359,8 +474,8 @@ def _merge_fields(old: Desired | None, theirs: Desired, mine: Desired) -> tuple[
 
 def _load_at(
     repository: Repository, commit: str, paths: Sequence[Path], settings: Settings, environment: str | None
-) -> list[Desired]:
-    """Load the declarations of the paths as they were at a commit; raises InvalidInput."""
+) -> tuple[list[Desired], Settings]:
+    """Load the declarations of the paths and the settings as they were at a commit; raises InvalidInput."""
     config = _find_configuration(settings, repository)
     with tempfile.TemporaryDirectory(prefix="kafkaform-") as folder:
         # Resolved: on macOS, temporary folders lie behind a link, and locations would not be relative to it.
@@ -372,7 +487,8 @@ def _load_at(
         there = [then / repository.relative_path(path) for path in paths]
         # A folder that did not exist at that commit, or had no manifest, is no problem of this branch.
         existing = [path for path in there if path.is_file() or any(path.rglob("*.y*ml"))]
-        return load(existing, replace(settings.build_context(environment), root=then)) if existing else []
+        context = replace(settings.build_context(environment), root=then)
+        return load(existing, context) if existing else [], settings
 
 
 def _find_configuration(settings: Settings, repository: Repository) -> list[Path]:

@@ -323,7 +323,7 @@ class Reassigner:
         if failed:
             names = listed([format_partition(key) for key in sorted(failed)])
             why = failed[min(failed)].message
-            self._context.tell(f"the preferred leader of {names} does not lead yet: {why}")
+            self._context.tell(f"the preferred replica does not lead yet in {names}: {why}")
 
     def _report(
         self, work: Sequence[Reassign], ending: ClusterError | None, *, interrupted: bool

@@ -321,7 +321,7 @@ def _octets_codec(_version: int, flexible: bool) -> Codec:
             end = at + max(0, size)
         # A slice beyond the end is shorter, without an error: the length must be compared.
         if end > len(body):
-            raise ValueError(f"a field of {end - at:,} bytes, of which {len(body) - at:,} were received")
+            raise ValueError(f"a field of {end - at:,} bytes, {len(body) - at:,} of them received")
         return body[at:end], end
 
     return Codec(read, lambda raw: (encode_length(len(raw) + 1) if flexible else pack(">i", len(raw))) + raw)

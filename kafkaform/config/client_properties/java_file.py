@@ -408,7 +408,7 @@ def _check_property(name: str, location: Location) -> Problem | None:
     # Kafka's tools take it instead of bootstrap.servers since 3.7 (KIP-919).
     if name == "bootstrap.controllers":
         return Problem(
-            "bootstrap.controllers: kafkaform connects to brokers, not to controllers",
+            "bootstrap.controllers: connections are made to brokers, not to controllers",
             location,
             "give bootstrap.servers, or --bootstrap-server",
         )

@@ -224,8 +224,8 @@ class ConsumerGroupKind(Kind):
         group = Group(ref.name, protocol_of_configs(state), "", positions=positions)
         own = {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
         lost = (
-            f"a manifest does not restore its {counted(len(partitions), 'committed offset')}: "
-            f"they are in {record}, for kafkaform reset"
+            f"a manifest does not restore its {counted(len(partitions), 'committed offset')}; "
+            f"they are in the record, for `kafkaform reset`: {record}"
         )
         observed = Observed(ref, None, own, own_configs(own), live=group)
         return Restoration(observed, lost if partitions else None)

@@ -212,7 +212,7 @@ def checked_placement(placement: Mapping[str, str | None], state: State, report:
     wrong = [n for n, replicas in enumerate(assignment) if len(replicas) != factor]
     if isinstance(factor, int) and wrong:
         sound = False
-        omitted = f" (and {counted(len(wrong) - 1, 'more partition')} do not fit)" if wrong[1:] else ""
+        omitted = f" (the first of {len(wrong)} such partitions)" if wrong[1:] else ""
         message = (
             f"partition {wrong[0]} has {counted(len(assignment[wrong[0]]), 'replica')}, "
             f"but replicationFactor is {factor}{omitted}"

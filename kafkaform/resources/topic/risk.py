@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_integer
-from kafkaform.core.units import rounded_size
+from kafkaform.core.units import word_size
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement
@@ -124,10 +124,9 @@ def add_size(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> Risk
     size = facts.sizes.get(ref)
     if size is None or assessment.hazard not in _OF_DATA:
         return assessment
+    figure = word_size(size)
     if not size.unread:
-        figure = rounded_size(size.bytes)
         return replace(assessment, reason=f"{assessment.reason} (the topic holds {figure})", figure=figure)
-    figure = f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
     # A broker that is down holds data too, so the size is a lower limit.
     first = f"start {listed([f'broker {broker}' for broker in size.silent])}, then plan again"
     remedies = [first if size.silent else "see kafkaform doctor, then plan again", assessment.remedy]

@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.main import run
 from kafkaform.cli.options import ClusterSelector
+from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
-from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
+from kafkaform.core.model import Diagnostic, Severity
+from kafkaform.core.printable import LONGEST_LINE
+from kafkaform.report.diagnostics import findings_to_github, findings_to_text
+from kafkaform.report.findings import ReportedFinding, Workspace
 from tests.support.cli.project import Call, Project, called
 from tests.support.golden import wording
 
@@ -70,6 +76,24 @@ def test_an_error_of_nobody_is_one_line_too(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == wording
+
+
+@pytest.mark.parametrize("name", ["n" * 9_000, "n " * 4_500], ids=["one word", "many words"])
+def test_no_message_is_as_long_as_the_text_that_it_names(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = ErrorHandler()
+    handler.tell(KafkaformError(f"{name}: no", hint=f"not {name}, but something else"))
+    handler.tell(InvalidInput([Problem(f"{name} is not a name", None, f"not {name}")]))
+    tell(f"note: {name}: read")
+    finding = ReportedFinding(Diagnostic("KF1", Severity.ERROR, f"{name}: no", suggestion=f"not {name}"))
+    found = findings_to_text([finding]) + findings_to_github([finding], workspace=Workspace("/", "/"))
+    lines = [*capsys.readouterr().err.splitlines(), *found.splitlines()]
+    assert len(lines) == 7
+    # An annotation has two: the message, and its hint.
+    assert max(map(len, lines)) <= 2 * LONGEST_LINE + 200
+    # The sentence around a name without spaces is whole.
+    assert " " in name or "but something else" in "\n".join(lines)
 
 
 SIGNS = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.plan.summary import word_consent_count
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +23,9 @@ PLURAL = re.compile(
     r" (?:(?:more|other|distinct|of|its|the|equal|sampled|declared|refused|idle) )*"
     rf"(?:{'|'.join(f'{noun}s' for noun in NOUNS.split())})\b"
 )
+VERB = re.compile(
+    r" (?:is|are|was|were|has|have|does|do|needs?|stays?|differs?|lacks?|fits?|reads?|holds?|keeps?|moves?)\b"
+)
 SHARES = re.compile(
     r"(?:percent|share|format_estimate|times_mean|rounded_size|_human|human|_either|format_known)\("
 )
@@ -32,7 +35,7 @@ NEVER_ONE = {
     "kafkaform/cluster/wire/message_schema.py": {"count"},
     "kafkaform/config/manifests/loader.py": {"MAX_VALUES"},
     "kafkaform/config/manifests/yaml_hazards.py": {"MAX_FILE_NODES", "MAX_NODES", "sizes[id(root)]"},
-    "kafkaform/core/printable.py": {"len(text) - len(pieces)"},
+    "kafkaform/core/printable.py": {"len(text) - len(pieces)", "len(word) - start - end"},
     "kafkaform/plan/placement/placing.py": {"len(live)", "len(present)"},
     "kafkaform/plan/placement_planning.py": {"counts[-1]"},
     "kafkaform/plan/skew_report.py": {"after"},
@@ -86,8 +89,19 @@ NEVER_ONE = {
 beside the message excludes. Every other one is worded by `counted`."""
 
 
-def numbers_before_plurals() -> Iterator[tuple[str, str]]:
-    """Find the file and the expression of each number that a message has a plural noun behind."""
+AGREEING = {
+    ("kafkaform/cluster/kafka/topic_sources.py", "counted(len(names), 'topic')"),
+    ("kafkaform/report/skew_values.py", "counted(present, 'partition')"),
+    ("kafkaform/rules/health.py", "counted(total, 'partition')"),
+    ("kafkaform/resources/consumer_group/risk.py", "counted(before - after, 'record')"),
+    ("kafkaform/rules/health.py", "counted(len(topics), 'topic')"),
+    ("spark_validation/key_counts.py", "count"),
+}
+"""Numbers that are followed by a verb whose subject is another word, or that cannot be 1."""
+
+
+def find_numbers_before(words_pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Find the file and the expression of each number that a message has such words behind."""
     for folder in ("kafkaform", "spark_validation"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for text in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -97,15 +111,20 @@ def numbers_before_plurals() -> Iterator[tuple[str, str]]:
                     if not isinstance(number, ast.FormattedValue) or not isinstance(words, ast.Constant):
                         continue
                     shown = ast.unparse(number.value)
-                    if PLURAL.match(str(words.value)) and not SHARES.match(shown):
+                    if words_pattern.match(str(words.value)) and not SHARES.match(shown):
                         yield str(path.relative_to(ROOT)), shown
 
 
 def test_a_number_with_its_noun_is_worded_by_counted() -> None:
     found: dict[str, set[str]] = {}
-    for path, number in numbers_before_plurals():
+    for path, number in find_numbers_before(PLURAL):
         found.setdefault(path, set()).add(number)
     assert found == NEVER_ONE
+
+
+def test_a_verb_behind_a_number_agrees_with_it() -> None:
+    counts = re.compile(r"counted\(|len\(|.*\bcounts?\b")
+    assert {(path, text) for path, text in find_numbers_before(VERB) if counts.match(text)} == AGREEING
 
 
 @pytest.mark.parametrize(
@@ -120,6 +139,19 @@ def test_numbers_and_nouns_agree(number: int, shown: str) -> None:
 )
 def test_lists_and_nouns_agree(number: int, shown: str) -> None:
     assert listed(["a", "b", "c"][:number], 1, noun="topic") == shown
+
+
+@pytest.mark.parametrize(("number", "shown"), [(1, "a"), (2, "a and b"), (3, "a, b and c")])
+def test_lists_are_series(number: int, shown: str) -> None:
+    assert join_words(["a", "b", "c"][:number]) == shown
+    # Whatever is joined by "and" alone has two parts at most.
+    joined = {
+        str(path.relative_to(ROOT))
+        for folder in ("kafkaform", "spark_validation")
+        for path in (ROOT / folder).rglob("*.py")
+        if '" and ".join' in path.read_text("utf-8")
+    }
+    assert joined == {"kafkaform/apply/moves/throttles.py", "kafkaform/rules/group_topics.py"}
 
 
 @pytest.mark.parametrize(

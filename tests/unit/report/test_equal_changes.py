@@ -163,7 +163,7 @@ def test_a_refusal_that_a_finding_explains_refers_to_it() -> None:
     for report in (render_plan(plan, HEADER).plain, render_plan_markdown(plan, HEADER)):
         assert report.count(message) == 1
         assert report.count(advice) == 1
-        assert "KF404, see the findings" in report
+        assert "KF404, see the errors" in report
 
 
 def test_json_stays_a_change_for_each_resource() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.printable import LONGEST_LINE
 from kafkaform.inspect.comparison import ComparedResource, Side, compare_sides
 from kafkaform.inspect.drift import Adoption, Drift, Unmanaged
 from kafkaform.inspect.health_check import HealthReport, UncheckedRule
@@ -558,3 +561,48 @@ def test_fleet(golden: SnapshotAssertion) -> None:
         assert scene.show(output_format, width=80) == golden(
             name=f"{stem}.{ENDINGS.get(output_format, 'txt')}"
         )
+
+
+# --- names of any length ---------------------------------------------------------------------------
+
+
+def lengthen(content: Any, names: Mapping[str, str]) -> Any:
+    """Return a content in which names are longer, wherever it holds them."""
+    if isinstance(content, str) and not isinstance(content, Enum):
+        for name, longer in names.items():
+            content = content.replace(name, longer)
+        return content
+    if is_dataclass(content) and not isinstance(content, type):
+        changed = {f.name: lengthen(getattr(content, f.name), names) for f in fields(content) if f.init}
+        return replace(content, **changed)
+    if isinstance(content, tuple) and hasattr(content, "_fields"):
+        return type(content)(*(lengthen(part, names) for part in content))
+    if isinstance(content, (tuple, list, frozenset, set)):
+        return type(content)(lengthen(part, names) for part in content)
+    if isinstance(content, Mapping):
+        return {lengthen(key, names): lengthen(value, names) for key, value in content.items()}
+    return content
+
+
+@pytest.mark.parametrize("tail", ["x" * 9_000, " x" * 4_500], ids=["one word", "many words"])
+@pytest.mark.parametrize(
+    "scenes",
+    [
+        *(plan_scenes, drift_scenes, health_scenes, comparison_scenes, status_scenes, history_scenes),
+        *(edit_scenes, fleet_scenes),
+        lambda: {"": arrivals_scene()},
+        lambda: {"": Scene("apply", everything())},
+    ],
+)
+def test_foreign_text_is_shown_up_to_a_length(scenes: Callable[[], Mapping[str, Scene]], tail: str) -> None:
+    """A name, host, value or reason of 9,000 characters takes no page, in any report for people."""
+    names = {
+        name: name + tail for name in ("orders", "changed", "billing", "alice", "hot", "hidden", "holiday")
+    }
+    lengthened = [replace(scene, content=lengthen(scene.content, names)) for scene in scenes().values()]
+    assert any(tail[:90] in repr(scene.content) for scene in lengthened)
+    for scene in lengthened:
+        for output_format in {"text", "markdown"} & {*RENDERERS[scene.report]} & {*scene.formats}:
+            for width in (80, None):
+                shown = " ".join(scene.show(output_format, width=width).split())
+                assert max(map(len, re.findall(r"(?: ?x)+", shown)), default=0) <= LONGEST_LINE

@@ -20,7 +20,8 @@ from kafkaform.core.model import Location, ResourceRef
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
-from kafkaform.report.apply import apply_to_json, describe, render_apply
+from kafkaform.plan.summary import word_consent_count
+from kafkaform.report.apply import apply_to_json, describe, render_apply, summarise_apply
 from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
@@ -101,6 +102,14 @@ def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
     assert [line.startswith("  next: ") for line in lines[summary - 6 :]] == [False] + [True] * 4 + [
         False
     ] * 2
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
+    for name in "abc"[:number]:
+        made(memory, name, retention_ms=WEEK)
+    report = report_of(plan_for(memory, *(declared(n, retention_ms=DAY) for n in "abc"[:number])), memory)
+    assert word_consent_count(number) in summarise_apply(report)
 
 
 def test_lines_fit_a_terminal() -> None:

@@ -34,6 +34,7 @@ from kafkaform.report.markdown import LEAST, LIMIT
 from kafkaform.report.markdown_escape import code, code_block, html, prose
 from kafkaform.report.plan import render_plan_markdown
 from kafkaform.resources.replicas.copying import TOGETHER
+from kafkaform.resources.values import is_deferred
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import examples
@@ -44,6 +45,9 @@ GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 HEADINGS = {
+    "Errors",
+    "Refused for the same reason",
+    "Caused by this branch",
     "Held back",
     "Consent given",
     "Not caused by this branch",
@@ -206,13 +210,17 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
     details = folded(markdown, "Changes in full")
     assert details.count("`Topic/") + left_out(details) == 1_666
     risks = section(markdown, "Risks").partition("\n<details>")[0]
-    assert risks.count("`Topic/") + left_out(risks) == 3_333
+    # A reason is said once, with the number of its changes: their names are in the table.
+    alike = re.findall(r"^- ([0-9,]+) topics: ", risks, re.MULTILINE)
+    assert sum(int(number.replace(",", "")) for number in alike) + left_out(risks) == 3_333
+    assert risks.count(" Why: ") == 2
     notes = re.findall(r"^… .*changes left out.*$", markdown, re.MULTILINE)
     assert len(notes) == 2
     for note in notes:
         counts = re.fullmatch(
-            r"… (?:details of )?([0-9,]+) more changes left out: (?:([0-9,]+) creates, ([0-9,]+) updates, )?"
-            r"([0-9,]+) deletes; see `plan.json` or run `kafkaform show --verbose plan.json`",
+            r"… (?:details of )?([0-9,]+) more changes left out: "
+            r"(?:([0-9,]+) creates, )?(?:([0-9,]+) updates, )?([0-9,]+) deletes; "
+            r"see `plan.json` or run `kafkaform show --verbose plan.json`",
             note,
         )
         assert counts
@@ -425,7 +433,12 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
         assert OUR_HTML.sub("", line).strip() == "", line
 
     assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
-    ordered = [c for status in reversed(Status) for c in plan.select_by_status(status)]
+    # What makes the command fail comes first: refusals, missing consents, what is not applied in full.
+    ordered = [
+        c
+        for status in reversed(Status)
+        for c in sorted(plan.select_by_status(status), key=lambda c: not is_deferred(c))
+    ]
     cells = 6 if any(change.origin for change in ordered) else 5
     for row, change in zip(found.rows[1:], ordered, strict=True):
         assert len(row) == cells

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kafkaform.core.printable import printable
+from kafkaform.core.printable import escape_text, printable
 from kafkaform.report.page import Cell, Column, table
 from tests.support.plans.strategies import hostile_text
 
@@ -55,6 +55,18 @@ def test_names_in_other_columns_stand_below_their_row() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", [None, 100])
+def test_one_long_name_does_not_widen_the_rows_of_the_others(width: int | None) -> None:
+    others = [(f"orders-{number}", "3", "-") for number in range(5)]
+    for names in (("n" * 249, "3", "-"), ("orders-5", "3", "n" * 249)):
+        shown = table(COLUMNS, [*others, names], width).plain.split("\n")
+        assert all(cell_len(line) <= 80 for line in shown if "n" * 249 not in line)
+        assert shown[1].split() == [*others[0]]
+        assert sum(line.count("n" * 249) for line in shown) == 1
+        # A pipe has one line for each row.
+        assert width is not None or len(shown) == 7
+
+
 def test_a_text_is_folded_at_blanks_rather_than_within_words() -> None:
     assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
 
@@ -84,7 +96,7 @@ def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
     rows: list[tuple[str, str, str]], width: int
 ) -> None:
     shown = table(COLUMNS, rows, width).plain
-    assert printable(shown.replace("\n", "")) == shown.replace("\n", "")
+    assert escape_text(shown.replace("\n", "")) == shown.replace("\n", "")
     least = 8 + 2 + max(5, *(len(count) for _, count, _ in rows)) + 2 + 13 if rows else 0
     words = [word for row in rows for text in row for word in printable(text).split(" ")]
     least = max([least, *map(cell_len, words)])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -24,13 +24,14 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, plain_quotes, printable, wrap_text
 from kafkaform.plan.gate import resolve_consents
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.summary import headline, summary_sentence
-from kafkaform.report.plan import render_plan, render_provenance
-from kafkaform.resources.values import LONGEST, format_field, label, single
+from kafkaform.plan.summary import describe_extent, headline, summary_sentence
+from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
+from kafkaform.resources.values import LONGEST, fields_of, format_field, label, single
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -87,11 +88,11 @@ def test_the_allow_flag_is_quoted_for_a_shell() -> None:
     )
 
 
-def test_what_is_held_back_comes_after_the_rest() -> None:
+def test_what_is_held_back_comes_before_the_rest() -> None:
     names = {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.NEEDS_CONSENT, "d": Status.PLANNED}
     plan = Plan("c", tuple(PlannedChange(update(retention("2", "1"), name=n), s) for n, s in names.items()))
     titles = [line.split()[1] for line in lines_of(plan) if line.startswith(("  ~", "  !"))]
-    assert titles == ["Topic/b", "Topic/d", "Topic/c", "Topic/a"]
+    assert titles == ["Topic/a", "Topic/c", "Topic/b", "Topic/d"]
 
 
 def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> None:
@@ -213,9 +214,11 @@ def test_what_somebody_must_see_is_never_summed_up(
         changes.append(PlannedChange(safe, Status.PLANNED))
         changes.append(PlannedChange(replace(change, ref=topic(f"seen{number:03}")), status, origin=origin))
     lines = lines_of(Plan("c", tuple(changes)))
-    assert [line.strip() for line in lines if re.match("  [-+~!] ", line)] in (
-        ["~ 200 topics", f"{sign} 300 topics"] for sign in "+~-!"
-    )
+    heads = [line.strip() for line in lines if re.match("  [-+~!] ", line)]
+    # What makes the command fail comes first.
+    if status is not Status.PLANNED or any(field.deferred for field in fields_of(change)):
+        heads.reverse()
+    assert heads in (["~ 200 topics", f"{sign} 300 topics"] for sign in "+~-!")
     names = [name for line in lines for name in re.findall(r"\bs(?:afe|een)[0-9]{3}(?=, |$)", line)]
     assert sorted(names) == [*(f"safe{i:03}" for i in range(200)), *(f"seen{i:03}" for i in range(300))]
     assert [line for line in lines if "…" in line] == [
@@ -594,3 +597,118 @@ def test_prose_is_broken_between_words_and_never_within_a_name_or_an_argument() 
     name = "a" * 90
     lines = wrap_text(f"look at {name}, or kafkaform reset 'one two three' --to earliest", 30, "  ")
     assert lines == ["look at", f"  {name},", "  or kafkaform reset", "  'one two three' --to", "  earliest"]
+
+
+# --- what decides the verdict ----------------------------------------------------------------------
+
+BRAKE = Diagnostic("KF404", Severity.ERROR, "460 of 500 topics would be put at risk", None, "smaller steps")
+
+
+def refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]:
+    """Changes of many shapes, so that no two of them are equal but for the name."""
+    return [
+        PlannedChange(
+            update(
+                *(
+                    FieldChange(f"config.k{field}.{i}", "1", "2", assessment=CUT)
+                    for field in range(1 + i % 3)
+                ),
+                name=f"orders-{i:03}",
+            ),
+            Status.REFUSED,
+            None,
+            reason,
+            remedy,
+        )
+        for i in range(number)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "reason", "remedy"),
+    [
+        ((BRAKE,), f"KF404: {BRAKE.message}", BRAKE.suggestion),
+        # A rule objects to each of them, too.
+        ((BRAKE,), f"KF110: too short; KF404: {BRAKE.message}", f"longer; {BRAKE.suggestion}"),
+        ((), "retention-cut is forbidden on this cluster", "see `forbid:`"),
+        ((), "the cluster is not healthy: KF303: 1 partition has no leader", "wait"),
+        (tuple(warned(f"other{i}", "KF109", Severity.ERROR) for i in range(400)), "no", None),
+    ],
+    ids=["brake", "brake and rule", "forbidden", "unhealthy", "errors"],
+)
+def test_what_decides_the_verdict_comes_first_and_once(
+    diagnostics: tuple[Diagnostic, ...], reason: str, remedy: str | None
+) -> None:
+    safe = [
+        PlannedChange(Create(topic(f"safe{i}"), {"partitions": i + 1}), Status.PLANNED) for i in range(50)
+    ]
+    plan = Plan("c", (*safe, *refused(100, reason, remedy)), diagnostics=diagnostics)
+    decisive = diagnostics[0].message if diagnostics else reason
+    for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
+        flat = plain_quotes(shown.replace("`", ""))
+        assert flat.count(decisive.replace("`", "")) == 1
+        assert decisive.replace("`", "") in "\n".join(flat.splitlines()[:12])
+        assert flat.index(decisive.replace("`", "")) < flat.index("orders-000") < flat.index("safe0")
+        # Every name is there, however many share a reason.
+        assert all(f"orders-{i:03}" in flat for i in range(100))
+    assert sum("KF109" in line for line in render_plan(plan).plain.splitlines()) <= 12
+
+
+def test_a_refused_change_is_not_also_one_for_later() -> None:
+    plan = plan_of(update(retention("1", "2", RiskAssessment()), LATER), Status.REFUSED, "forbidden")
+    for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
+        assert "not applied yet" not in shown
+        assert "not yet applied" not in shown
+    assert "not yet applied in full" in summary_sentence(plan_of(update(LATER)))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "unvalidated", "end"),
+    [
+        ("pp", (), "Not validated by the brokers."),
+        ("pp", "ab", "Not validated by the brokers."),
+        ("ppc", "b", "Validated by the brokers, except Topic/b."),
+        ("rr", (), "2 refused, 0 unchanged."),
+    ],
+)
+def test_the_summary_says_what_brokers_did_not_validate(
+    statuses: str, unvalidated: Sequence[str], end: str
+) -> None:
+    sorts = {"p": Status.PLANNED, "c": Status.NEEDS_CONSENT, "r": Status.REFUSED}
+    changes = [
+        PlannedChange(update(retention("1", "2"), name=name), sorts[status])
+        for name, status in zip("abc", statuses, strict=False)
+    ]
+    plan = Plan("c", tuple(changes), unvalidated=tuple(map(topic, unvalidated)))
+    assert summary_sentence(plan).endswith(end)
+    saved = plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]
+    assert summary_sentence(saved) == summary_sentence(plan)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "extent"),
+    [
+        ("ppp", ""),
+        ("ppcccrr", "2 of 7 changes will be applied, 3 wait for consent, 2 are refused"),
+        ("pcr", "1 of 3 changes will be applied, 1 waits for consent, 1 is refused"),
+        ("pd", "2 of 2 changes will be applied (1 of them in part)"),
+    ],
+)
+def test_the_prompt_says_how_much_is_applied(statuses: str, extent: str) -> None:
+    sorts, longer = {"c": Status.NEEDS_CONSENT, "r": Status.REFUSED}, retention("1", "2")
+    changes = [
+        PlannedChange(update(LATER if sort == "d" else longer), sorts.get(sort, Status.PLANNED))
+        for sort in statuses
+    ]
+    assert describe_extent(Plan("c", tuple(changes))) == extent
+
+
+def test_owners_and_readers_have_a_subject() -> None:
+    plan = plan_of(update(retention("1", "2")))
+    plan = replace(
+        plan,
+        changes=tuple(replace(change, team="shop") for change in plan.changes),
+        readers=(Reader(ResourceRef("ConsumerGroup", "billing"), ("t",)),),
+    )
+    (line,) = [line for line in lines_of(plan) if "shop" in line]
+    assert line.strip() == "The changing resource is owned by shop. The changing topic is read by billing."

@@ -37,7 +37,7 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import ChangeOrigin, Plan
 from kafkaform.inspect.drift import find_drift, plan_adoption
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.planning import Request, build_plan, plan_from
+from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
 from kafkaform.report.drift_ways import CommandContext, plan_acceptance
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, placed_ref
@@ -48,6 +48,7 @@ from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
 from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.name_globs import NameGlobs
+from kafkaform.rules import RuleContext
 from kafkaform.vcs.branch import attribute_changes
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -851,16 +852,17 @@ def test_a_branch_answers_for_the_rights_that_its_manifests_lose(tmp_path: Path)
     now = load_manifests(tmp_path, shorter, second)
     cluster = cluster_with(live)
     dropped = frozenset({ResourceRef("Access", "User:next")})
-    planned = build_plan(Request(now, dropped=dropped), cluster, Settings(), None)
-    observed = cluster.observe([each.ref for each in earlier])
-    (change,), notes = (told := attribute_changes(planned, earlier, now, observed)).changes, told.diagnostics
+    made = make_plan(Request(now, dropped=dropped), cluster, Settings(), None)
+    told = attribute_changes(made.plan, earlier, now, made.context)
+    (change,), notes = told.changes, told.diagnostics
     # The other manifest still gives the right on `both`; that on `stray` was undeclared before.
     assert set(changes(told)) == {write_path(lost), write_path(stray)}
     assert (change.origin, change.earlier) == (ChangeOrigin.MIXED, (write_path(stray),))
     (note,) = [note for note in notes if note.code == "KF424"]
     assert (note.message, note.suggestion) == wording
-    unseen = Observation({}, invisible=dict.fromkeys(dropped, "not authorised"))
-    told = attribute_changes(replace(planned, unmanaged=()), earlier, now, unseen)
+    told = attribute_changes(
+        replace(made.plan, unmanaged=()), earlier, now, RuleContext((), invisible=dropped)
+    )
     assert [note.message for note in told.diagnostics if note.code == "KF424"] == [wording]
 
 

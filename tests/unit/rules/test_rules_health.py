@@ -247,7 +247,7 @@ def test_lag_and_missing_members_are_judged_by_the_manifest() -> None:
 
 
 def test_members_without_partitions_are_idle_unless_they_wait_or_share() -> None:
-    message = "g has 4 members, 2 of them idle: 2 partitions are shared by 2 (client-2, pod-3)"
+    message = "g has 4 members, 2 of them idle (client-2, pod-3), for 2 partitions"
     assert of_group(wants(), group(4, 2)) == [("KF307", Severity.WARNING, message)]
     assert of_group(None, group(4, 2)) == [("KF307", Severity.INFO, message)]
     assert of_group(wants(), group(2, 2)) == []

@@ -26,6 +26,7 @@ from kafkaform.core.model import Desired, Facts, Intent, Location, ResourceRef, 
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.wording import PASTED
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.page import Page
 from kafkaform.report.plan import render_plan, write_annotation
@@ -39,7 +40,7 @@ from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.waivers import find_idle_waivers
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.results import ArrivalPeriod
-from tests.support.golden import wording
+from tests.support.golden import ROOT, wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.rules import configured, living, observed
 from tests.support.plans.rules import group as reading
@@ -123,11 +124,11 @@ def _fits(kind: str, line: str) -> bool:
 
 
 def commands(text: str) -> Iterator[tuple[str, str | None]]:
-    """The verb of each command that a text names, and what follows it where it is there to be pasted."""
+    """The verb of each command that a text names, and what follows it where reports mark it as one."""
+    marked = {found.start(): found.end() for found in PASTED.finditer(text)}
     for found in _COMMAND.finditer(text):
-        rest = re.split(r"; |, and |, or ", text[found.end() :])[0]
-        pasted = text[: found.start()].endswith(": ") or " --" in rest
-        yield found[1], rest if pasted else None
+        end = marked.get(found.start())
+        yield found[1], None if end is None else text[found.end() : end].rstrip(" .,:")
 
 
 def check_suggestion(text: str) -> int:
@@ -473,8 +474,9 @@ SCENES: dict[str, list[RuleContext]] = {
     ],
     "KF404": [changes.scene_of(10, 4)],
     "KF405": [
-        changes.with_groups(change, changes.group("g", changes.at("a", 0), members=1))
+        changes.with_groups(change, *(changes.group(name, changes.at("a", 0), members=1) for name in names))
         for change in (changes.updated("a"), changes.deleted(topic("a")))
+        for names in ("g", ("g, then (h)", "i"))
     ],
     "KF406": [with_gaps()],
     "KF407": [moving_alone()],
@@ -580,6 +582,23 @@ def test_what_a_rule_suggests_can_be_pasted(code: str) -> None:
     texts = suggestions(code)
     assert texts
     assert (sum(check_suggestion(text) for text in texts) == 0) is (code in WORDS), texts
+
+
+def test_a_command_in_a_message_is_marked_alone() -> None:
+    """What tests compare with `wording`, of all rooms: a sentence around a command stays outside of it."""
+    sentences = {
+        line.strip(" ,\"'").replace("\\'", "'").removeprefix("hint: ")
+        for file in (ROOT / "tests/unit").rglob("*.ambr")
+        for line in file.read_text().splitlines()
+    }
+    marked = [text for text in sentences if any(rest is not None for _, rest in commands(text))]
+    assert len(marked) > 5
+    for text in marked:
+        for verb, rest in commands(text):
+            if rest is not None and verb != "--debug":
+                command = LazyGroup("kafkaform").get_command(click.Context(click.Command("x")), verb)
+                assert command is not None, text
+                command.make_context(verb, shlex.split(rest))
 
 
 def test_every_rule_is_here() -> None:

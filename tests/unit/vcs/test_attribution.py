@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -9,15 +10,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.model import Desired, Intent, Observation, ResourceRef, Undeclared
-from kafkaform.core.plans import ChangeOrigin, Plan
+from kafkaform.config.settings import Settings
+from kafkaform.core.model import (
+    Create,
+    DataSize,
+    Desired,
+    Facts,
+    Intent,
+    Location,
+    Observed,
+    ResourceRef,
+    Status,
+    Undeclared,
+)
+from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.planning import Request, make_plan
+from kafkaform.report.plan import render_plan, render_plan_markdown
+from kafkaform.resources import KINDS
+from kafkaform.resources.groups import Group, Member, Position
 from kafkaform.resources.user.operations import SetCredentials
-from kafkaform.vcs.branch import attribute_changes, merge_declarations
+from kafkaform.rules import RuleContext
+from kafkaform.vcs.branch import BranchComparison, attribute_changes, merge_declarations
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, plan_for
+from tests.support.plans.scenes import DAY, WEEK, absent, declared, group_ref, made, plan_for, topic
 
-UNREAD = Observation({})
+UNREAD = RuleContext(())
 NAMES = st.sampled_from("abc")
 TOPICS = st.builds(
     lambda name, partitions, retention: declared(name, partitions, retention_ms=retention),
@@ -228,3 +248,71 @@ def test_a_value_that_was_not_declared_may_never_have_been_applied(memory: Memor
     made(memory, "a", retention_ms=DAY)
     plan = attribute(memory, declared("a", retention_ms=WEEK), declared("a", retention_ms=str(2 * int(WEEK))))
     assert find_notes(plan) == [wording]
+
+
+# --- what a branch drops ---------------------------------------------------------------------------
+
+ORDERS = "allow Read on topic orders.v1"
+MEMBER = Member("m-1", "client", "/10.0.0.1", None, frozenset({("orders.v1", 0)}))
+READER = Group(
+    "billing", "classic", "Stable", members=(MEMBER,), positions=(Position("orders.v1", 0, 5, 0, 9),)
+)
+ACCESS = Desired(
+    ResourceRef("Access", "User:shop"), {ORDERS: "granted", "allow Read on group billing": "granted"}
+)
+QUOTA = Desired(ResourceRef("ClientQuota", "user=shop"), {"config.producer_byte_rate": "1"})
+BILLING = Desired(group_ref("billing"), {}, Intent(spec={"topics": ["orders.v1"]}))
+DROPPED = {
+    "Topic": (declared("orders.v1"), [BILLING, ACCESS], None),
+    "ConsumerGroup": (BILLING, [ACCESS], READER),
+    "User": (Desired(ResourceRef("User", "shop"), {"scram.SCRAM-SHA-512": "x"}), [ACCESS, QUOTA], None),
+    "ClientQuota": (QUOTA, [], None),
+    "Access": (ACCESS, [], None),
+}
+
+
+@pytest.mark.parametrize("renamed", [False, True], ids=["deleted", "renamed"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_dropped_manifest_comes_first_with_what_uses_it(kind: str, renamed: bool) -> None:
+    gone, users, live = DROPPED[kind]
+    gone = replace(gone, location=Location("a.yaml", 1))
+    successor = replace(gone, ref=ResourceRef(kind, f"{gone.ref.name}2"))
+    now = [*users, *([successor] if renamed else [])]
+    observed = Observed(gone.ref, None, gone.state or {}, live=live)
+    facts = Facts("c", sizes={gone.ref: DataSize(5 << 30, 1)} if kind == "Topic" else {})
+    context = RuleContext(tuple(now), facts, live={gone.ref: observed}, groups={"billing": READER})
+    change = PlannedChange(Create(topic("other"), {"partitions": 1}), Status.PLANNED)
+    earlier = [gone, *users]
+    plan = attribute_changes(Plan("c", (change,), unchanged=1), earlier, now, context)
+    (found,) = [each for each in plan.diagnostics if each.code == "KF424"]
+    assert (found.ref, found.by_branch) == (gone.ref, True)
+    assert (str(successor.ref) in found.message) is renamed
+    assert all(str(user.ref) in found.message for user in users)
+    expected = {"Topic": ["5.0 GiB", "billing (1 member)"], "ConsumerGroup": ["1 member"], "Access": [ORDERS]}
+    assert all(text in found.message for text in expected.get(kind, []))
+    text, markdown = render_plan(plan).plain, render_plan_markdown(plan)
+    assert text.index("KF424") < text.index("Topic/other")
+    assert markdown.index("KF424") < markdown.index("### Changes")
+    assert "1 no longer declared" in markdown.splitlines()[0]
+    header = PlanHeader("0.1.0", None, None, None, "2026-01-01T00:00:00Z")
+    saved = json.loads(plan_to_json(plan, header))
+    assert [d["origin"] for d in saved["diagnostics"] if d["code"] == "KF424"] == ["branch"]
+    assert plan_from_json(json.dumps(saved), "p.json")[0].diagnostics == plan.diagnostics
+
+
+def test_findings_that_a_branch_causes_are_not_only_counted(memory: MemoryCluster) -> None:
+    """A warning on an unchanged resource is shown if the branch causes it, beside dozens that it does not."""
+    for name in ("orders.v1", *(f"t{number}" for number in range(20))):
+        made(memory, name)
+    old = [declared(f"t{number}", min_insync_replicas=None) for number in range(20)]
+    missing = replace(BILLING, ref=group_ref("old"), intent=Intent(spec={"topics": ["never-declared"]}))
+    earlier, now = [declared("orders.v1"), BILLING, missing, *old], [BILLING, missing, *old]
+    request = Request(now, dropped=frozenset({topic("orders.v1")}))
+    result = make_plan(request, memory, Settings(), None)
+    plan = BranchComparison(earlier, now, Settings()).attribute(result.plan, result.context)
+    caused = {(each.code, each.ref) for each in plan.diagnostics if each.by_branch}
+    assert caused == {("KF210", BILLING.ref), ("KF424", topic("orders.v1"))}
+    assert ("KF210", missing.ref) in {(each.code, each.ref) for each in plan.diagnostics}
+    first = render_plan(plan).plain.split("Findings")[0]
+    assert "no manifest declares orders.v1" in first
+    assert "never-declared" not in first

@@ -26,7 +26,6 @@ from kafkaform.core.model import (
     Desired,
     Facts,
     ManifestScope,
-    Observation,
     Observed,
     ResourceRef,
     Risk,

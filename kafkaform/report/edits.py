@@ -92,10 +92,11 @@ _MOST_ALIKE = 5
 def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
     """List the files of a dry run, then what was written and what was left out."""
     lines = [f"{file.path}  {_list_names(file.refs)}" for file in made.files] if dry_run else []
-    summary = f"{_count_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
-    lines.append(
-        f"{'Would write' if dry_run else 'Written'}: {summary}." if made.files else "Nothing to write."
-    )
+    if made.files:
+        summary = f"{_count_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
+        lines.append(f"{'Would write' if dry_run else 'Written'}: {summary}.")
+    else:
+        lines.append("Nothing to write.")
     lines += [f"Left out: {line}." for line in _list_left_out(made)]
     return "\n".join(clipped(line, LONGEST_LINE) for line in lines)
 

@@ -43,7 +43,7 @@ _LANGUAGES = {
 _CONFLICT = re.compile(r"^(<{7}|>{7})(?: .*)?$", re.MULTILINE)
 
 
-class Template(NamedTuple):
+class TemplateMark(NamedTuple):
     """A part of a text by which it is a template.
 
     Attributes:
@@ -62,7 +62,7 @@ class Template(NamedTuple):
         return self.mark.endswith("}")
 
 
-def find_template(text: str) -> Template | None:
+def find_template(text: str) -> TemplateMark | None:
     """Return the first part of a text by which it is a template; None if it is none."""
     return _explain_mark(_MARK.search(text), text)
 
@@ -113,7 +113,7 @@ def escape_templates(text: str, code: str, *, references: bool = False) -> str:
     return text
 
 
-def _explain_mark(match: re.Match[str] | None, text: str) -> Template | None:
+def _explain_mark(match: re.Match[str] | None, text: str) -> TemplateMark | None:
     if match is None:
         return None
     mark = match[0]
@@ -123,7 +123,7 @@ def _explain_mark(match: re.Match[str] | None, text: str) -> Template | None:
         found = next((known for name, known in _LANGUAGES.items() if mark.startswith(name)), None)
         if found is None:
             message = f"this is a template ({quoted(mark)} is a placeholder): write the value instead"
-            return Template(mark, match.start(), message)
+            return TemplateMark(mark, match.start(), message)
         language, command = found
     message = f"this is a template ({language}): render it first, e.g. {command} > rendered.yaml"
-    return Template(mark, match.start(), message)
+    return TemplateMark(mark, match.start(), message)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data, Document
-    from kafkaform.inspect.importers.fields import Fields, Reading
+    from kafkaform.inspect.importers.fields import Fields, ScalarReading
 
 AUTO = "auto"
 """The name for finding out of which tool files are."""
@@ -38,7 +38,7 @@ _HCL = re.compile(r'^(?:resource|data|module|provider|variable)(?: +"[^"\n]*")+ 
 class _Importer(Protocol):
     """The module of a tool."""
 
-    READING: Reading
+    READING: ScalarReading
 
     def matches(self, data: Mapping[str, Data], /) -> bool:
         """Return whether a document is one of the tool."""

@@ -13,7 +13,7 @@ from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType, parse
 from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
-from kafkaform.inspect.importers.fields import Fields, Notes, Reading
+from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
 from kafkaform.resources import ACCESS, placed_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
@@ -72,7 +72,7 @@ class Conversion:
     """
 
     def __init__(
-        self, tool: str = "", reading: Reading = Reading.SOURCE, source_cluster: str | None = None
+        self, tool: str = "", reading: ScalarReading = ScalarReading.SOURCE, source_cluster: str | None = None
     ) -> None:
         self.notes = Notes(tool, reading)
         self._source_cluster = source_cluster

@@ -1,7 +1,7 @@
 """Reading the mappings of another tool's files: what no converter takes is named, with its place.
 
 All scalars are read as their source text: names stay as they are written, `1.10` and `010` too. What a tool
-makes of a scalar without quotes depends on its reader, which `Reading` names.
+makes of a scalar without quotes depends on its reader, which `ScalarReading` names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CLEAR = re.compile(r"[-+]?(?:0|[1-9][0-9]*|(?:0|[1-9][0-9]*)?\.[0-9]*)(?:[eE][-
 """Matches a number that means the same to all readers: `010` is 8 or 10, and `1_000` may be text."""
 
 
-class Reading(Enum):
+class ScalarReading(Enum):
     """The reader of a tool: what it makes of scalars without quotes where the tool wants a text."""
 
     SOURCE = auto()
@@ -67,7 +67,7 @@ class Notes:
         remarks: Parts that mean nothing for Kafka.
     """
 
-    def __init__(self, tool: str, reading: Reading) -> None:
+    def __init__(self, tool: str, reading: ScalarReading) -> None:
         self.tool = tool
         self.reading = reading
         self.problems: list[Problem] = []
@@ -232,7 +232,7 @@ class Fields:
         return texts
 
     def configs(
-        self, name: str, reading: Reading | None = None, *, decimals: int | None = None
+        self, name: str, reading: ScalarReading | None = None, *, decimals: int | None = None
     ) -> dict[str, str]:
         """Return the values of configs as the tool sends them to Kafka; a list as `compact,delete`.
 
@@ -265,21 +265,21 @@ class Fields:
             return [((name, index), part) for index, part in enumerate(value)]
         return [((name,), value)]
 
-    def read_config(self, path: _Path, value: Data, reading: Reading, decimals: int | None) -> str:
+    def read_config(self, path: _Path, value: Data, reading: ScalarReading, decimals: int | None) -> str:
         """Return the text of a config as the tool sends it to Kafka."""
         text = self._read_scalar(path, value)
         if value is None:
             self._report(path, "is empty")
-        if text is None or reading is Reading.SOURCE or not isinstance(value, Unquoted):
+        if text is None or reading is ScalarReading.SOURCE or not isinstance(value, Unquoted):
             return text or ""
-        words = _BOOLEANS | _LETTERS if reading is Reading.JSON else _BOOLEANS
+        words = _BOOLEANS | _LETTERS if reading is ScalarReading.JSON else _BOOLEANS
         if text in words:
             return str(words[text]).lower()
         if not _NUMBER.fullmatch(text):
             return text
         if not _CLEAR.fullmatch(text):
             self._report(path, f"{quoted(text)} is not the same number to all readers: write its digits")
-        elif reading is Reading.JSON and isfinite(number := float(text)):
+        elif reading is ScalarReading.JSON and isfinite(number := float(text)):
             # Helm writes 604800000 as 6.048e+08, and JSON has no difference.
             if number.is_integer():
                 return str(int(number))
@@ -401,7 +401,7 @@ class Fields:
         return text
 
     def _compare_reading(self, below: _Path, text: Data) -> None:
-        if self._notes.reading is not Reading.TREE or not isinstance(text, Unquoted):
+        if self._notes.reading is not ScalarReading.TREE or not isinstance(text, Unquoted):
             return
         is_other = text in _BOOLEANS and text not in {"true", "false"}
         if is_other or (_NUMBER.fullmatch(text) and not _SAME.fullmatch(text)):

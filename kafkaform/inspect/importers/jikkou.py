@@ -8,7 +8,7 @@ from kafkaform.core.acls import WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
-from kafkaform.inspect.importers.fields import Reading
+from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
-READING = Reading.TREE
+READING = ScalarReading.TREE
 _RESERVED = "jikkou.io/"
 """The part of the names of annotations that jikkou itself reads."""
 _SHARED_KINDS = frozenset({"ConfigMap", "KafkaPrincipalRole"})

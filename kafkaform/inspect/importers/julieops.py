@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
-from kafkaform.inspect.importers.fields import Reading
+from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
-READING = Reading.TREE
+READING = ScalarReading.TREE
 _NAMELESS = ("context", "platform", "projects", "special_topics")
 """The fields of a topology that are no part of the names of its topics, except that `context` comes first."""
 _LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
@@ -106,7 +106,7 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         for name, plan in document.list_named("plans"):
             plan.ignore("alias")
             out.declare(plan, f"the plan {name}")
-            plans[name] = plan.configs("config", Reading.SOURCE)
+            plans[name] = plan.configs("config", ScalarReading.SOURCE)
     for document in documents:
         if "context" not in document.names:
             continue

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
-from kafkaform.inspect.importers.fields import Reading
+from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
-READING = Reading.SOURCE
+READING = ScalarReading.SOURCE
 _KEYS = {"customServiceAcls", "customUserAcls", "schemas", "services", "settings", "topics", "users"}
 _TYPES = ("application", "kafka-connect", "kafka-streams")
 _TOPIC_LISTS = ("blacklist", "exclude", "include", "whitelist")

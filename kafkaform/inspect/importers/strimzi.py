@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
-from kafkaform.inspect.importers.fields import Reading
+from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
-READING = Reading.JSON
+READING = ScalarReading.JSON
 _PREFIX = "kafka.strimzi.io/"
 _BOOKKEEPING = (
     "creationTimestamp", "finalizers", "generation", "managedFields", "namespace", "ownerReferences",

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.wording import counted, listed
-from kafkaform.inspect.importers.fields import Reading
+from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
-READING = Reading.SOURCE
+READING = ScalarReading.SOURCE
 _CLOUD_REPLICAS = 3
 """Confluent Cloud has three replicas of each partition, and no setting for it."""
 _INDEX = re.compile(r"\[[^\]]*\]")

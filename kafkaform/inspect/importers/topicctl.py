@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import WILDCARD
 from kafkaform.inspect.importers.conversion import principal_ref
-from kafkaform.inspect.importers.fields import Reading
+from kafkaform.inspect.importers.fields import ScalarReading
 from kafkaform.resources.replicas.layout import Strategy
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.importers.conversion import Conversion
     from kafkaform.inspect.importers.fields import Fields
 
-READING = Reading.JSON
+READING = ScalarReading.JSON
 _STRATEGIES = {
     "any": Strategy.BALANCED,
     "balanced-leaders": Strategy.BALANCED,

@@ -190,7 +190,7 @@ def _hot_by_retention(topic: Topic) -> None:
     _send_hot(topic)
     before = topic.left()
     topic.alter(retention_bytes=str(2**20))
-    # Of 31 % of the records in the hot partition, less than two segments stay: where they end depends on batches.
+    # Less than two segments of the hot partition stay: where segments end depends on batches.
     eventually(topic.left, lambda left: left < 0.87 * before)
 
 

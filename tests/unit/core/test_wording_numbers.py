@@ -31,6 +31,7 @@ SHARES = re.compile(
 )
 """What is no count."""
 NEVER_ONE = {
+    "kafkaform/cli/apply.py": {"len(ready)"},
     "kafkaform/cluster/kafka/health.py": {"len(partitions)"},
     "kafkaform/cluster/wire/message_schema.py": {"count"},
     "kafkaform/config/manifests/loader.py": {"MAX_VALUES"},

@@ -244,6 +244,7 @@ def reports() -> st.SearchStrategy[ApplyReport]:
         st.none() | strategies.hostile_text(),
         st.lists(operations(), max_size=2).map(tuple),
         st.lists(operations(), max_size=2).map(tuple),
+        st.lists(operations(), max_size=2).map(tuple),
         st.lists(strategies.field_changes(), max_size=2).map(tuple),
     )
     return st.builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())

@@ -264,7 +264,7 @@ def test_a_reset_of_several_partitions_is_reverted_by_one_command(project: Proje
     told = [line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line]
     command = f"kafkaform reset {name} --from-file {name}.csv"
     what = "no manifest holds offsets (3 partitions)"
-    assert told == [f"not undone: ConsumerGroup/{name}: {what}: {command} goes back"]
+    assert told == [f"not undone: ConsumerGroup/{name}: {what}; go back: {command}"]
     project.run(*command.split()[1:], "--out", "back.json").needs(1)
     project.apply("back.json", RESET).needs(0)
     assert offsets(project) == [0, 4, 6]

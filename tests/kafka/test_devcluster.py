@@ -114,7 +114,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 1,
                 DevClusterStatus.UNRESPONSIVE.value,
             )
-            with pytest.raises(DevClusterError, match="unresponsive: node 1"):
+            with pytest.raises(DevClusterError, match="unresponsive: no answer from node 1"):
                 cli("up", "--data", directory)
         process.resume()
 

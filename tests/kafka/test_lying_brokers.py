@@ -141,8 +141,9 @@ def test_a_damaged_answer_names_broker_and_request(
     assert error.startswith(f"Error: {address}: ")
     assert said in error
     assert {METADATA: "Metadata v12", DESCRIBE_CONFIGS: "DescribeConfigs v1"}[key] in error
-    assert all(hint.startswith("hint: ") for hint in hints)
-    assert len(hints) == (way is not hang_up)
+    (hint,) = hints
+    # Nothing was answered on this connection but ApiVersions, as by a listener that requires a login.
+    assert hint.startswith("hint: set security.protocol" if way is hang_up else "hint: ")
 
 
 @pytest.mark.usefixtures("soon")

@@ -68,6 +68,7 @@ ELSEWHERE = {
     "KF310": "advises a command, which tests/kafka/test_disk_space.py runs",
     "KF311": "advises a command of Kafka's, which tests/kafka/test_transactions.py runs",
     "KF312": "advises commands, which tests/kafka/test_cli_arrivals.py and test_cli_skew.py run",
+    "KF313": "advises commands of Kafka: tests/unit/inspect/test_health_check.py",
     "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
     "KF405": "advises stop, apply, reset, start: tests/kafka/test_cli_groups.py",
     "KF406": "advises consent in words of the group's owner: tests/unit/rules/test_rules_changes.py",

@@ -641,7 +641,8 @@ def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_o
     with broker(lambda *_: answers.pop(0), answers_each=1) as server:
         cluster = brokers(server)
         assert cluster.ask(CHANGE, [b""]) == [b"first"]
-        time.sleep(0.1)  # until the end of the connection is here
+        while cluster._open[None].is_open():  # until the end of the connection is here
+            time.sleep(0.01)
         # The server hangs up after each answer, so the second one came on another connection. Connections
         # are not counted: a test beside this one may look for a server whose port this one was given.
         assert cluster.ask(CHANGE, [b""]) == [b"second"]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock, Semaphore
 
 import pytest
 
@@ -298,21 +298,32 @@ def test_a_token_is_used_to_its_end_where_it_cannot_be_renewed(
     assert tokens.token().value == "last"
 
 
-def test_threads_that_wait_share_one_fetch_and_its_failure() -> None:
-    begun, go = Event(), Event()
+def test_threads_that_wait_share_one_fetch_and_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = Event()
     fetched: list[int] = []
 
     def fetch() -> Token:
         fetched.append(1)
-        begun.set()
         go.wait(60)
         raise AuthenticationFailed("the endpoint is down")
 
-    tokens = TokenSource(fetch)
+    class CountedLock:
+        def __init__(self) -> None:
+            self._lock, self.asked = Lock(), Semaphore(0)
+
+        def __enter__(self) -> None:
+            self.asked.release()
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    tokens, lock = TokenSource(fetch), CountedLock()
+    monkeypatch.setattr(tokens, "_fetching", lock)
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(tokens.token) for _ in range(4)]
-        begun.wait(60)
-        time.sleep(0.05)
+        # All four have asked by then: one that asks later fetches again, and may.
+        assert all(lock.asked.acquire(timeout=60) for _ in waiting)
         go.set()
         errors = [future.exception() for future in waiting]
     assert fetched == [1]

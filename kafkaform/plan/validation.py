@@ -89,7 +89,7 @@ def validate_plan(
             changes.append(_refuse(change, objection))
     if unanswered:
         notes = (*notes, *_describe_unvalidated(unanswered, len(asked)))
-    hidden = {ref for ref, found in objections.items() for _, objection in found if _is_existing(objection)}
+    hidden = {ref for ref, pairs in objections.items() for _, objection in pairs if _is_existing(objection)}
     validated = replace(
         plan,
         changes=tuple(changes),

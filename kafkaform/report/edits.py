@@ -135,9 +135,9 @@ def _merge_problems(problems: Iterable[Problem]) -> Iterator[str]:
         noun, _, name = subject.rpartition(" ") if reason else (subject, "", "")
         key = (noun, reason, problem.hint) if noun else (subject, reason, problem.hint)
         merged.setdefault(key, []).append((name if noun else "", problem))
-    for (first_name, first), *others in merged.values():
+    for (first_name, first), *repeated in merged.values():
         labels = []
-        for name, each in others:
+        for name, each in repeated:
             place = f"{each.location.file}:{each.location.line}" if each.location else ""
             labels.append(place if name == first_name else f"{name} ({place})")
         yield f"{first}{f'; the same: {listed(labels, _MOST_ALIKE)}' if labels else ''}"

@@ -174,7 +174,7 @@ class PlanFindings:
             resources and on the cluster.
         decisive: The errors among them that no change has as its reason.
         caused: The warnings that the branch causes, and that are not about a change.
-        others: The other relevant ones that no change has as their reason.
+        remaining: The other relevant ones that no change has as their reason.
         unchanged: Warnings on resources that do not change; None if there are none.
         notes: The number of notes and waived findings on such resources.
         stated: The rules whose findings are the reason of a change, by resource.
@@ -183,7 +183,7 @@ class PlanFindings:
     relevant: tuple[Diagnostic, ...]
     decisive: tuple[Diagnostic, ...]
     caused: tuple[Diagnostic, ...]
-    others: tuple[Diagnostic, ...]
+    remaining: tuple[Diagnostic, ...]
     unchanged: UnchangedWarnings | None
     notes: int
     stated: Mapping[ResourceRef, tuple[str, ...]]
@@ -266,7 +266,7 @@ def divide_findings(plan: Plan) -> PlanFindings:
             # Pairs: several findings of one rule on one resource are one warning to look at.
             unchanged.add((finding.code, ref))
     stated_findings = {finding for rule_findings in stated.values() for finding in rule_findings}
-    decisive, caused, others = [], [], []
+    decisive, caused, remaining = [], [], []
     for finding in relevant:
         if finding in stated_findings:
             continue
@@ -275,12 +275,12 @@ def divide_findings(plan: Plan) -> PlanFindings:
         elif finding.by_branch and finding.severity is Severity.WARNING and finding.ref not in changes:
             caused.append(finding)
         else:
-            others.append(finding)
+            remaining.append(finding)
     return PlanFindings(
         tuple(relevant),
         tuple(decisive),
         tuple(caused),
-        tuple(others),
+        tuple(remaining),
         UnchangedWarnings(tuple(sorted({code for code, _ in unchanged})), len(unchanged))
         if unchanged
         else None,

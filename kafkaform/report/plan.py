@@ -205,14 +205,14 @@ def _list_context(
         listed = {*plan_findings.decisive, *plan_findings.caused}
         yield list_findings([finding for finding in plan.diagnostics if finding not in listed], SEE)
     else:
-        shown = [finding for finding in plan_findings.others if not is_noted(finding)]
+        shown = [finding for finding in plan_findings.remaining if not is_noted(finding)]
         sentences = [plan_findings.unchanged.sentence(_quote)] if plan_findings.unchanged else []
         if plan_findings.notes:
             them = "it" if plan_findings.notes == 1 else "them"
             notes = counted(plan_findings.notes, "note")
             sentences.append(f"{notes} on unchanged resources: `kafkaform plan --verbose` lists {them}")
         yield list_findings([*abridge_findings(shown), *sentences], SEE)
-        yield list_notes([finding for finding in plan_findings.others if is_noted(finding)], SEE)
+        yield list_notes([finding for finding in plan_findings.remaining if is_noted(finding)], SEE)
     if audience := mark_code(lambda mark: describe_audience(plan, mark)):
         yield Paragraph(audience)
     yield list_unknown(plan.unknown, SEE)

@@ -463,10 +463,10 @@ def _merge_fields(old: Desired | None, theirs: Desired, mine: Desired) -> tuple[
     state: dict[str, FieldValue] = {}
     conflicting = False
     for path in {**theirs.state, **mine.state}:
-        own, other, base = ((path in side, side.get(path)) for side in (mine.state, theirs.state, before))
-        present, value = other if own == base else own
+        own, upstream, base = ((path in side, side.get(path)) for side in (mine.state, theirs.state, before))
+        present, value = upstream if own == base else own
         # Both sides changed the field, and not to the same value.
-        conflicting |= own != base != other != own
+        conflicting |= own != base != upstream != own
         if present:
             state[path] = value
     return replace(mine, state=state, intent=intent), conflicting

@@ -82,8 +82,8 @@ def fold_name(name: str) -> str:
 
 _FOLDED = {
     field: {
-        **{fold_name(other): f"write {field}" for other in _SYNONYMS.get(field, ())},
-        **{fold_name(other): hint for other, hint in _INSTEAD.get(field, {}).items()},
+        **{fold_name(synonym): f"write {field}" for synonym in _SYNONYMS.get(field, ())},
+        **{fold_name(synonym): hint for synonym, hint in _INSTEAD.get(field, {}).items()},
     }
     for field in {**_SYNONYMS, **_INSTEAD}
 }

@@ -120,10 +120,10 @@ def _explain_mark(match: re.Match[str] | None, text: str) -> TemplateMark | None
     if mark == "{{" and _GO.search(text):
         language, command = "Helm or another Go template", "helm template CHART"
     else:
-        found = next((known for name, known in _LANGUAGES.items() if mark.startswith(name)), None)
-        if found is None:
+        language_command = next((known for name, known in _LANGUAGES.items() if mark.startswith(name)), None)
+        if language_command is None:
             message = f"this is a template ({quoted(mark)} is a placeholder): write the value instead"
             return TemplateMark(mark, match.start(), message)
-        language, command = found
+        language, command = language_command
     message = f"this is a template ({language}): render it first, e.g. {command} > rendered.yaml"
     return TemplateMark(mark, match.start(), message)

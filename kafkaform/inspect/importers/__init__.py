@@ -94,8 +94,8 @@ def read_foreign(paths: Sequence[Path], tool: str, source_cluster: str | None = 
         if document not in own:
             target = notes.remarks if _is_other_kubernetes(document) else notes.left_out
             kind = document.data.get("kind", "") if isinstance(document.data, dict) else ""
-            what = f"{kind} is" if isinstance(kind, str) and kind else "is"
-            target.append(Problem(f"{what} not a manifest of {tool}: skipped", document.locate()))
+            subject = f"{kind} is" if isinstance(kind, str) and kind else "is"
+            target.append(Problem(f"{subject} not a manifest of {tool}: skipped", document.locate()))
     importer.convert([notes.open(document) for document in own], conversion)
     if not problems:
         conversion.check_cluster()
@@ -108,9 +108,9 @@ def read_foreign(paths: Sequence[Path], tool: str, source_cluster: str | None = 
 
 def _find_files(paths: Sequence[Path], problems: list[Problem]) -> list[Path]:
     """Find the files of other tools, as find_manifest_files does for manifests."""
-    found: list[Problem] = []
-    files = find_manifest_files(paths, found)
-    for problem in found:
+    file_problems: list[Problem] = []
+    files = find_manifest_files(paths, file_problems)
+    for problem in file_problems:
         folder = Path(problem.location.file) if problem.location is not None else None
         if folder is None or not folder.is_dir() or not os.access(folder, os.R_OK):
             problems.append(problem)

@@ -119,7 +119,7 @@ class Conversion:
         clusters = [
             cluster
             for cluster in self._clusters
-            if any(cluster) and not any(_is_refined(cluster, other) for other in self._clusters)
+            if any(cluster) and not any(_is_refined(cluster, candidate) for candidate in self._clusters)
         ]
         firsts = Counter(cluster[0] for cluster in clusters)
         names = {

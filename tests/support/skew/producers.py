@@ -286,12 +286,25 @@ def _with(keys: list[Key], random: np.random.Generator, key: Key, share: float) 
 
 
 def _steady(key: Key, share: float) -> Make:
-    """One key has a share of its own at all times; the client puts records without a key where it likes."""
+    """One key has a share of its own at all times."""
 
     def make(servers: str, topic: str, random: np.random.Generator) -> None:
         _make(servers, topic, _with(_uniform(random), random, key, share))
 
     return make
+
+
+def _with_nulls(servers: str, topic: str, random: np.random.Generator) -> None:
+    """40 % have no key, each 100 of them on one partition, as of a sticky partitioner.
+
+    librdkafka takes another one every 10 ms: how many records that is depends on how busy the machine is.
+    """
+    keys = _with(_uniform(random), random, None, 0.4)
+    weights = np.geomspace(1, 8, PARTITIONS)
+    of_batch = random.choice(PARTITIONS, len(keys) // 100 + 1, p=weights / weights.sum())
+    batches = itertools.chain.from_iterable(itertools.repeat(int(number), 100) for number in of_batch)
+    partitions = (BY_PARTITIONER if key is not None else next(batches) for key in keys)
+    _make(servers, topic, keys, partitions)
 
 
 def _even(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -403,7 +416,7 @@ SCENES: Mapping[str, Make] = {
     "hot": _steady(b"hot", 0.3),
     "empty-key": _steady(b"", 0.2),
     "few": _few,
-    "null": _steady(None, 0.4),
+    "null": _with_nulls,
     "mixed": _mixed,
     "repartitioned": _in_order((6, "murmur2_random"), (PARTITIONS, "murmur2_random")),
     # On 12 partitions murmur2 puts this key where CRC32 does.

@@ -25,7 +25,7 @@ WRONG: dict[str, str] = {
     "doctor --all-clusters --format prometheus": "--format prometheus",
     "doctor --fail-on never": "'never'",
     "doctor --rule KF104": "KF104",
-    "doctor --rule KF3O3": "did you mean KF3",
+    "doctor --rule KF3O3": "did you mean KF313",
     "doctor --wait soon": "--wait: 'soon'",
     "drift --adopt --format json": "--adopt",
     "drift --adopt --out x": "--adopt",

@@ -446,6 +446,7 @@ class DevCluster:
                     heap_mb=self._state.heap_mb,
                     full_jit=self._state.full_jit,
                     token=str(node.token),
+                    writes_archive=node == marked[0],
                 )
                 for node in marked
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ import psutil
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.devcluster.configuration import DATA_DIRECTORY, LOGGING_FILE, SERVER_FILE, ZOOKEEPER_FILE
+from kafkaform.devcluster.jars.cache import get_cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +39,8 @@ _FORMAT_S = 120
 _KILL_S = 10
 _POLL_S = 0.05
 _LONGEST = 400
+_WITHOUT_NOTES = "-Xlog:cds*=off"
+"""Java notes each class that it cannot archive, and an archive that does not fit."""
 _THROWN = re.compile(r"(Caused by: )?[\w.$]+(Exception|Error)\b(:|$)")
 _LOUD = re.compile(r"^\[[^]]*\] (ERROR|FATAL) |^Error[: ]|^Exception in thread")
 
@@ -126,6 +130,35 @@ def build_java_command(java: Java, *, heap_mb: int, full_jit: bool = False) -> l
     ]
 
 
+def find_class_archive(java: Java, classpath: Sequence[Path]) -> Path | None:
+    """Return the archive of Kafka's classes as this Java has loaded them (JEP 350), if a node wrote one.
+
+    With it, a node starts in half of the CPU time (3.8 s instead of 7.3 s with the formatting). Java ignores
+    an archive of another version or of other jars.
+    """
+    archive = _name_class_archive(java, classpath)
+    for written in archive.parent.glob(f"{archive.name}.*"):
+        with suppress(FileNotFoundError), written.open("rb") as content:  # another process was first
+            # Java writes the header last: it is empty until then, and stays so if the node is killed.
+            if any(content.read(4)):
+                written.replace(archive)
+    return archive if archive.exists() else None
+
+
+def _name_class_archive(java: Java, classpath: Sequence[Path]) -> Path:
+    used = "\n".join(map(str, (java.path.resolve(), java.version, *classpath)))
+    return get_cache_directory() / f"classes-{hashlib.sha256(used.encode()).hexdigest()[:16]}.jsa"
+
+
+def _build_archive_options(java: Java, classpath: Sequence[Path], token: str | None) -> list[str]:
+    """Return the options that use the archive; where there is none, the node of a token writes it."""
+    if archive := find_class_archive(java, classpath):
+        return [_WITHOUT_NOTES, f"-XX:SharedArchiveFile={archive}"]
+    if token is None:
+        return []
+    return [_WITHOUT_NOTES, f"-XX:ArchiveClassesAtExit={_name_class_archive(java, classpath)}.{token}"]
+
+
 def build_environment(classpath: Sequence[Path]) -> dict[str, str]:
     """Return this process's environment with the class path, which is too long for the command line."""
     return {**os.environ, "CLASSPATH": os.pathsep.join(map(str, classpath))}
@@ -140,11 +173,20 @@ def launch_node(
     full_jit: bool,
     token: str,
     program: tuple[str, str] = BROKER,
+    writes_archive: bool = False,
 ) -> psutil.Process:
-    """Start a node in its directory, in a session of its own, so that Ctrl-C does not reach it."""
+    """Start a node in its directory, in a session of its own, so that Ctrl-C does not reach it.
+
+    If `writes_archive`, it writes the archive of classes when it ends by itself, where there is none.
+    """
     log = directory / LOG_FILE
     rotate_log(log)
-    command = [*build_java_command(java, heap_mb=heap_mb, full_jit=full_jit), _mark(token), *program]
+    command = [
+        *build_java_command(java, heap_mb=heap_mb, full_jit=full_jit),
+        *_build_archive_options(java, classpath, token if writes_archive else None),
+        _mark(token),
+        *program,
+    ]
     try:
         with log.open("ab") as output:
             started = _DetachedProcess(
@@ -286,8 +328,8 @@ def _format(
 ) -> None:
     log = directory / FORMAT_LOG
     command = [
-        *build_java_command(java, heap_mb=128), "kafka.tools.StorageTool",
-        "format", "--cluster-id", cluster_id, "--config", SERVER_FILE, *arguments,
+        *build_java_command(java, heap_mb=128), *_build_archive_options(java, classpath, None),
+        "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", SERVER_FILE, *arguments,
     ]  # fmt: skip
     try:
         with log.open("wb") as output:

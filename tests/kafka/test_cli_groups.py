@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -276,11 +278,14 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     commit(project.servers, name, {(project.prefix + "a", 0): 1})
     client = consumer(project.servers, name)
     try:
-        calls = iter(range(2, 10))
         with pytest.MonkeyPatch.context() as patch:
+            # That module's own clock: connections wait by the same function, for as often as they like.
             patch.setattr(
-                "kafkaform.plan.measuring.time.sleep",
-                lambda _: commit(project.servers, name, {(project.prefix + "a", 0): next(calls)}),
+                "kafkaform.plan.measuring.time",
+                SimpleNamespace(
+                    sleep=lambda _: commit(project.servers, name, {(project.prefix + "a", 0): 2}),
+                    time_ns=time.time_ns,
+                ),
             )
             plan = project.run("reset", name, "--to", "latest").needs(1)
     finally:

@@ -42,9 +42,16 @@ def without_java(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a group that is to go is read by somebody is found out at once, and no wait is announced."""
+    """Whether a group that is to go is read by somebody is found out at once."""
     monkeypatch.setattr("kafkaform.plan.measuring.WATCH_S", 0.0)
-    monkeypatch.setattr("kafkaform.cluster.transport.connection._SILENT_S", 3600.0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_announced_wait() -> Iterator[None]:
+    """No wait for a cluster is announced; a thread that outlives its test would do so in the next one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kafkaform.cluster.transport.connection._SILENT_S", 3600.0)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -13,16 +13,16 @@ from kafkaform.core.errors import JavaError
 from kafkaform.core.lazy_dataclass import dataclass
 
 MINIMUM = 17
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_VERSION = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _ANSWER_S = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java launcher and the major version it runs, such as 17."""
+    """A Java launcher and the version it runs, such as 17.0.15."""
 
     path: Path
-    major: int
+    version: str
 
 
 def find_java() -> Java:
@@ -33,11 +33,12 @@ def find_java() -> Java:
     """
     too_old: list[str] = []
     for path in _find_candidates():
-        major = _read_major_version(path)
-        if major is None:
+        version = _read_version(path)
+        if version is None:
             continue
-        if major >= MINIMUM:
-            return Java(path, major)
+        full, major = version
+        if int(major) >= MINIMUM:
+            return Java(path, full)
         too_old.append(f"{path} is version {major}")
     if too_old:
         raise JavaError(
@@ -70,8 +71,8 @@ def _find_candidates() -> list[Path]:
     return paths
 
 
-def _read_major_version(path: Path) -> int | None:
-    """Return the major version that a launcher reports; None if it fails (a stub, a dangling link)."""
+def _read_version(path: Path) -> tuple[str, str] | None:
+    """Return the full and the major version of a launcher; None if it fails (a stub, a dangling link)."""
     try:
         answer = subprocess.run(
             [path, "-version"],
@@ -84,4 +85,4 @@ def _read_major_version(path: Path) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = _VERSION.search(answer.stderr + answer.stdout)
-    return int(version[1]) if answer.returncode == 0 and version else None
+    return (version[1], version[2]) if answer.returncode == 0 and version else None

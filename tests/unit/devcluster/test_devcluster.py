@@ -121,7 +121,7 @@ def test_a_java_that_is_too_old_is_named_with_its_place(
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
     good = script(tmp_path / "path" / "java", """echo 'openjdk version "21-ea" 2023-09-19' >&2""")
-    assert find_java() == Java(good, 21)
+    assert find_java() == Java(good, "21-ea")
 
 
 def test_a_directory_with_strange_content(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,3 +18,11 @@ def spark() -> Iterator[SparkSession]:
     settings = SessionSettings(master="local[2]", memory="1g")
     with start(settings) as session:
         yield session
+
+
+@pytest.fixture(scope="module")
+def one_session(spark: SparkSession) -> Iterator[None]:
+    """`kafkaform skew` in this process has that session, too: to start another takes 15 s of CPU time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spark_validation.session.start", lambda _: nullcontext(spark))
+        yield

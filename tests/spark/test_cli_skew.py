@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import sleep
 
 import psutil
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from spark_validation.configuration import SessionSettings
 from tests.kafka.test_cli_skew import filled
 from tests.support.cli.project import Project, Terminal, called, kafkaform, plain
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
@@ -31,12 +28,13 @@ def hot_keys() -> list[str]:
     return [KEY if number % 2 else f"{KEY}-{number % 300}" for number in range(2000)]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     """From a file, without a cluster, and judged by a policy all the same."""
     Project(tmp_path, "", "").topic("orders", partitions=4, skew={"maxKeyShare": 0.2})
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    call = kafkaform(
+    call = called(
         *("skew", "--from", "orders.jsonl"),
         *("--show-keys", "--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
         cwd=tmp_path,
@@ -93,19 +91,10 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
         assert KEY.encode().hex() not in text, name
 
 
+@pytest.mark.usefixtures("one_session")
 def test_an_unreadable_topic_spares_the_others(
-    spark: SparkSession,
-    account: Callable[..., Account],
-    kafka_acl: DevCluster,
-    prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
-    @contextmanager
-    def start(_: SessionSettings) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr("spark_validation.session.start", start)
     names = {name: f"{prefix}{name}" for name in ("open", "closed")}
     few = account(
         f"TOPIC:{prefix}*:DESCRIBE",
@@ -153,16 +142,9 @@ def test_ctrl_c_ends_spark_and_says_so(project: Project, real_cluster: KafkaClus
     eventually(lambda: [one for one in spark if one.is_running()], lambda left: not left)
 
 
-def test_metrics_are_appended_and_are_a_history(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("one_session")
+def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
     """A second run draws the trend from the first one's rows; what cannot be written leaves the report."""
-
-    @contextmanager
-    def start(_: SessionSettings) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr("spark_validation.session.start", start)
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = ("skew", "--from", "orders.jsonl", "--metrics", "lake/skew", "--history", "lake/skew")

@@ -21,9 +21,11 @@ import pytest
 from kafkaform.plan.skew_report import parse_skew_report
 from kafkaform.report.skew_values import headline
 from spark_validation.results import TopicResult
-from tests.support.cli.project import kafkaform
+from tests.support.cli.project import called
 from tests.support.clusters.fixtures import group_clusters
 from tests.support.skew.arrivals import HOT, PROPERTIES, SCENES, Topic, even_keys, make_scenes, with_hot
+
+pytestmark = pytest.mark.usefixtures("one_session")
 
 FULL = ("--full",)
 SAMPLE = ("--records", "6000", "--seed", "1")
@@ -102,7 +104,7 @@ def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest
     def of(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
         folder = tmp_path_factory.mktemp("skew")
         arguments = ("skew", *scenes, *options, "--all", "--bootstrap-server", servers, "--json", "a.json")
-        kafkaform(*arguments, cwd=folder).needs(0)
+        called(*arguments, cwd=folder).needs(0)
         report = parse_skew_report((folder / "a.json").read_text(), "a.json")
         return {topic.name: topic for topic in report.topics}
 
@@ -164,7 +166,7 @@ def test_even_topics_of_a_pattern_are_left_out(
 ) -> None:
     """Offsets alone tell it, before Spark reads anything; a topic that is named is read all the same."""
     assert {"even-trimmed", "hot-trimmed", "even-by-time"} <= scenes.keys()
-    call = kafkaform(
+    call = called(
         *("skew", "*n-trimmed", "hot-trimmed", "even-by-time", "--records", "2000"),
         *("--format", "json", "--bootstrap-server", servers),
         cwd=tmp_path,
@@ -187,7 +189,7 @@ def test_new_records_are_watched(servers: str, scenes: Mapping[str, Topic], tmp_
     writer = Thread(target=write)
     writer.start()
     try:
-        call = kafkaform(
+        call = called(
             *("skew", topic.name, "--watch", "5s", "--format", "json", "--bootstrap-server", servers),
             cwd=tmp_path,
         ).needs(0)

@@ -77,7 +77,7 @@ def guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
 
 @cache
 def _archive_classes() -> None:
-    """Have one worker archive the classes of Kafka, where none did: brokers then start in half of the time."""
+    """Have one worker archive Kafka's classes, where none did yet: brokers then start in half of the time."""
     java, classpath = find_java(), fetch_kafka_classpath()
     with hold_lock(get_cache_directory() / "tests.lock"):
         if find_class_archive(java, classpath) is None:

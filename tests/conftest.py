@@ -67,7 +67,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 # The same examples each time, so that a failure is that of the change, and stays: only nights draw new ones.
-settings.register_profile("day", settings.get_profile(NIGHT), max_examples=40, derandomize=True)
+settings.register_profile("day", settings.get_profile(NIGHT), max_examples=25, derandomize=True)
 settings.register_profile("quick", settings.get_profile("day"), max_examples=15)
 settings.load_profile("day")
 

@@ -1,8 +1,8 @@
 """The main journeys on real brokers of each version of Apache Kafka.
 
-KAFKA_VERSIONS names the versions, as `make test-kafka VERSIONS="3.9 4.0"` does; without it, a part of the
-journeys is taken on 3.9. KAFKAFORM_BROKERS_TABLE names the file that gets the results: docs/brokers.json,
-from which docs/brokers.md has its table. Without it, a result that is not the recorded one fails.
+KAFKA_VERSIONS names the versions, as `make test-kafka VERSIONS="3.9 4.0"` does; without it, the nightly
+tests take a part of the journeys on 3.9. KAFKAFORM_BROKERS_TABLE names the file that gets the results:
+docs/brokers.json, from which docs/brokers.md has its table. Without it, a result that is not recorded fails.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tests.support.cli.project import ROOT, Project
 from tests.support.clusters.fixtures import guarded, remove_topics
 from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
 from tests.support.clusters.vendor_profiles import PROFILES
+
+pytestmark = pytest.mark.nightly("brokers of an earlier version; make test-kafka has all versions")
 
 TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VERSION = "3.9"

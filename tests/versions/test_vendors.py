@@ -1,7 +1,7 @@
 """The main journeys through a proxy that offers what services offer: see tests/support/vendor_profiles.
 
-KAFKA_VERSIONS names the services, too, as `make test-kafka VERSIONS="3.9 redpanda"` does; without it, a part
-of the journeys is taken on one. The results are kept as those of the versions are: see test_journeys.
+KAFKA_VERSIONS names the services, too, as `make test-kafka VERSIONS="3.9 redpanda"` does; without it, the
+nightly tests take a part of the journeys on one. The results are kept as those of the versions are: see test_journeys.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tests.support.clusters.fixtures import admin_client, behind_proxy, remove_t
 from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
 from tests.support.clusters.vendor_profiles import PROFILES
 from tests.support.clusters.vendor_proxy import VendorProxy
+
+pytestmark = pytest.mark.nightly("as versions; make test-kafka has all services")
 
 TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VENDOR = "event-hubs"

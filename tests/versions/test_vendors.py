@@ -1,7 +1,8 @@
 """The main journeys through a proxy that offers what services offer: see tests/support/vendor_profiles.
 
 KAFKA_VERSIONS names the services, too, as `make test-kafka VERSIONS="3.9 redpanda"` does; without it, the
-nightly tests take a part of the journeys on one. The results are kept as those of the versions are: see test_journeys.
+nightly tests take a part of the journeys on one. Results are kept as those of the versions are: see
+test_journeys.
 """
 
 from __future__ import annotations

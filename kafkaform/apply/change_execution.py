@@ -175,6 +175,12 @@ class ChangeExecution:
         if self.error is not None and not self.sent:
             self.settle(Result.FAILED, self.error.message, self.error.hint)
 
+    def abandon(self) -> None:
+        """Record that the user stopped waiting for a reading: nothing shows what was acknowledged."""
+        self.unverified = "abandoned while verifying it"
+        self.unsure += self.done
+        self.done, self.invisible = [], []
+
     def give_up(self) -> None:
         """End the execution as failed, as it was not verified."""
         unverified = f"{'accepted, not visible' if self.invisible else 'not verified'}: {self.unverified}"

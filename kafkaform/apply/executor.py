@@ -197,8 +197,7 @@ class _Run:
         except KeyboardInterrupt:
             self._interrupted = True
             for change in self._list_open():
-                # Readings lag behind writes, and there was no time to wait for one.
-                change.unverified, change.invisible = "abandoned while verifying it", []
+                change.abandon()
         for change in self._list_open():
             change.give_up()
 

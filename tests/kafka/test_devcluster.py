@@ -71,6 +71,8 @@ def allow(servers: str, principal: str, topic: str) -> None:
 
 def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "dev"
+    archive = tmp_path / "classes.jsa"
+    monkeypatch.setattr(processes, "_name_class_archive", lambda *_: archive)
     assert cli("status", "--data", directory).code == 1
 
     first = cli("up", "--data", directory)
@@ -128,6 +130,8 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
         opened = cli("up", "--data", directory, "--acls")
         assert opened.stdout.strip() == servers, "the ports stay where they are free"
+        (process,) = processes_in(directory)
+        assert str(archive) in [mapped.path for mapped in process.memory_maps()]
         assert topics(servers) == {"kept"}
         assert cli("up", "--data", directory).stderr.splitlines()[-1] == opened.stderr.splitlines()[-1]
         with pytest.raises(DevClusterError, match="has --acls, not --no-acls"):

@@ -293,6 +293,9 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
         case dict() if "string" in wanted and [*value.values()] == [None]:
             template = find_template(f"{{{next(iter(value))}}}")
             return template.message if template is not None else None
+        case [[str() as name]] if "string" in wanted:
+            template = find_template(f"[[{name}]]")
+            return template.message if template is not None else None
         case dict() if value and path[-2:-1] == ["config"] and "." not in path[-1]:
             return f"write the name in one piece: {path[-1]}.{next(iter(value))}"
         case str() | int() if wanted == {"object"} and 0 < len(error.schema.get("properties", ())) <= _FEW:

@@ -17,11 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PLACEHOLDER = r"\{ ?\w[\w.-]* ?\}"
+_OTHER_PLACEHOLDERS = r"|%[A-Za-z_]\w*%|\[\[ ?[.\w][\w .-]*\]\]|(?<![?P\w])<[A-Z][A-Z0-9_-]*>"
 _MARK = re.compile(
-    r"\$\{\{|\{\{|\{[%#]|<%|\$\{|%\{|\$\([A-Za-z_]\w*\)|(?<![\w$])\$[A-Z_][A-Z0-9_]*\b|" + _PLACEHOLDER
+    r"\$\{\{|\{\{|\{[%#]|<%|\$\{|%\{|\$\([A-Za-z_]\w*\)|(?<![\w$])\$[A-Z_][A-Z0-9_]*\b|"
+    + _PLACEHOLDER
+    + _OTHER_PLACEHOLDERS
 )
 _MARK_IN_LINE = re.compile(
-    r"\$\{\{|\{\{|\{[%#]|<%|\$\{|%\{|(?<=[\w.-])" + _PLACEHOLDER + "|" + _PLACEHOLDER + r"(?=[\w.-])"
+    r"\$\{\{|\{\{|\{[%#]|<%|\$\{|%\{|(?<=[\w.-])"
+    + _PLACEHOLDER
+    + "|"
+    + _PLACEHOLDER
+    + r"(?=[\w.-])"
+    + _OTHER_PLACEHOLDERS
 )
 """In a line that is no valid YAML, `{a}` may also be a mapping."""
 _DIRECTIVE = re.compile(r"\s*(?:- +)?(?:\{\{|\{[%#]|<%)")
@@ -58,8 +66,8 @@ class TemplateMark(NamedTuple):
 
     @property
     def is_placeholder(self) -> bool:
-        """True if it is a name in braces."""
-        return self.mark.endswith("}")
+        """True if it is a name in braces or other signs."""
+        return self.mark[-1] in "}%]>"
 
 
 def find_template(text: str) -> TemplateMark | None:

@@ -387,9 +387,14 @@ class Fields:
     def _read_scalar(self, below: _Path, value: Data, *, prose: bool = False) -> str | None:
         """Return a scalar as text; None if it is null, or no scalar, which is reported."""
         path = (*self._path, *below)
-        if isinstance(value, dict) and [*value.values()] == [None]:
-            # Without quotes, a placeholder such as {team} is a mapping.
-            value = f"{{{next(iter(value))}}}"
+        match value:
+            # Without quotes, a placeholder such as {team} or [[team]] is a mapping or a list.
+            case dict() if [*value.values()] == [None]:
+                value = f"{{{next(iter(value))}}}"
+            case [[str() as name]]:
+                value = f"[[{name}]]"
+            case _:
+                pass
         if isinstance(value, dict | list):
             self._report(below, "must be a text")
             return None

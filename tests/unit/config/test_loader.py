@@ -251,6 +251,9 @@ TEMPLATES = (
     "$(TEAM)",
     "%{x}",
     "{0}",
+    "%TEAM%",
+    "[[ team ]]",
+    "<TEAM>",
 )
 
 

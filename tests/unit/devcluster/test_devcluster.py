@@ -124,6 +124,24 @@ def test_a_java_that_is_too_old_is_named_with_its_place(
     assert find_java() == Java(good, "21-ea")
 
 
+def test_an_archive_of_classes_is_used_once_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path))
+    java = Java(tmp_path / "java", "21.0.1")
+    archive = processes._name_class_archive(java, [tmp_path / "a.jar"])
+    assert processes.find_class_archive(java, [tmp_path / "a.jar"]) is None
+    killed = Path(f"{archive}.1")
+    killed.write_bytes(bytes(4096) + b"classes")
+    assert processes.find_class_archive(java, [tmp_path / "a.jar"]) is None
+    Path(f"{archive}.2").write_bytes(b"header and classes")
+    assert processes.find_class_archive(java, [tmp_path / "a.jar"]) == archive
+    assert {*tmp_path.iterdir()} == {archive, killed}
+    for other in (Java(java.path, "21.0.2"), Java(tmp_path / "other", "21.0.1")):
+        assert processes.find_class_archive(other, [tmp_path / "a.jar"]) is None
+    assert processes.find_class_archive(java, [tmp_path / "b.jar"]) is None
+
+
 def test_a_directory_with_strange_content(tmp_path: Path) -> None:
     (tmp_path / "node-1").mkdir()
     with pytest.raises(DevClusterError, match="node-1 exists"):

@@ -45,6 +45,7 @@ class DriftCause(StrEnum):
     BOTH = "both_changed"
     INTERRUPTED = "apply_interrupted"
     NOT_VISIBLE = "apply_not_visible"
+    UNDECIDED = "undecided"
 
 
 class DriftVerdict(StrEnum):
@@ -279,6 +280,10 @@ def find_past(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
         return Past(DriftCause.MANIFEST, last)
     # Somebody may have set back the value of an earlier apply.
     source = next((s for s in settings if s.certain and equal(s.value, change.before)), None)
+    field = KINDS[ref.kind].field(change.path)
+    if field.visible(change.before) == field.visible(change.after):
+        # Such as a refused login: the password of the cluster was changed, or the declared one.
+        return Past(DriftCause.UNDECIDED, last, source)
     return Past(DriftCause.CLUSTER if equal(last.value, change.after) else DriftCause.BOTH, last, source)
 
 

@@ -382,7 +382,7 @@ def test_drift_says_that_a_password_was_changed(cluster: MemoryCluster, file: Pa
     (field,) = drift.resources[0].fields
     assert field.change.before == "iterations=8192,password=changed"
     assert field.past is not None
-    assert field.past.cause is DriftCause.CLUSTER
+    assert field.past.cause is DriftCause.UNDECIDED
     assert plan_adoption(drift).refused == ((CHECKOUT, wording),)
     assert "User/checkout" in render_drift(drift, HEADER, HERE).plain
     # A refused login shows that one of the two changed, and not which.

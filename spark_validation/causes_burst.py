@@ -417,7 +417,8 @@ def _find_by_records(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
     units = np.maximum(1.0, topic.uncertainty(topic.keyed))
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
     # Where records come and go all the time, the curves are wrong by as much between two windows.
-    surely &= _exceeds_usual(mass, expected, INTERPOLATED) & _exceeds_same_time(mass, expected)
+    surely &= _exceeds_usual(mass, expected, INTERPOLATED)
+    surely &= _exceeds_same_time(mass, expected, surely.any(axis=0))
     strongest = _strongest(topic, line, mass, surely, "records")
     if strongest is None:
         return None
@@ -457,17 +458,22 @@ def _log_ratios(mass: Floats, expected: Floats) -> tuple[Bools, Floats]:
     return filled, np.log(np.where(filled, mass, 1.0) / np.where(filled, expected, 1.0))
 
 
-def _exceeds_same_time(mass: Floats, expected: Floats) -> Bools:
+def _exceeds_same_time(mass: Floats, expected: Floats, intervals: Bools) -> Bools:
     """Return where mass exceeds the expected by more than other partitions deviate at the same time.
 
     Where nothing is written for a while, the curves of all partitions are wrong just then: between the last
     window before and the first one after, each is a straight line of its own.
+
+    Args:
+        mass: Records (partitions by intervals).
+        expected: Those that were to be expected.
+        intervals: The intervals in which other partitions are looked at.
     """
     filled, logs = _log_ratios(mass, expected)
     beyond = filled.copy()
     if len(mass) < FEWEST_BESIDE:
         return beyond
-    for interval in np.flatnonzero(filled.any(axis=0)):
+    for interval in np.flatnonzero(intervals):
         near = slice(max(0, interval - 1), interval + 2)
         middle, deviation = _middle_and_deviation(logs[:, near][filled[:, near]])
         beyond[:, interval] &= logs[:, interval] - middle > BESIDE * deviation

@@ -255,7 +255,7 @@ class _RowCounter:
         """Return `HotKey.suffixed` of keys by their code."""
         short = [code for code in codes if self.keys.lengths[code] <= LONGEST_SALTED]
         suffixes = [b"", *(suffix(number).encode() for number in range(SUFFIXES))]
-        salted = Keys.from_list([self.keys.key_at(code) + end for code in short for end in suffixes])
+        salted = Keys.from_list([key + end for key in map(self.keys.key_at, short) for end in suffixes])
         suffixed: dict[int, dict[int, Int64s]] = {code: {} for code in codes}
         for partitioner in self.counts.differences:
             partitions = hash_by(list(PARTITIONERS)[partitioner], salted) % self.layout.partitions

@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_validation.analysis import AnalysisContext, LogFacts, ReaderGroup, analyse
 from spark_validation.arrivals import TopicArrivals
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.hashing import Int64s
 from spark_validation.policy import verdict
 from spark_validation.results import ArrivalPeriod, PartitionChange, SkewFinding, SkewLimits, TopicResult
 from tests.support.skew.simulation import (
@@ -25,6 +25,7 @@ from tests.support.skew.simulation import (
     drawn,
     empty,
     few_keys,
+    hash_keys,
     hot_key,
     lying,
     mixed_partitioners,
@@ -71,7 +72,7 @@ def _codes(hot: float = 0.0, keys: int = KEYS) -> Int64s:
 
 
 def _hashed(by: str, codes: Int64s, keys: Sequence[bytes] = named(KEYS)) -> Int64s:
-    return np.asarray(PARTITIONERS[by](Keys.from_list([*keys]))[codes], dtype=np.int64)
+    return hash_keys(by, tuple(keys))[codes]
 
 
 def _by_two(first: str, then: str | None, which: Any) -> SimulatedTopic:

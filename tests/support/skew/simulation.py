@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
+from spark_validation.counting import Rows, count_rows
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
-from spark_validation.key_counts import CountsLayout, KeyCounts
+from spark_validation.key_counts import NEVER, CountsLayout, KeyCounts
 from spark_validation.sampled_topic import CountBetween
 from spark_validation.windows import SamplePlan, Span, plan_windows
-from tests.support.skew.records import count
 
 NULL = -1
 """The code of a record without a key."""
@@ -35,6 +35,12 @@ EACH_PARTITIONER = tuple(
     for name in PARTITIONERS
 )
 """Parameters of tests: the partitioners of most clients by day, all of them at night."""
+
+
+@lru_cache(100)
+def hash_keys(partitioner: str, keys: tuple[bytes, ...]) -> Int64s:
+    """Return what a partitioner takes modulo the partition count (keys)."""
+    return PARTITIONERS[partitioner](Keys.from_list([*keys]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +119,7 @@ class SimulatedTopic:
 
     def _ratio_on(self, partitions: int, sizes: npt.NDArray[Any]) -> float:
         keyed = self.all_codes != NULL
-        hashed = PARTITIONERS["murmur2"](Keys.from_list(list(self.keys)))[self.all_codes[keyed]]
+        hashed = hash_keys("murmur2", self.keys)[self.all_codes[keyed]]
         placed = np.bincount(hashed % partitions, sizes[keyed], partitions)
         placed += sizes[~keyed].sum() / partitions
         return float(placed.max() / placed.mean())
@@ -145,8 +151,7 @@ def produced(
     codes = np.asarray(codes, dtype=np.int64)
     random = np.random.default_rng(seed)
     counts = np.broadcast_to(np.asarray(partitions if counts is None else counts), codes.shape)
-    hashable = Keys.from_list([*keys])
-    by_murmur2, by_crc32 = (PARTITIONERS[name](hashable) for name in ("murmur2", "crc32"))
+    by_murmur2, by_crc32 = (hash_keys(name, tuple(keys)) for name in ("murmur2", "crc32"))
     hashed = np.where(np.asarray(crc32), by_crc32[codes], by_murmur2[codes])
     without = np.cumsum(codes == NULL) // sticky_batch
     sticky = random.integers(0, 2**31, size=int(without.max(initial=0)) + 1)[without]
@@ -177,6 +182,7 @@ def lying(
     )
 
 
+@cache
 def named(count: int) -> tuple[bytes, ...]:
     return tuple(f"customer-{number}".encode() for number in range(count))
 
@@ -199,6 +205,7 @@ def zipf(
     return produced(codes, named(keys), partitions, seed=seed)
 
 
+@lru_cache(8)
 def hot_key(
     records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.3, seed: int = 0
 ) -> SimulatedTopic:
@@ -266,6 +273,7 @@ def bursts(
     return produced(codes, named(keys), partitions, seed=seed)
 
 
+@lru_cache(8)
 def mixed_partitioners(
     records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.4, seed: int = 0
 ) -> SimulatedTopic:
@@ -442,29 +450,55 @@ def sampled(
         tuple(candidates),
         keep_keys=keep_keys,
     )
-    codes, sizes, times, cells = [], [], [], []
+    return count_rows(read_rows(topic, plan), layout), layout
+
+
+def read_rows(topic: SimulatedTopic, plan: SamplePlan) -> Rows | None:
+    """Group what a plan reads by key and partition, as `counting.group_records` does."""
+    codes, sizes, times, windows = [], [], [], []
     for window in plan.windows:
         first, last = np.searchsorted(topic.offsets[window.partition], (window.start, window.end))
         codes.append(topic.codes[window.partition][first:last])
         sizes.append(topic.sizes[window.partition][first:last])
         times.append(topic.times[window.partition][first:last])
-        cells.append((window.partition, window.replicate, last - first))
-    if not cells:
-        return KeyCounts.empty(layout), layout
-    partition, number, lengths = (np.array(column) for column in zip(*cells, strict=True))
-    code = np.concatenate(codes)
-    batch = pa.RecordBatch.from_pydict(
-        {
-            "partition": pa.array(np.repeat(partition, lengths), pa.int32()),
-            "replicate": pa.array(np.repeat(number, lengths), pa.int32()),
-            "key": topic.arrow_keys.take(pa.array(code, mask=code == NULL)),
-            "size": pa.array(np.concatenate(sizes), pa.int64()),
-            "at": pa.array(np.concatenate(times), pa.int64()),
-        }
+        windows.append((window.partition, window.replicate, last - first))
+    if not sum(map(len, codes)):
+        return None
+    code, size, time = (np.concatenate(column) for column in (codes, sizes, times))
+    partition, replicate, lengths = (np.array(column) for column in zip(*windows, strict=True))
+    partition, replicate = np.repeat(partition, lengths), np.repeat(replicate, lengths)
+    # Key and partition in one number, of which each that occurs is a row.
+    pair = (code - NULL) * topic.partitions + partition
+    occurs = np.bincount(pair) > 0
+    pairs, row = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pair]
+    shape = len(pairs), plan.replicates
+    count, total = (
+        np.bincount(row * plan.replicates + replicate, values, len(pairs) * plan.replicates)
+        for values in (None, size)
     )
-    return count([batch], layout), layout
+    cells = topic.partitions * plan.replicates
+    first_ms, last_ms = _time_range(partition * plan.replicates + replicate, time, cells)
+    row_code = pairs // topic.partitions + NULL
+    return Rows(
+        topic.arrow_keys.take(pa.array(row_code, mask=row_code == NULL)),
+        pairs % topic.partitions,
+        count.reshape(shape),
+        total.astype(np.int64).reshape(shape),
+        *_time_range(row, time, len(pairs)),
+        first_ms.reshape(-1, plan.replicates),
+        last_ms.reshape(-1, plan.replicates),
+    )
 
 
+def _time_range(place: Int64s, times: Int64s, places: int) -> tuple[Int64s, Int64s]:
+    """Return the earliest and the latest time of each place; NEVER and -1 where there is none."""
+    earliest, latest = np.full(places, NEVER), np.full(places, -1, dtype=np.int64)
+    np.minimum.at(earliest, place, times)
+    np.maximum.at(latest, place, times)
+    return earliest, latest
+
+
+@lru_cache(8)
 def drawn(
     topic: SimulatedTopic, *, records: int, seed: int = 0, candidates: Sequence[int] = ()
 ) -> tuple[KeyCounts, SamplePlan, CountsLayout]:

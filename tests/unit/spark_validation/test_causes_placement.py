@@ -24,12 +24,16 @@ from spark_validation.results import (
 )
 from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
-from tests.support.skew.simulation import EACH_PARTITIONER, START_MS, SimulatedTopic, lying, named
+from tests.support.skew.simulation import EACH_PARTITIONER, START_MS, SimulatedTopic, hash_keys, lying, named
 
 RECORDS = 120_000
 KEYS = 6_000
 SAMPLE = 24_000
-READ = pytest.mark.parametrize("records", [FULL, SAMPLE], ids=["full", "sample"])
+READ = pytest.mark.parametrize(
+    "records",
+    [pytest.param(FULL, id="full", marks=pytest.mark.nightly("the same of all records")), SAMPLE],
+    ids={SAMPLE: "sample"}.get,
+)
 CHANGES_PRODUCERS = re.compile(r"Set `partitioner|Configure |move all of them|Find the producer")
 
 
@@ -66,7 +70,7 @@ def uniform_codes(seed: int, keys: int = KEYS) -> Int64s:
 
 
 def hashed(by: str, codes: npt.ArrayLike) -> Int64s:
-    return np.asarray(PARTITIONERS[by](Keys.from_list([*named(KEYS)]))[np.asarray(codes)], dtype=np.int64)
+    return hash_keys(by, named(KEYS))[np.asarray(codes, dtype=np.int64)]
 
 
 PART = np.arange(RECORDS) / RECORDS

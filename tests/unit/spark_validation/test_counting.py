@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from spark_validation import counting
 from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
+from spark_validation.windows import plan_windows
 from tests.support.skew.records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
+from tests.support.skew.simulation import NULL, compacted, null_keys, sampled, spans, with_sizes
 
 
 @st.composite
@@ -100,6 +102,24 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
     assert count(batches(records, 50), LAYOUT).distinct == 6_400
     # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.
     assert sum(sizes) < 4 * len(records)
+
+
+@pytest.mark.parametrize("wanted", [10_000, 30_000])
+@pytest.mark.parametrize("batch_size", [100, 5_000], ids=["short runs", "long runs"])
+def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_size: int) -> None:
+    topic = with_sizes(compacted(null_keys(30_000, 500, 3, share=0.1)))
+    plan = plan_windows(spans(topic), records=wanted, seed=1)
+    records = []
+    for window in plan.windows:
+        at = window.partition
+        read = slice(*np.searchsorted(topic.offsets[at], (window.start, window.end)))
+        columns = (column[at][read].tolist() for column in (topic.codes, topic.sizes, topic.times))
+        records += [
+            Record(at, window.replicate, None if code == NULL else topic.keys[code], size, time)
+            for code, size, time in zip(*columns, strict=True)
+        ]
+    counts, layout = sampled(topic, plan, (3, 8))
+    assert_same(counts, count(batches(records, batch_size), layout))
 
 
 def test_no_records_count_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_validation.analysis import AnalysisContext, LogFacts, analyse
 from spark_validation.arrivals import EVEN_RATIO
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.hashing import Int64s
 from spark_validation.results import (
     BurstFacts,
     CauseFacts,
@@ -38,7 +38,9 @@ from tests.support.skew.simulation import (
     drawn,
     empty,
     few_keys,
+    hash_keys,
     hot_key,
+    lying,
     mixed_partitioners,
     named,
     null_keys,
@@ -63,6 +65,13 @@ DRAWS = (
 )
 """The records of a topic, and the seed of it and of its samples."""
 
+SEEDS = pytest.mark.parametrize(
+    "seeds",
+    [range(2), pytest.param(range(2, 10), marks=pytest.mark.nightly("more topics and samples of each"))],
+    ids=["a few", "more"],
+)
+"""What chance must not make of a topic is drawn a few times by day."""
+
 
 def names(result: TopicResult) -> tuple[str, ...]:
     return tuple(cause.name for cause in result.causes)
@@ -78,23 +87,11 @@ def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
 
 def placed(codes: npt.ArrayLike, at: npt.ArrayLike, partitions: int) -> SimulatedTopic:
     """A topic whose producers choose partitions themselves."""
-    codes, at = np.asarray(codes), np.asarray(at)
-    order = np.argsort(at, kind="stable")
-    lengths = np.bincount(at, minlength=partitions)
-    cuts = np.cumsum(lengths)[:-1]
-    return SimulatedTopic(
-        tuple(np.split(codes[order], cuts)),
-        named(KEYS),
-        tuple(np.split(np.full(len(codes), 200), cuts)),
-        tuple(np.split(START_MS + order, cuts)),
-        tuple(np.arange(length) for length in lengths.tolist()),
-        tuple(lengths.tolist()),
-    )
+    return lying(np.asarray(at), codes, named(KEYS), partitions)
 
 
 def murmur2_of(codes: npt.ArrayLike) -> Int64s:
-    of_keys = PARTITIONERS["murmur2"](Keys.from_list([*named(KEYS)]))
-    return np.asarray(of_keys[np.asarray(codes)], dtype=np.int64)
+    return hash_keys("murmur2", named(KEYS))[np.asarray(codes, dtype=np.int64)]
 
 
 def timed(
@@ -211,16 +208,18 @@ def test_few_keys_of_uneven_size_are_named_by_what_explains_more() -> None:
     assert names(analysed(topic))[0] == "hot_keys"
 
 
+@SEEDS
 @pytest.mark.parametrize("records", [3_000, 20_000])
-def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int) -> None:
-    for seed in range(6):
+def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int, seeds: range) -> None:
+    for seed in seeds:
         topic = null_keys(records, 2_000, share=0.5, seed=seed)
         for read in (FULL, records // 5):
             assert names(analysed(topic, read, seed))[0] == "null_keys"
 
 
-def test_large_batches_of_null_keys_are_no_second_cause() -> None:
-    for seed in range(8):
+@SEEDS
+def test_large_batches_of_null_keys_are_no_second_cause(seeds: range) -> None:
+    for seed in seeds:
         random = np.random.default_rng(seed)
         codes = random.integers(0, KEYS, 120_000)
         at = murmur2_of(codes) % 12
@@ -345,10 +344,13 @@ def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions
         )
 
 
+@SEEDS
 @pytest.mark.parametrize("keys", [2, 3, 10])
 @pytest.mark.parametrize("unordered", [False, True])
-def test_a_few_keys_of_two_partitioners_are_no_partition_increase(keys: int, unordered: bool) -> None:
-    for seed in range(8):
+def test_a_few_keys_of_two_partitioners_are_no_partition_increase(
+    keys: int, unordered: bool, seeds: range
+) -> None:
+    for seed in seeds:
         random = np.random.default_rng(seed)
         called = [f"{seed}-{number}".encode() for number in range(keys)]
         topic = produced(random.integers(0, keys, 50_000), called, 12, crc32=random.random(50_000) < 0.5)
@@ -421,31 +423,34 @@ def test_a_burst_is_found_wherever_it_is(start: float, length: float, within: fl
         assert facts_of(cause, BurstFacts).key_hash is not None
 
 
+@SEEDS
 @pytest.mark.parametrize(
     "topic", [aborted(120_000), aborted(120_000, transaction=20), cleaned(uniform(120_000))]
 )
-def test_offsets_without_a_record_make_no_burst(topic: SimulatedTopic) -> None:
+def test_offsets_without_a_record_make_no_burst(topic: SimulatedTopic, seeds: range) -> None:
     """A partition has none for a while; its windows, and those of others, have few."""
-    for records, seed in ((FULL, 0), *((12_000, seed) for seed in range(8))):
+    for records, seed in ((FULL, 0), *((12_000, seed) for seed in seeds)):
         causes = analysed(topic, records, seed).causes
         assert "bursty" not in {cause.name for cause in causes}, (seed, causes)
 
 
+@SEEDS
 @pytest.mark.parametrize("partitions", [2, 3, 5])
 @pytest.mark.parametrize("by", [-0.03, 0.03])
-def test_single_records_of_other_times_make_no_burst(partitions: int, by: float) -> None:
+def test_single_records_of_other_times_make_no_burst(partitions: int, by: float, seeds: range) -> None:
     """Three of a thousand records have an event time of long before, or of the future: in windows of a sample
     that is one of ten, which seem to have begun when the one before them ended.
     """
-    for seed in range(10):
+    for seed in seeds:
         topic = out_of_turn(uniform(120_000, partitions=partitions, seed=seed), share=0.003, by=by, seed=seed)
         assert "bursty" not in names(analysed(topic, 2_000, seed)), seed
 
 
+@SEEDS
 @pytest.mark.parametrize("by", [0.1, 8.0])
-def test_records_ahead_of_time_in_every_window_make_no_burst(by: float) -> None:
+def test_records_ahead_of_time_in_every_window_make_no_burst(by: float, seeds: range) -> None:
     """The ends of windows are in order then, as those of one such record each, and the beginnings as well."""
-    for seed in range(4):
+    for seed in seeds:
         topic = out_of_turn(uniform(60_000, 20_000, 12, seed=seed), share=0.01, by=by, seed=seed)
         for records in (FULL, 12_000):
             assert "bursty" not in names(analysed(topic, records, seed)), (seed, records)
@@ -458,15 +463,16 @@ def test_a_burst_is_found_among_records_of_other_times(share: float, by: float) 
         assert names(analysed(topic, records))[0] == "bursty"
 
 
+@SEEDS
 @pytest.mark.parametrize(("partitions", "records"), [(3, 5_000), (12, 12_000)])
 @pytest.mark.parametrize("fast", [1, 10])
 def test_a_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
-    partitions: int, records: int, fast: int
+    partitions: int, records: int, fast: int, seeds: range
 ) -> None:
     """Windows meet transactions that were committed, or none: by offsets as by times (of two minutes, and of
     seconds, which are too few to be compared) it is chance which.
     """
-    for seed in range(8):
+    for seed in seeds:
         log = aborted(120_000, 5_000, partitions, share=0.5, transaction=400, hot=0.3, seed=seed)
         topic = timed(log, lambda at: START_MS + (at - START_MS) // fast)
         assert "bursty" not in names(analysed(topic, records, seed)), seed

@@ -32,8 +32,9 @@ from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
 def parted(records: list[Record], parts: int) -> list[list[Record]]:
     """Records by reducer: all of a key, and all without one, in one place."""
     found: list[list[Record]] = [[] for _ in range(parts)]
-    for record in records:
-        found[int(hash_by("crc32", Keys.from_list([record.key or b""]))[0]) % parts].append(record)
+    hashed = hash_by("crc32", Keys.from_list([record.key or b"" for record in records]))
+    for record, part in zip(records, (hashed % parts).tolist(), strict=True):
+        found[part].append(record)
     return found
 
 

@@ -44,7 +44,7 @@ HELD = 0.9
 """How often an interval must hold the truth; nominally it is 0.95."""
 
 DRAWS = (40, pytest.param(200, marks=pytest.mark.nightly("200 samples of each topic")))
-SIMULATION = pytest.mark.nightly("40 samples of topics that are analysed several times each")
+SIMULATION = pytest.mark.nightly("40 samples of each topic")
 
 Judged = list[tuple[float, Estimate]]
 """The truth and the estimate, for each draw."""
@@ -172,6 +172,7 @@ def halved(judged: Judged) -> Judged:
     return [(truth, Estimate(e.value, (e.value + e.low) / 2, (e.value + e.high) / 2)) for truth, e in judged]
 
 
+@SIMULATION
 def test_so_many_draws_tell_an_interval_that_is_too_narrow(draws: int) -> None:
     judged = {**zipf_draws(draws), **burst_draws(draws)}
     del judged["distinct keys"]  # wider than they need to be
@@ -179,15 +180,18 @@ def test_so_many_draws_tell_an_interval_that_is_too_narrow(draws: int) -> None:
         assert held(halved(found)) < HELD, name
 
 
+@SIMULATION
 def test_the_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
     assert held(burst_draws(draws)["replicates"]) >= HELD
 
 
+@SIMULATION
 def test_the_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
     """Why intervals come from slices: neighbouring records are no independent draws."""
     assert held(burst_draws(draws)["binomial"]) < 0.5
 
 
+@SIMULATION
 def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
     topic = null_keys(RECORDS, share=0.3)
     judged: Judged = []
@@ -198,6 +202,7 @@ def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> No
     assert width(judged) < 0.12
 
 
+@SIMULATION
 @pytest.mark.parametrize(
     "topic", [uniform(RECORDS), repartitioned(RECORDS)], ids=["equal partitions", "a past partition increase"]
 )
@@ -214,6 +219,7 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
     assert abs(sum(found.value for _, found in judged) / draws - truth) < 0.03
 
 
+@SIMULATION
 @pytest.mark.parametrize(
     "topic",
     [

@@ -214,8 +214,8 @@ def _extend(topic: SampledTopic, curve: OffsetCurve, low: float, high: float) ->
 
 def _pace(times: Floats, offsets: Floats) -> float:
     """Return the milliseconds per offset; 0 where there is only one window."""
-    steps = float(np.diff(offsets).sum())
-    return float(np.diff(times).sum()) / steps if steps else 0.0
+    steps = float(offsets[-1] - offsets[0])
+    return float(times[-1] - times[0]) / steps if steps else 0.0
 
 
 def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, high: float) -> Floats:

@@ -53,7 +53,7 @@ from tests.support.skew.simulation import (
     zipf,
 )
 
-MANY = 300_000
+MANY = 120_000
 SAMPLE = MANY // 10
 KEYS = 10_000
 DRAWS = (

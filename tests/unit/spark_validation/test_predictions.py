@@ -30,8 +30,15 @@ from tests.support.skew.simulation import (
 RECORDS = 100_000
 KEYS = 5_000
 FULL, SAMPLE = 10**9, 10_000
-READ = pytest.mark.parametrize(("records", "seeds"), [(FULL, 1), (SAMPLE, 5)], ids=["full", "sample"])
-"""A topic that is read whole is read alike with every seed."""
+READ = pytest.mark.parametrize(
+    ("records", "seeds"),
+    [
+        (FULL, range(1)),
+        (SAMPLE, range(1)),
+        pytest.param(SAMPLE, range(1, 5), marks=pytest.mark.nightly("more samples")),
+    ],
+    ids=["full", "sample", "more samples"],
+)
 
 
 def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
@@ -87,13 +94,20 @@ def raised(partitioner: str, partitions: int, before: int, seed: int) -> Simulat
     return lying(hashed % counts, codes, named(KEYS), partitions)
 
 
-@pytest.mark.parametrize(("records", "seeds"), [(FULL, 1), (SAMPLE, 10)], ids=["full", "sample"])
+@pytest.mark.parametrize(
+    ("records", "seeds"),
+    [
+        (FULL, range(1)),
+        pytest.param(SAMPLE, range(10), marks=pytest.mark.nightly("the intervals of ten samples")),
+    ],
+    ids=["full", "samples"],
+)
 @pytest.mark.parametrize("partitioner", EACH_PARTITIONER)
 def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
-    partitioner: str, records: int, seeds: int
+    partitioner: str, records: int, seeds: range
 ) -> None:
     inside, over_truth = 0, []
-    for seed in range(seeds):
+    for seed in seeds:
         case = analysed(raised(partitioner, 12, 6, seed), records, seed).what_if[1]
         truth = raised(partitioner, 24, 24, seed).ratio()
         found = case.max_mean_ratio
@@ -104,7 +118,7 @@ def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
             # Of every key, the latest record lies where the partitioner puts it on the present count.
             assert case.keys_moved == pytest.approx(1 / 2, abs=0.01)
             assert case.records_moved.value == pytest.approx(1 / 2, abs=0.01)
-    assert inside >= 0.9 * seeds
+    assert inside >= 0.9 * len(seeds)
     assert np.mean(over_truth) == pytest.approx(1.0, abs=0.05)
 
 
@@ -176,7 +190,7 @@ def few_batches(partitions: int) -> SimulatedTopic:
     ],
 )
 def test_no_prediction_is_given_that_does_not_hold(
-    produced_on: type, reason: str, records: int, seeds: int
+    produced_on: type, reason: str, records: int, seeds: range
 ) -> None:
     topic: SimulatedTopic = produced_on(12)
     counts, plan, _ = drawn(topic, records=records, candidates=(24,))
@@ -184,7 +198,7 @@ def test_no_prediction_is_given_that_does_not_hold(
     came_out = produced_on(24).ratio()
     # It would have been far off; so it is not given.
     assert came_out > promised.high + 0.5
-    for seed in range(seeds):
+    for seed in seeds:
         result = analysed(topic, records, seed)
         assert result.what_if == ()
         assert reason in (result.what_if_withheld or "")
@@ -213,8 +227,8 @@ def repartitioned_late(partitions: int) -> SimulatedTopic:
         produced(np.full(RECORDS, NULL), [b"never"], 12),
     ],
 )
-def test_predictions_that_hold_are_given(topic: SimulatedTopic, records: int, seeds: int) -> None:
-    for seed in range(seeds):
+def test_predictions_that_hold_are_given(topic: SimulatedTopic, records: int, seeds: range) -> None:
+    for seed in seeds:
         result = analysed(topic, records, seed)
         assert result.what_if_withheld is None
         assert [case.partitions for case in result.what_if] == [topic.partitions, 2 * topic.partitions]

@@ -23,6 +23,12 @@ _SHAPES: list[Any] = [
     *(_MISSING, None, True, 1.5, "", "x", {}, {"x": None}, [], [None], ["x", "x"], [{}], [[]])
 ]
 """The values that take the place of each one."""
+_TURNS = pytest.mark.parametrize(
+    "turns",
+    [{0}, pytest.param({1, 2}, marks=pytest.mark.nightly("the other values in each place"))],
+    ids=["some values", "other values"],
+)
+"""By day every place gets a third of the values, in turn."""
 _CONFIG = """
 apiVersion: kafkaform/v1
 kind: Config
@@ -163,16 +169,18 @@ def _replace(value: Any, at: tuple[Any, ...], shape: Any) -> Any:
     return changed
 
 
-def _list_malformed(document: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], list[str]]]:
-    for at in _list_paths(document):
+def _list_malformed(document: dict[str, Any], turns: set[int]) -> Iterator[tuple[tuple[Any, ...], list[str]]]:
+    for place, at in enumerate(_list_paths(document)):
         # Overrides are read by the same functions as the rest.
         shapes = _SHAPES[:4] if "overrides" in at[:-2] else _SHAPES
         shapes = shapes if at else shapes[1:]
-        yield at, [json.dumps(_replace(document, at, shape)) for shape in shapes]
+        chosen = [shape for number, shape in enumerate(shapes, place) if number % 3 in turns]
+        yield at, [json.dumps(_replace(document, at, shape)) for shape in chosen]
 
 
+@_TURNS
 @pytest.mark.parametrize("kind", KINDS)
-def test_malformed_manifest_is_located_and_hides_nothing(kind: str, tmp_path: Path) -> None:
+def test_malformed_manifest_is_located_and_hides_nothing(kind: str, turns: set[int], tmp_path: Path) -> None:
     manifests = [*_build_manifests(kind)]
     spec = load_schema(KINDS[kind].format.schema)["$defs"]["spec"]["properties"]
     assert set(manifests[0]["spec"]) == set(spec), "the test must have every field"
@@ -185,7 +193,7 @@ def test_malformed_manifest_is_located_and_hides_nothing(kind: str, tmp_path: Pa
         "---\n" + head + "metadata: {name: c}\nspec: {partitons: 1}\n"
     )
     contexts = [settings.build_context("dev")]
-    for at, texts in chain.from_iterable(map(_list_malformed, manifests)):
+    for at, texts in chain.from_iterable(_list_malformed(manifest, turns) for manifest in manifests):
         (tmp_path / "topics/malformed.yaml").write_text("\n---\n".join(texts))
         try:
             with pytest.raises(InvalidManifests) as caught:
@@ -201,13 +209,14 @@ def test_malformed_manifest_is_located_and_hides_nothing(kind: str, tmp_path: Pa
         assert "KF101" in {found.code for found in findings if str(found.ref) == "Topic/a b"}, at
 
 
-def test_malformed_configuration_is_located(tmp_path: Path) -> None:
+@_TURNS
+def test_malformed_configuration_is_located(turns: set[int], tmp_path: Path) -> None:
     given = yaml.safe_load(_CONFIG)
     assert set(given) == set(load_schema("config")["properties"]), "the test must have every field"
     file = tmp_path / "kafkaform.yaml"
     # One section at a time, as a check of the whole takes longer than that of the parts.
     parts = [{name: given[name] for name in ("apiVersion", "kind", section)} for section in given]
-    for at, texts in chain.from_iterable(map(_list_malformed, parts)):
+    for at, texts in chain.from_iterable(_list_malformed(part, turns) for part in parts):
         for text in texts:
             file.unlink(missing_ok=True)  # truncating a file takes longer than reading it
             file.write_text(text)

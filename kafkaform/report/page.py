@@ -377,9 +377,9 @@ def _break_text(text: str, width: int) -> Iterator[str]:
     if cell_len(text) > width:
         text = text.strip(" ")
     while cell_len(text) > width:
-        end = len(text)
-        while end and cell_len(text[:end]) > width:
-            end -= 1
+        end = 0
+        while cell_len(text[: end + 1]) <= width:
+            end += 1
         blank = text.rfind(" ", 1, end + 1)
         # No space within the width: the first word is too wide, and is given a line of its own.
         if blank < 0 and (blank := text.find(" ", 1)) < 0:

@@ -234,9 +234,10 @@ def _created(
     _check_name(name)
     if name in topics:
         raise rejected("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
-    for other in topics:
-        # The names of metrics have no dots, but underscores in their place.
-        if other.replace(".", "_") == name.replace(".", "_"):
+    # The names of metrics have no dots, but underscores in their place.
+    metric = name.replace(".", "_")
+    for other in topics if "_" in metric else ():
+        if other.replace(".", "_") == metric:
             raise rejected("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {other}")
     configs = {config: _stored(config, value) for config, value in operation.configs.items()}
     if replicas == 0 or replicas < -1:

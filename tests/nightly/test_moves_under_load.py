@@ -289,6 +289,22 @@ def test_an_apply_finds_the_next_controller(
     brokers.start_node(down)
 
 
+def test_a_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
+    project: Project, real: KafkaCluster
+) -> None:
+    name = topic_of(project, real)
+    other = project.topic("b", partitions=len(SINGLE), replicationFactor=3)
+    place_topic(real, other, SINGLE)
+    fill(project.servers, other, len(SINGLE), SIZE)
+    applying = Applying(project, "topics", "--throttle", "2MB")
+    in_the_midst(real, name)
+    remove_topics(project.servers, other)
+    applying.ended().needs(1)
+    three_each(real, name)
+    calm(real)
+    assert real.throttle_configs([name]) == ()
+
+
 # --- applies that end early ------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ are compared in intervals of time that each hold the same number of the topic's 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,10 @@ from spark_validation.results import BurstFacts, SkewCause
 from spark_validation.sampled_topic import LEAST_LIFT, NULLS_WORTH_NAMING, SampledTopic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_validation.key_counts import Bools, Floats
+    from spark_validation.windows import Window
 
 
 INTERVALS = 48
@@ -26,6 +30,9 @@ INTERVALS = 48
 FINER = 4
 """So many of the last intervals are each divided into as many: a burst that has just begun lies only
 there."""
+MOST_POINTS = 4096
+"""The most times at which the records of all partitions are added up to place intervals. All ends of windows
+would be 16 for each partition: time and memory would grow with the square of the partitions."""
 FEWEST_TIMES = 4
 """The fewest distinct timestamps per replicate that are fine enough."""
 LEAST_MS = 60_000
@@ -134,8 +141,8 @@ def build_timeline(topic: SampledTopic, windows: Floats, *, extrapolated: bool =
     earliest, latest = start - farthest, end + farthest
     curves = [
         curve
-        for number in range(topic.partitions)
-        if (curve := _curve(topic, windows[number], number, earliest, latest)) is not None
+        for number, planned in groupby(topic.plan.windows, key=lambda window: window.partition)
+        if (curve := _curve([*planned], windows[number], earliest, latest)) is not None
     ]
     starts = [max(_start(topic, curve), earliest) for curve in curves]
     ends = [min(_end(topic, curve), latest) for curve in curves]
@@ -164,15 +171,12 @@ def build_timeline(topic: SampledTopic, windows: Floats, *, extrapolated: bool =
     return Timeline(extended, topic.partitions, _edges(extended, topic, low, high))
 
 
-def _curve(
-    topic: SampledTopic, times: Floats, partition: int, earliest: float, latest: float
-) -> OffsetCurve | None:
-    """Draw the curve through the ends of windows; None where no time is known.
+def _curve(windows: Sequence[Window], times: Floats, earliest: float, latest: float) -> OffsetCurve | None:
+    """Draw the curve through the ends of a partition's windows; None where no time is known.
 
     An end without a known time lies between those of its neighbours, or beyond the first or last, as
     far as the pace between these gives, but not before `earliest` or after `latest`.
     """
-    windows = [window for window in topic.plan.windows if window.partition == partition]
     replicates = np.repeat(np.array([window.replicate for window in windows], dtype=np.int64), 2)
     places = np.array([(window.start, window.end) for window in windows], dtype=np.float64).reshape(-1)
     at = times[replicates[::2]].reshape(-1)
@@ -186,7 +190,7 @@ def _curve(
     filled += pace * (np.minimum(places - places[known][0], 0) + np.maximum(places - places[known][-1], 0))
     filled = filled.clip(earliest, latest)
     filled[known] = ascending
-    return OffsetCurve(partition, filled, places, replicates)
+    return OffsetCurve(windows[0].partition, filled, places, replicates)
 
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
@@ -221,8 +225,12 @@ def _pace(times: Floats, offsets: Floats) -> float:
 def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, high: float) -> Floats:
     points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
     density = topic.per_offset(topic.counts.records)
-    in_each = _sum_intervals(curves, topic.partitions, points, density).sum(axis=0)
-    total = np.concatenate(([0.0], np.cumsum(in_each)))
+    if len(points) > MOST_POINTS:
+        points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(np.int64)]
+    total = np.zeros(len(points))
+    for curve in curves:
+        total += np.interp(points, curve.times, _accumulate(curve, density))
+    total -= total[0]
     parts = np.arange(INTERVALS + 1.0)
     newest = np.arange(INTERVALS - FINER, INTERVALS, 1 / FINER)
     # The inverse of the cumulated records: equal steps of records become times.
@@ -235,14 +243,16 @@ def _sum_intervals(
 ) -> Floats:
     totals = np.zeros((partitions, len(edges) - 1))
     for curve in curves:
-        densities = density[curve.partition, curve.replicates]
-        if not densities.any():
-            continue
-        # Between two windows, the density is the mean of both.
-        steps = np.diff(curve.offsets) * (densities[:-1] + densities[1:]) / 2
-        so_far = np.concatenate(([0.0], np.cumsum(steps)))
-        totals[curve.partition] = np.diff(np.interp(edges, curve.times, so_far))
+        totals[curve.partition] = np.diff(np.interp(edges, curve.times, _accumulate(curve, density)))
     return totals
+
+
+def _accumulate(curve: OffsetCurve, density: Floats) -> Floats:
+    """Return the amount up to each point of a curve."""
+    densities = density[curve.partition, curve.replicates]
+    # Between two windows, the density is the mean of both.
+    steps = np.diff(curve.offsets) * (densities[:-1] + densities[1:]) / 2
+    return np.concatenate(([0.0], np.cumsum(steps)))
 
 
 ODDS = 2.5

@@ -496,6 +496,22 @@ def test_a_late_key_has_its_peak_where_several_burst_together(keys: int) -> None
         assert peak == pytest.approx(20, rel=reach)
 
 
+def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = bursts(MANY, KEYS, 48, stretches=1, length=0.1)
+
+    def find(points: int) -> BurstFacts:
+        monkeypatch.setattr("spark_validation.causes_burst.MOST_POINTS", points)
+        facts = analysed(topic, 24_000, partition_changes=tuple).causes[0].facts
+        assert isinstance(facts, BurstFacts)
+        return facts
+
+    every, fewer = find(100_000), find(150)
+    assert fewer.partition == every.partition
+    near = (every.end_ms - every.start_ms) / 5
+    assert fewer.start_ms == pytest.approx(every.start_ms, abs=near)
+    assert fewer.end_ms == pytest.approx(every.end_ms, abs=near)
+
+
 def test_a_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
     topic = compacted(bursts(MANY, KEYS, stretches=1, length=0.1))
     for records in (FULL, SAMPLE):

@@ -223,7 +223,7 @@ SKEW_VALUES: Mapping[str, Schema] = {
     "HotKeysFacts.by": {"enum": ["records", "bytes"]},
     "BurstFacts.by": {"enum": ["records", "bytes"]},
     "NullKeysFacts.spread": {"enum": ["evenly", "unevenly", "in batches"]},
-    "TopicResult.spread": {"enum": ["even", "uneven", "too little data"]},
+    "TopicResult.spread": {"enum": ["even", "uneven", "too little data", "not known"]},
     "ArrivalPeriod.name": {"enum": ["common", "hour", "day", "made"]},
     "SampleResult.mode": {"enum": ["sample", "full", "file"]},
     "HotKeyResult.key_hash": {"pattern": "^[0-9a-f]{12}$"},
@@ -239,7 +239,7 @@ SKEW_VALUES: Mapping[str, Schema] = {
     },
     "SkewFinding.message": {"description": "What is wrong, with the figures."},
     "SkewFinding.suggestion": {"description": "What to do; null if there is nothing to say."},
-    "SkewVerdict.status": {"enum": ["pass", "warn", "fail"]},
+    "SkewVerdict.status": {"enum": ["pass", "warn", "fail", "unknown"]},
 }
 """Constraints and descriptions that are not in the types and docstrings of a skew report's fields."""
 

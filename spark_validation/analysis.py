@@ -20,22 +20,27 @@ from spark_validation.intervals import Weighting
 from spark_validation.key_counts import NEVER
 from spark_validation.predictions import find_withheld_reason, what_if
 from spark_validation.results import (
+    Estimate,
     GroupResult,
     HotKeyResult,
     MemberShare,
     PartitionResult,
     SampleResult,
+    SkewCause,
     SkewLimits,
     TopicResult,
+    bound_ratio,
 )
 from spark_validation.salts import partition_loads
 from spark_validation.sampled_topic import MEASURES, SampledTopic
+from spark_validation.time_search import KNOWN
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_validation.arrivals import TopicArrivals
+    from spark_validation.causes_placement import Placement
     from spark_validation.key_counts import CountsLayout, KeyCounts
     from spark_validation.results import PartitionChange
     from spark_validation.sampled_topic import CountBetween
@@ -117,6 +122,7 @@ def analyse(
         ValueError: A group has an assignor that is not known, or no members.
     """
     log = context.log or LogFacts()
+    arrivals = log.arrivals
     weighting = Weighting.from_plan(plan, counts.records)
     records, size = estimates.estimate_totals(counts, weighting, log.exact)
     partitions = estimates.partitions(counts, plan, weighting, log.exact)
@@ -150,8 +156,9 @@ def analyse(
         hot_keys=hot,
         what_if=(),
         groups=tuple(assign(group, shares) for group in context.groups),
-        arrivals=log.arrivals.periods or None if log.arrivals else None,
-        arrivals_unknown=log.arrivals.unknown if log.arrivals else None,
+        arrivals=arrivals.periods or None if arrivals else None,
+        arrivals_unknown=arrivals.unknown if arrivals else None,
+        bytes_unknown=_explain_unknown_bytes(counts, log.exact),
         keys_withheld=log.keys_withheld,
         keys_since_ms=_first_key_time(counts, plan),
         retention_bytes=log.retention_bytes,
@@ -163,6 +170,11 @@ def analyse(
     result = replace(result, spread=str(topic.spread))
     topic = replace(topic, result=result)
     placed = find_placement(topic)
+    if arrivals is not None and arrivals.alternative is not None and _was_wrong(arrivals, placed):
+        # The keys show whether partitions were added, which their first records did not.
+        log = replace(log, arrivals=replace(arrivals.alternative, transactional=arrivals.transactional))
+        context = replace(context, log=log, since_ms=arrivals.alternative.since_ms)
+        return analyse(name, counts, plan, layout, context)
     if counts.placements and (reason := find_withheld_reason(topic, placed, weighting)):
         result = replace(result, what_if_withheld=reason)
     else:
@@ -180,10 +192,61 @@ def analyse(
         replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed)
     )
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
+    if arrivals is not None:
+        result = _allow_for_doubt(result, arrivals, log)
+    if arrivals is not None and arrivals.asked and arrivals.unknown is not None:
+        cause = SkewCause("unknown", wording.explain_unknown_period(arrivals.unknown))
+        return replace(result, spread=str(arrivals.spread), causes=(cause,), diagnosis=cause.name)
     # Suffixes chosen for a partitioner that fits by chance would lead anywhere.
     known = not by_chance(counts.distinct, topic.partitions)
     loads = {by: partition_loads(topic, by, placed.partitioner_now if known else None) for by in MEASURES}
     return replace(result, advice=advise(result, context.limits, loads, placed))
+
+
+def _was_wrong(arrivals: TopicArrivals, placed: Placement) -> bool:
+    """Return whether keys contradict what is assumed of the last partitions: that they were added, or not."""
+    if arrivals.added_from is not None:
+        return placed.repartition is None and placed.mix is not None and placed.mix.single
+    added = arrivals.alternative.added_from if arrivals.alternative is not None else None
+    increases = placed.repartition.increases if placed.repartition is not None else ()
+    return added in {increase.earlier for increase in increases}
+
+
+def _explain_unknown_bytes(counts: KeyCounts, exact: Sequence[int] | None) -> str | None:
+    """Return why the bytes of a topic are not known: too much of it was written where nothing can be read."""
+    read, written = counts.records.sum(axis=1), exact or ()
+    unread = [number for number, records in enumerate(written) if records and not read[number]]
+    missing = sum(written[number] for number in unread)
+    return wording.explain_unread_bytes(unread) if missing > KNOWN * sum(written) else None
+
+
+def _allow_for_doubt(result: TopicResult, arrivals: TopicArrivals, log: LogFacts) -> TopicResult:
+    """Widen the intervals of partitions, and of the fullest one, by how far arrivals may be wrong."""
+    least, most = arrivals.bounds(markers=log.exact is not None)
+    bounds = bound_ratio(arrivals.counts, least, most)
+    if least is None or most is None or bounds is None:
+        return result
+    partitions = []
+    for partition, count, few, many in zip(result.partitions, arrivals.counts, least, most, strict=True):
+        factors = (few / count, many / count) if count else (1.0, 1.0)
+        records, share = (
+            _widen(partition.records, *factors, float(many)),
+            _widen(partition.share, *factors, 1.0),
+        )
+        partitions.append(replace(partition, records=records, share=share))
+    factors = bounds.low / bounds.value, bounds.high / bounds.value
+    by_records, by_bytes = (
+        replace(by, max_mean_ratio=_widen(by.max_mean_ratio, *factors, float(len(partitions)), 1.0))
+        for by in (result.by_records, result.by_bytes)
+    )
+    return replace(result, partitions=tuple(partitions), by_records=by_records, by_bytes=by_bytes)
+
+
+def _widen(estimate: Estimate, lower: float, upper: float, most: float, least: float = 0.0) -> Estimate:
+    """Return an estimate whose interval reaches further by two factors, within limits."""
+    value = estimate.value
+    low, high = max(least, estimate.low * lower), min(most, estimate.high * upper)
+    return Estimate(value, min(value, low), max(value, high))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,21 @@ Transaction markers and aborted records have offsets, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import log, sqrt
-from typing import TYPE_CHECKING, TypeAlias
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from spark_validation import wording
 from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.results import ArrivalPeriod, ratio_of
+from spark_validation.time_search import EXACT, FEW, KNOWN, LogEnds, TimeSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-TopicPartition: TypeAlias = tuple[str, int]
-FindOffsets: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
-"""Takes a time for each partition (ms since 1970); returns the offset and time of the first record that is
-not older. Partitions without such a record are left out."""
+    from spark_validation.time_search import Beginning, FindOffsets, ReadRecords, TopicPartition
 
 EVEN_RATIO = 1.25
 """Up to this ratio of the fullest partition to the mean, a topic counts as even."""
@@ -37,6 +35,12 @@ _MISSED = 20.0
 FEW_KEPT = 20
 """A log that keeps fewer records than this does not limit the period: those of a steady stream begin within
 1/20 of the time for which they are kept."""
+_FEW_AT_START = 5
+"""Of FEW_KEPT records that are expected after the first one, fewer than this make it a late one."""
+_STARTS = 8
+"""The most late records at the start of a log that are passed over."""
+_SEVERAL = 4
+"""So many times the usual bytes of its records show that a partition had more of them lately."""
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 RECENT_MS: Mapping[str, int] = {"hour": HOUR_MS, "day": DAY_MS}
@@ -52,19 +56,6 @@ class Spread(StrEnum):
     EVEN = "even"
     LITTLE = "too little data"
     UNKNOWN = "not known"
-
-
-@dataclass(frozen=True, slots=True)
-class LogEnds:
-    """The log of one partition.
-
-    Attributes:
-        start: The first offset that is kept.
-        end: The offset after the last record.
-    """
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +83,12 @@ class TopicArrivals:
             topic was made is counted, unless a partition could not be read.
         recent: The last hour and the last day, where all logs cover them, and the time since the topic was
             made.
+        least: The fewest records that each partition may have got; None where `counts` are exact.
+        most: The most, likewise.
+        asked: Whether a period was asked for: if it is not known (`unknown`), nor is the spread.
+        waits: A partition where the search by time may have met a transaction marker, by period.
+        alternative: The arrivals since the last partitions were first written, if it is not known whether
+            they were added then; or those of the whole period, if they are taken for added ones.
         transactional: Whether transactions write to it, whose markers count as arrivals; None if that is not
             known.
     """
@@ -111,6 +108,11 @@ class TopicArrivals:
     emptied: tuple[int, ...] = ()
     unknown: str | None = None
     recent: tuple[ArrivalPeriod, ...] = ()
+    least: tuple[int, ...] | None = None
+    most: tuple[int, ...] | None = None
+    asked: bool = False
+    waits: Mapping[str, int] = field(default_factory=dict)
+    alternative: TopicArrivals | None = None
     transactional: bool | None = None
 
     @property
@@ -143,7 +145,17 @@ class TopicArrivals:
     @property
     def spread(self) -> Spread:
         """The verdict on the period."""
-        return judge_spread(self.counts) if self.counts and None not in self.ends else Spread.UNKNOWN
+        known = self.counts and None not in self.ends and not (self.asked and self.unknown)
+        return judge_spread(self.counts) if known else Spread.UNKNOWN
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether the search by time may be wrong, by what is known of the records' times."""
+        return (
+            self.unknown is not None
+            or self.least is not None
+            or any(period.unknown for period in self.recent)
+        )
 
     @property
     def weight(self) -> float:
@@ -155,7 +167,61 @@ class TopicArrivals:
         """The common period first, then the others."""
         if not self.counts:
             return self.recent
-        return (ArrivalPeriod(COMMON, self.since_ms, self.until_ms, self.counts), *self.recent)
+        common = ArrivalPeriod(COMMON, self.since_ms, self.until_ms, self.counts, self.least, self.most)
+        if not self.transactional:
+            return (common, *self.recent)
+        return tuple(_allow_for_markers(period) for period in (common, *self.recent))
+
+    def bounds(self, *, markers: bool) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Return the fewest and the most records that each partition may have got; None if they are exact.
+
+        Args:
+            markers: Whether transaction markers are among the counts, at most one for each record.
+        """
+        common = self.periods[0]
+        return (common.least, common.most) if markers else (self.least, self.most)
+
+    def mark_transactional(self) -> TopicArrivals:
+        """Return the arrivals in a topic that transactions write to.
+
+        Where the search by time waited for a record, it may have met the marker of a transaction with older
+        records: what is known of these periods is withheld.
+        """
+        recent = tuple(
+            replace(
+                period,
+                counts=(),
+                least=None,
+                most=None,
+                unknown=wording.explain_marker(self.waits[period.name]),
+            )
+            if period.name in self.waits
+            else period
+            for period in self.recent
+        )
+        marked = replace(self, transactional=True, recent=recent, alternative=None)
+        if COMMON not in self.waits:
+            return replace(marked, alternative=self.alternative)
+        return replace(
+            marked,
+            period_ms=None,
+            counts=tuple(end or 0 for end in self.ends),
+            per_second=None,
+            since_made=True,
+            since_ms=None,
+            starts=(0,) * len(self.ends),
+            least=None,
+            most=None,
+            limited_by=None,
+            added_from=None,
+            unknown=wording.explain_marker(self.waits[COMMON]),
+        )
+
+
+def _allow_for_markers(period: ArrivalPeriod) -> ArrivalPeriod:
+    """Return the arrivals of which up to a half may be transaction markers."""
+    least = tuple((count + 1) // 2 for count in period.least or period.counts)
+    return replace(period, least=least, most=period.most or period.counts) if period.counts else period
 
 
 def judge_spread(counts: Sequence[int]) -> Spread:
@@ -183,17 +249,36 @@ def judge_spread(counts: Sequence[int]) -> Spread:
 
 @dataclass(slots=True)
 class _PeriodSearch:
-    """The search for the period of one topic."""
+    """The search for the period of one topic.
+
+    Attributes:
+        name: The topic.
+        logs: The log of each partition.
+        firsts: The time from which on each log has everything; None for one without a record or times.
+        since_ms: The start of the period; None for all the time since the topic was made.
+        asked: Whether a period was asked for.
+        covered_ms: Where all logs begin, whether partitions were added since or not.
+        limited_by: The partition whose log begins last.
+        added_ms: When the last partitions, from number `added_from` on, were first written.
+        added_surely: Whether that means that they were added.
+        unknown: Why the period cannot be chosen.
+        periods: The counts since each time.
+        waits: A partition where the search by time may have met a transaction marker, by time.
+    """
 
     name: str
     logs: Sequence[LogEnds]
     firsts: tuple[int | None, ...] = ()
     since_ms: int | None = None
+    asked: bool = False
     covered_ms: int | None = None
     limited_by: int | None = None
     added_from: int | None = None
+    added_ms: int = 0
+    added_surely: bool = False
     unknown: str | None = None
-    counts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    periods: dict[int, ArrivalPeriod] = field(default_factory=dict)
+    waits: dict[int, int] = field(default_factory=dict)
 
     def choose(self, now_ms: int, since_ms: int | None) -> None:
         """Choose the period: after the latest first record of the logs that lost records.
@@ -210,38 +295,53 @@ class _PeriodSearch:
             if log_ends.start > 0 and first is not None
         }
         limiting = {number: first for number, first in trimmed.items() if not self._keeps_little(number)}
-        trimmed = limiting or trimmed
-        if trimmed:
-            self.limited_by = max(trimmed, key=trimmed.__getitem__)
-            self.since_ms = trimmed[self.limited_by]
+        if limiting or all(map(self._keeps_little, range(len(self.logs)))):
+            trimmed = limiting or trimmed
+            self.limited_by = max(trimmed, key=trimmed.__getitem__, default=None)
+            self.since_ms = None if self.limited_by is None else trimmed[self.limited_by]
+        self.asked = since_ms is not None
         if since_ms is not None and since_ms > (self.since_ms or 0):
             self.since_ms, self.limited_by = since_ms, None
         self.covered_ms = self.since_ms
         self._find_added(now_ms)
-        if self.since_ms is not None and self.since_ms > now_ms + _TOLERANCE_MS:
-            self.unknown = wording.explain_future_time(self.limited_by or 0, first=True)
-            self.since_ms = None
+        timeless = next(
+            (
+                number
+                for number, (log_ends, first) in enumerate(zip(self.logs, self.firsts, strict=True))
+                if first is None and log_ends.start < log_ends.end
+            ),
+            None,
+        )
+        if timeless is not None and (self.asked or any(log_ends.start for log_ends in self.logs)):
+            self.unknown = wording.explain_no_times(timeless)
+        elif self.since_ms is not None and self.since_ms > now_ms + _TOLERANCE_MS:
+            self.unknown = wording.explain_future_time(self.limited_by or 0)
 
     def _find_added(self, now_ms: int) -> None:
         """Find added partitions: the last ones, whose records all begin later than those of the others.
 
-        The period then begins with them, if it still has enough records.
+        A partition whose first key was late looks like one that was added. Two that both were the last ones,
+        and that then began at the same time, are taken for added ones.
         """
         # Kafka adds partitions at the end only, so the added ones are the last.
         for added in range(len(self.logs) - 1, 0, -1):
             before = [first for first in self.firsts[:added] if first is not None]
-            later = self.firsts[added:]
-            if not before or None in later or any(ends.start for ends in self.logs[added:]):
+            later = [first for first in self.firsts[added:] if first is not None]
+            logs = self.logs[added:]
+            if not before or len(later) < len(logs) or any(ends.start for ends in logs):
                 continue
-            began = min(first for first in later if first is not None)
-            earlier = max(max(before), self.since_ms or 0)
+            began, earlier = min(later), max(max(before), self.since_ms or 0)
             if not earlier < began <= now_ms:
                 continue
-            duration = max(1, now_ms - began)
-            arrived = [ends.end / duration * (began - earlier) for ends in self.logs[added:]]
-            if min(arrived) >= _MISSED and sum(ends.end for ends in self.logs[added:]) >= FEWEST_RECORDS:
-                self.since_ms, self.added_from, self.limited_by = began, added, None
+            rates = [ends.end / max(1, now_ms - began) for ends in logs]
+            if min(rates) * (began - earlier) < _MISSED or sum(ends.end for ends in logs) < FEWEST_RECORDS:
+                continue
+            together = all((first - began) * rate < _MISSED for first, rate in zip(later, rates, strict=True))
+            if together and len(logs) > 1:
+                self.added_from, self.added_ms, self.added_surely = added, began, True
                 return
+            if self.added_from is None:
+                self.added_from, self.added_ms = added, began
 
     def _keeps_little(self, number: int) -> bool:
         ends = self.logs[number]
@@ -252,7 +352,7 @@ class _PeriodSearch:
         return tuple(number for number in range(len(self.logs)) if self._keeps_little(number))
 
     def covers(self, time_ms: int) -> bool:
-        """Return whether all logs have what was written since a time."""
+        """Return whether all logs that keep more than a few records have what was written since a time."""
         return all(
             ends.start == 0 or self._keeps_little(number) or (first is not None and first < time_ms)
             for number, (ends, first) in enumerate(zip(self.logs, self.firsts, strict=True))
@@ -264,13 +364,14 @@ class _PeriodSearch:
             return []
         times = [now_ms - length for length in RECENT_MS.values()] if recent else []
         covered = [time for time in times if self.covers(time)]
-        periods = [time for time in (self.since_ms, self.covered_ms) if time is not None]
-        # Unless partitions were added, both periods begin at the same time, which is requested once.
+        added = self.added_ms if self.added_from is not None else None
+        periods = [time for time in (self.since_ms, added) if time is not None]
         return list(dict.fromkeys([*periods, *covered]))
 
     def starts(self) -> tuple[int, ...]:
         """Return the first offset of each log in the period."""
-        counts = self.counts[self.covered_ms] if self.unknown is None and self.covered_ms else self.ever
+        period = self.periods.get(self.covered_ms or 0)
+        counts = period.counts if self.unknown is None and period is not None else self.ever
         return tuple(ends.end - count for ends, count in zip(self.logs, counts, strict=True))
 
     @property
@@ -278,35 +379,101 @@ class _PeriodSearch:
         """The records that ever arrived in each partition."""
         return tuple(ends.end for ends in self.logs)
 
-    def take(self, time_ms: int, offsets: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
-        """Count records from the offsets of the first ones that are not older than a time.
+    def take(self, since_ms: int, found: Sequence[Beginning], now_ms: int) -> None:
+        """Count records from the places where a time begins, unless these may be too far from the truth."""
+        counts = tuple(ends.end - at.offset for ends, at in zip(self.logs, found, strict=True))
+        doubts = tuple(at.doubt for at in found)
+        mean = fmean(counts)
+        worst = max(range(len(doubts)), key=doubts.__getitem__)
+        unknown = self._explain_hidden(counts, recent=since_ms not in {self.since_ms, self.added_ms})
+        if unknown is None and doubts[worst] > max(KNOWN * mean, FEW):
+            unknown = found[worst].explain(worst)
+        if since_ms == self.since_ms:
+            self.unknown = unknown
+        waited = [number for number, at in enumerate(found) if at.waited]
+        self.waits.update({since_ms: waited[0]} if waited else {})
+        period = ArrivalPeriod("", since_ms, now_ms, counts)
+        if unknown is not None:
+            period = replace(period, counts=(), unknown=unknown)
+        elif doubts[worst] > max(EXACT * mean, 1):
+            least = tuple(max(0, count - doubt) for count, doubt in zip(counts, doubts, strict=True))
+            most = tuple(count + doubt for count, doubt in zip(counts, doubts, strict=True))
+            period = replace(period, least=least, most=most)
+        self.periods[since_ms] = period
 
-        Brokers return the first such record by offset. One with a time in the future may have been written
-        before the time asked for, and the next one cannot be found.
+    def _explain_hidden(self, counts: Sequence[int], *, recent: bool) -> str | None:
+        """Return why a period is not known, if partitions were emptied that may have had records in it.
+
+        Retention by time empties a partition that is no longer written to, so that it has none in a shorter
+        period; somebody who deletes its records also hides those of the period. Only the bytes on disk show
+        which. Where these are not known, a topic is called neither even nor uneven that may be the other, and
+        the last hour and day are not known.
         """
-        first = [offsets.get((self.name, number), (ends.end, 0)) for number, ends in enumerate(self.logs)]
-        ahead = [number for number, (_, at_ms) in enumerate(first) if at_ms > now_ms + _TOLERANCE_MS]
-        if not ahead:
-            self.counts[time_ms] = tuple(
-                max(0, ends.end - max(begin, ends.start))
-                for ends, (begin, _) in zip(self.logs, first, strict=True)
-            )
-        elif time_ms in {self.since_ms, self.covered_ms}:
-            self.unknown = wording.explain_future_time(ahead[0], first=False)
+        most = max(KNOWN * fmean(counts), FEW)
+        for number in self.list_emptied():
+            if self.ever[number] - counts[number] <= most:
+                continue
+            by_hand = self._was_emptied_by_hand(number)
+            if by_hand or recent or judge_spread(counts) is not judge_spread(self.ever):
+                return wording.explain_emptied(number, self.ever[number])
+        return None
 
-    def reject_emptied(self) -> None:
-        """Reject a period that looks even where the partition with the most records was emptied.
+    def _was_emptied_by_hand(self, number: int) -> bool | None:
+        """Return whether the records of a partition that keeps next to none were deleted; None if unknown.
 
-        Retention empties a partition that is no longer written to; deleting its records by hand also hides
-        arrivals in the period. Offsets look the same, so that no topic that may be uneven is called even.
+        Retention by time removes whole files, so that none is left of a partition without a record. A
+        deletion leaves at least the newest file.
         """
-        counts = None if self.since_ms is None else self.counts.get(self.since_ms)
-        if self.unknown is not None or counts is None:
-            return
-        fullest = max(range(len(self.logs)), key=self.ever.__getitem__)
-        hidden = judge_spread(counts) is Spread.EVEN and judge_spread(self.ever) is Spread.UNEVEN
-        if hidden and self._keeps_little(fullest):
-            self.unknown = wording.explain_emptied(fullest, self.ever[fullest])
+        ends = self.logs[number]
+        if ends.bytes is None:
+            return None
+        kept = ends.end - ends.start
+        if not kept:
+            return ends.bytes > 0
+        others = [log_ends for other, log_ends in enumerate(self.logs) if not self._keeps_little(other)]
+        records = sum(log_ends.end - log_ends.start for log_ends in others)
+        usual = sum(log_ends.bytes or 0 for log_ends in others) / records if records else 0.0
+        return ends.bytes > _SEVERAL * kept * usual if usual else None
+
+    def list_periods(self, now_ms: int, longest_ms: int) -> tuple[ArrivalPeriod, ...]:
+        """Return the last hour and the last day, as far as these are shorter than the longest period."""
+        return tuple(
+            replace(self.periods[now_ms - length], name=label)
+            for label, length in RECENT_MS.items()
+            # A recent period that is not shorter than the common one would repeat it.
+            if now_ms - length in self.periods and length < longest_ms
+        )
+
+    def describe(self, since_ms: int | None, now_ms: int, added_from: int | None = None) -> TopicArrivals:
+        """Return the arrivals since a time; None for since the topic was made."""
+        period = None if since_ms is None or self.unknown is not None else self.periods[since_ms]
+        counts = self.ever if period is None else period.counts
+        began = min((first for first in self.firsts if first is not None), default=now_ms)
+        length_ms = now_ms - (began if period is None or since_ms is None else since_ms)
+        recent = self.list_periods(now_ms, length_ms)
+        labels = {now_ms - RECENT_MS[own.name]: own.name for own in recent} | {since_ms: COMMON}
+        return TopicArrivals(
+            self.name,
+            None if period is None else length_ms,
+            counts,
+            self.ever,
+            # No time has passed for a topic that was made in this millisecond.
+            sum(counts) * 1000 / length_ms if length_ms > 0 and self.unknown is None else None,
+            period is None,
+            None if period is None else since_ms,
+            now_ms,
+            self.starts(),
+            self.firsts,
+            self.limited_by if added_from is None else None,
+            added_from,
+            tuple(n for n in self.list_emptied() if self._was_emptied_by_hand(n) is not False),
+            self.unknown,
+            recent if period is None else (*recent, ArrivalPeriod(MADE, None, now_ms, self.ever)),
+            None if period is None else period.least,
+            None if period is None else period.most,
+            self.asked,
+            {labels[time]: number for time, number in self.waits.items() if time in labels},
+        )
 
 
 def find_arrivals(
@@ -316,6 +483,8 @@ def find_arrivals(
     since_ms: int | None = None,
     *,
     recent: bool = False,
+    read_records: ReadRecords | None = None,
+    ordered: Collection[str] = (),
 ) -> dict[str, TopicArrivals]:
     """Count the records that arrived in each partition in the period that all logs of a topic cover.
 
@@ -325,6 +494,8 @@ def find_arrivals(
         now_ms: The time, in milliseconds since 1970.
         since_ms: The start of the period, if all logs reach back to it.
         recent: Count the last hour and the last day, too.
+        read_records: As of `TimeSearch`.
+        ordered: As of `TimeSearch`.
 
     Returns:
         The arrivals of each topic, in the order of `logs`.
@@ -334,65 +505,99 @@ def find_arrivals(
         for name, ends in logs.items()
         if None not in ends
     }
-    # An empty log has no first record, and brokers answer such a request with offset -1.
-    everywhere = [
-        (name, number)
-        for name, search in searches.items()
-        for number, ends in enumerate(search.logs)
-        if ends.end > ends.start
-    ]
-    # The first record that is not older than 1970 is the first one that is kept.
-    firsts = find_offsets(dict.fromkeys(everywhere, 0))
+    every = {
+        (name, number): ends for name, search in searches.items() for number, ends in enumerate(search.logs)
+    }
+    # An empty log has no first record, and brokers answer such a request with offset -1. The first record
+    # that is not older than 1970 is the first one that is kept.
+    filled = [place for place, ends in every.items() if ends.end > ends.start]
+    found = find_offsets(dict.fromkeys(filled, 0))
+    firsts = {place: time for place, (_, time) in found.items()}
+    trimmed = {place: every[place] for place in firsts if _limits(every[place])}
+    late: Mapping[TopicPartition, int] = {}
+    if read_records is not None:
+        firsts.update(_read_firsts(trimmed, read_records))
+    else:
+        late = _pass_late_firsts(trimmed, firsts, find_offsets, now_ms)
+        firsts.update(late)
+    times: dict[str, list[int]] = {}
     for name, search in searches.items():
-        places = ((name, number) for number in range(len(search.logs)))
-        search.firsts = tuple(firsts[place][1] if place in firsts else None for place in places)
+        search.firsts = tuple(firsts.get((name, number)) for number in range(len(search.logs)))
         search.choose(now_ms, since_ms)
-    times = {name: search.choose_times(now_ms, recent=recent) for name, search in searches.items()}
+        times[name] = search.choose_times(now_ms, recent=recent)
+    for name, number in late:
+        # The records that were passed over may be those of a transaction, which a marker follows.
+        searches[name].waits[searches[name].since_ms or 0] = number
+    time_search = TimeSearch(every, firsts, now_ms, find_offsets, read_records, ordered)
     # A request has one time for each partition, so that several times take several turns.
     for turn in range(max(map(len, times.values()), default=0)):
         asked = {name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)}
-        records = find_offsets({(name, number): asked[name] for name, number in everywhere if name in asked})
+        begun = time_search.find({place: asked[place[0]] for place in every if place[0] in asked})
         for name, time_ms in asked.items():
-            searches[name].take(time_ms, records, now_ms)
-    for search in searches.values():
-        search.reject_emptied()
+            search = searches[name]
+            search.take(time_ms, [begun[name, number] for number in range(len(search.logs))], now_ms)
     return {name: _finish(name, logs[name], searches.get(name), now_ms) for name in logs}
+
+
+def _limits(ends: LogEnds) -> bool:
+    """Return whether a log lost records, and keeps enough of them to show since when."""
+    return ends.start > 0 and ends.end - ends.start >= FEW_KEPT
+
+
+def _read_firsts(
+    trimmed: Mapping[TopicPartition, LogEnds], read_records: ReadRecords
+) -> dict[TopicPartition, int]:
+    """Return the times from which on logs have everything, by their first records.
+
+    Records that were removed may be as late as any of these, but for one, which may be ahead.
+    """
+    records = read_records({place: ends.start for place, ends in trimmed.items()}) if trimmed else {}
+    return {place: sorted(time for _, time in own)[-2:][0] for place, own in records.items() if own}
+
+
+def _pass_late_firsts(
+    trimmed: Mapping[TopicPartition, LogEnds],
+    firsts: Mapping[TopicPartition, int],
+    find_offsets: FindOffsets,
+    now_ms: int,
+) -> dict[TopicPartition, int]:
+    """Return the times from which on logs have everything, where their first records are late.
+
+    Such a record is one of a clock that is behind, or a batch that was sent again: it is followed by a time
+    for which the log has hardly a record, at the pace of all. A period that begins after this time lacks
+    nothing, even where there was none.
+    """
+    passed: dict[TopicPartition, int] = {}
+    starts = {place: (ends.start, firsts[place]) for place, ends in trimmed.items()}
+    for _ in range(_STARTS):
+        found = find_offsets(
+            {
+                place: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[place].end - offset))
+                for place, (offset, time) in starts.items()
+                if trimmed[place].end > offset
+            }
+        )
+        starts = {
+            place: answer
+            for place, answer in found.items()
+            if answer[0] - starts[place][0] < _FEW_AT_START and answer[1] <= now_ms
+        }
+        passed.update({place: time for place, (_, time) in starts.items()})
+        if not starts:
+            break
+    return passed
 
 
 def _finish(
     name: str, logs: Sequence[LogEnds | None], search: _PeriodSearch | None, now_ms: int
 ) -> TopicArrivals:
-    ends = tuple(None if log_ends is None else log_ends.end for log_ends in logs)
     if search is None:
+        ends = tuple(None if log_ends is None else log_ends.end for log_ends in logs)
         return TopicArrivals(name, None, (), ends, unknown=wording.explain_no_leader(ends.index(None)))
-    since_ms = search.since_ms if search.unknown is None else None
-    ever = search.ever
-    counts = ever if since_ms is None else search.counts[since_ms]
-    began = min((first for first in search.firsts if first is not None), default=now_ms)
-    length_ms = now_ms - (began if since_ms is None else since_ms)
-    recent = [
-        ArrivalPeriod(label, now_ms - length, now_ms, search.counts[now_ms - length])
-        for label, length in RECENT_MS.items()
-        # A recent period that is not shorter than the common one would repeat it.
-        if now_ms - length in search.counts and length < length_ms
-    ]
-    if since_ms is not None:
-        recent.append(ArrivalPeriod(MADE, None, now_ms, ever))
-    return TopicArrivals(
-        name,
-        None if since_ms is None else length_ms,
-        counts,
-        ends,
-        # No time has passed for a topic that was made in this millisecond.
-        sum(counts) * 1000 / length_ms if length_ms > 0 and search.unknown is None else None,
-        since_ms is None,
-        since_ms,
-        now_ms,
-        search.starts(),
-        search.firsts,
-        search.limited_by,
-        search.added_from,
-        search.list_emptied(),
-        search.unknown,
-        tuple(recent),
-    )
+    whole = search.describe(search.since_ms, now_ms)
+    added_from = search.added_from
+    if added_from is None or search.unknown is not None or not search.periods[search.added_ms].counts:
+        return whole
+    added = search.describe(search.added_ms, now_ms, added_from)
+    first, second = (added, whole) if search.added_surely else (whole, added)
+    return replace(first, alternative=second)

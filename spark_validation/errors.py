@@ -163,6 +163,13 @@ def _translate_python_error(text: str, secrets: Iterable[str]) -> SkewError:
     )
 
 
+def make_changed_error(topic: str) -> ReadingFailed:
+    """Return the error for a topic that has another id than before."""
+    return ReadingFailed(
+        f"topic {topic} was deleted and made again while it was being read", hint="run the command again"
+    )
+
+
 def make_package_error(package: str, host: str | None = None) -> SparkMissing:
     """Return the error for a package that the Python of executors lacks.
 

@@ -37,7 +37,8 @@ def estimate_totals(
     """Estimate the records and the bytes of partitions.
 
     Where offsets count the records, the bytes of a record that was read stand for those of all that were
-    written to its partition (ratio estimation: Cochran 1977, chapter 6).
+    written to its partition (ratio estimation: Cochran 1977, chapter 6). Where none is left to be read, those
+    of the mean record of all partitions do.
 
     Args:
         counts: The counts of the sample.
@@ -51,9 +52,15 @@ def estimate_totals(
     factors = np.divide(known, records.total, out=np.zeros(len(known)), where=records.total > 0)
     # What is known is the same without any replicate: its standard error is 0.
     without = np.repeat(known[:, None], records.replicates, axis=1)
+    unread = np.where(records.total > 0, 0.0, known)
+    mean = float(size.total.sum()) / max(1e-12, float(records.total.sum()))
+    mean_without = size.without.sum(axis=0) / np.maximum(1e-12, records.without.sum(axis=0))
     return (
         records.replace_values(known, without),
-        size.replace_values(size.total * factors, size.without * factors[:, None]),
+        size.replace_values(
+            size.total * factors + unread * mean,
+            size.without * factors[:, None] + unread[:, None] * mean_without,
+        ),
     )
 
 

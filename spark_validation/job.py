@@ -142,6 +142,7 @@ def retention_notes(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
     return (wording.note_removed_records(plan.records, sum(lost.values()), sorted(lost)),)
 
 
+SpansNow: TypeAlias = "Callable[[Sequence[str]], Mapping[str, Sequence[Span] | SkewError]]"
 RECORDS = 1_000_000
 """The default number of records of a sample."""
 
@@ -204,7 +205,7 @@ def run_topics(
     settings: JobSettings,
     *,
     on_progress: ProgressCallback | None = None,
-    spans_now: Callable[[Sequence[str]], Mapping[str, Sequence[Span]]] | None = None,
+    spans_now: SpansNow | None = None,
 ) -> dict[str, TopicResult | SkewError]:
     """Sample topics, or read them whole, and analyse what was counted; many of them in one Spark job.
 
@@ -214,7 +215,8 @@ def run_topics(
         kafka: Properties by librdkafka's names; secrets among them.
         settings: What is read, and what is reported.
         on_progress: Called with Spark's progress, as `report_progress` does.
-        spans_now: Reads the spans of topics once more, to find what retention removed during a job.
+        spans_now: Reads the spans of topics once more, to find what retention removed during a job; or gives
+            the error of a topic that is another one by now.
 
     Returns:
         The result or the error of each topic: a topic that fails does not affect the others.
@@ -303,7 +305,7 @@ class _Job:
     kafka: Mapping[str, str]
     settings: JobSettings
     on_progress: ProgressCallback | None
-    spans_now: Callable[[Sequence[str]], Mapping[str, Sequence[Span]]] | None
+    spans_now: SpansNow | None
 
     def run(self, requests: Sequence[TopicRequest]) -> dict[str, TopicResult | SkewError]:
         """Analyse topics; those that need a larger sample are read again, together."""
@@ -353,12 +355,16 @@ class _Job:
             return {topic.name: translate_error(error, topic=topic.name, secrets=hide) for topic in topics}
         # After the job, as retention may remove records while it reads.
         now = self.spans_now([topic.name for topic in topics]) if self.spans_now else {}
-        return {
-            topic.name: outcome
-            if isinstance(outcome, SkewError)
-            else self._analyse(request, topic, outcome, now.get(topic.name))
-            for request, topic, outcome in zip(requests, topics, counts, strict=True)
-        }
+        outcomes: dict[str, TopicResult | SkewError] = {}
+        for request, topic, outcome in zip(requests, topics, counts, strict=True):
+            spans = now.get(topic.name)
+            if isinstance(outcome, SkewError):
+                outcomes[topic.name] = outcome
+            elif isinstance(spans, SkewError):
+                outcomes[topic.name] = spans
+            else:
+                outcomes[topic.name] = self._analyse(request, topic, outcome, spans)
+        return outcomes
 
     def _prepare(self, request: TopicRequest, plan: SamplePlan) -> CountedTopic:
         count = len(request.spans)

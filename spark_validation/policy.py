@@ -31,6 +31,7 @@ _UNITS = ("records", "bytes")
 FEWEST_RECORDS = 300
 """The fewest records whose spread is judged."""
 
+_NOT_KNOWN = "not known"
 NO_RECORD = "there is no record to judge"
 TOO_LITTLE = f"there are fewer than {FEWEST_RECORDS} records, which is too little data to judge"
 
@@ -95,8 +96,11 @@ def verdict(result: TopicResult, limits: SkewLimits) -> SkewVerdict:
     if (reason := not_judged(result)) is not None:
         return SkewVerdict("pass", (reason,))
     broken = tuple(broken_limits(result, limits))
+    unknown = unknown_ratio(result, limits)
     status = "fail" if any(limit.certain for limit in broken) else "warn" if broken else "pass"
-    return SkewVerdict(status, tuple(limit.message for limit in broken))
+    if unknown is not None and status != "fail":
+        status = "unknown"
+    return SkewVerdict(status, (*(limit.message for limit in broken), *([unknown] if unknown else [])))
 
 
 def not_judged(result: TopicResult) -> str | None:
@@ -104,9 +108,24 @@ def not_judged(result: TopicResult) -> str | None:
     return {"empty": NO_RECORD, "too_little_data": TOO_LITTLE}.get(result.diagnosis)
 
 
+def lacks_answer(result: TopicResult) -> bool:
+    """Return whether a judged topic lacks what was asked for: its spread, or the verdict on a limit."""
+    return result.spread == _NOT_KNOWN or (result.policy is not None and result.policy.status == "unknown")
+
+
+def unknown_ratio(result: TopicResult, limits: SkewLimits) -> str | None:
+    """Return the sentence on a limit of the ratio that cannot be checked; None if there is no such limit."""
+    from spark_validation.wording import state_unknown_ratio
+
+    reason = result.arrivals_unknown or (result.bytes_unknown if limits.by == "bytes" else None)
+    if reason is None or limits.max_partition_ratio is None:
+        return None
+    return state_unknown_ratio(result.name, limits.max_partition_ratio, limits.by, reason)
+
+
 def broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimit]:
     """Yield the limits that a topic with records breaks, surely or perhaps."""
-    if limits.max_partition_ratio is not None:
+    if limits.max_partition_ratio is not None and unknown_ratio(result, limits) is None:
         yield from _check_partition_ratio(result, limits.max_partition_ratio, limits.by)
     if limits.max_key_share is not None:
         yield from _check_key_share(result, limits.max_key_share, limits.by)

@@ -590,7 +590,8 @@ class SkewVerdict:
     """A topic against its declared policy.
 
     Attributes:
-        status: `pass`, `warn` (an interval straddles a limit), or `fail` (a limit is surely broken).
+        status: `pass`, `warn` (an interval straddles a limit), `fail` (a limit is surely broken), or
+            `unknown` (a limit cannot be checked, and no other is surely broken).
         reasons: A sentence for each limit that is not surely kept.
     """
 
@@ -604,6 +605,26 @@ def ratio_of(counts: Sequence[int]) -> float | None:
     return max(counts) * len(counts) / total if total else None
 
 
+def bound_ratio(
+    counts: Sequence[int], least: Sequence[int] | None, most: Sequence[int] | None
+) -> Estimate | None:
+    """Return the fullest partition over the mean, and how small and how large it may be.
+
+    Args:
+        counts: The records of each partition.
+        least: The fewest that each may have got; None if the counts are exact.
+        most: The most, likewise.
+    """
+    value, size = ratio_of(counts), len(counts)
+    if value is None or least is None or most is None:
+        return None if value is None else Estimate.exact(value)
+    bounds = [*zip(least, most, strict=True)]
+    # One partition as full as it may be, or as empty, and all others the other way.
+    high = max(many * size / (sum(least) - few + many) for few, many in bounds if many)
+    low = max((few * size / (sum(most) - many + few) for few, many in bounds if few), default=1.0)
+    return Estimate(value, max(1.0, min(low, value)), max(high, value))
+
+
 @dataclass(frozen=True, slots=True)
 class ArrivalPeriod:
     """The records that arrived in each partition of a topic in one period.
@@ -613,13 +634,19 @@ class ArrivalPeriod:
             hour, day, or made (since the topic was made).
         since_ms: Its start, in milliseconds since 1970; None since the topic was made.
         until_ms: Its end, in milliseconds since 1970.
-        counts: Offsets that were written, by partition.
+        counts: Offsets that were written, by partition; empty if that is not known.
+        least: The fewest records that each partition may have got; absent where the counts are exact.
+        most: The most, likewise.
+        unknown: Why the counts are not known; absent where they are.
     """
 
     name: str
     since_ms: int | None
     until_ms: int
     counts: tuple[int, ...]
+    least: tuple[int, ...] | None = field(default=None, metadata=OMITTED)
+    most: tuple[int, ...] | None = field(default=None, metadata=OMITTED)
+    unknown: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def total(self) -> int:
@@ -628,8 +655,13 @@ class ArrivalPeriod:
 
     @property
     def ratio(self) -> float | None:
-        """The fullest partition over the mean; None if nothing arrived."""
+        """The fullest partition over the mean; None if nothing arrived, or it is not known."""
         return ratio_of(self.counts)
+
+    @property
+    def estimated_ratio(self) -> Estimate | None:
+        """The ratio with its bounds."""
+        return bound_ratio(self.counts, self.least, self.most)
 
 
 ENOUGH_REPEATS = 100
@@ -661,12 +693,16 @@ class TopicResult:
         groups: Declared groups that read the topic.
         findings: The findings of rules; only where manifests were available.
         policy: The verdict; None where no policy is declared, or no manifests were available.
-        spread: How evenly the records or bytes that were written lie on partitions: even, uneven, or too
-            little data; absent in reports made before it existed.
+        spread: How evenly the records or bytes that were written lie on partitions: even, uneven, too little
+            data, or not known (if a period was asked for that is not); absent in reports made before it
+            existed.
         arrivals: The offsets that were written to each partition, by period, that of the analysis first;
             absent where none is known.
         arrivals_unknown: Why no period is known that all logs cover, and partitions are counted since the
-            topic was made; absent where one is, or none was looked for.
+            topic was made; absent where one is, or none was looked for. With it, no limit of the ratio is
+            checked.
+        bytes_unknown: Why the bytes of partitions are those of records elsewhere; absent where they are their
+            own. With it, no limit of the ratio by bytes is checked.
         keys_withheld: Why the shares of keys are not reported; absent where they are.
         keys_since_ms: The time of the first record whose key was counted, in milliseconds since 1970, where
             older ones have been removed; absent elsewhere.
@@ -694,6 +730,7 @@ class TopicResult:
     spread: str | None = field(default=None, metadata=OMITTED)
     arrivals: tuple[ArrivalPeriod, ...] | None = field(default=None, metadata=OMITTED)
     arrivals_unknown: str | None = field(default=None, metadata=OMITTED)
+    bytes_unknown: str | None = field(default=None, metadata=OMITTED)
     keys_withheld: str | None = field(default=None, metadata=OMITTED)
     keys_since_ms: int | None = field(default=None, metadata=OMITTED)
     retention_bytes: int | None = field(default=None, metadata=OMITTED)

@@ -22,6 +22,7 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,16 +30,17 @@ from py4j.protocol import Py4JJavaError
 
 from spark_validation import __version__
 from spark_validation.analysis import LogFacts
-from spark_validation.arrivals import LogEnds, find_arrivals
+from spark_validation.arrivals import find_arrivals
 from spark_validation.configuration import is_local, session_settings, zip_package
-from spark_validation.errors import JobFailed, SkewError, java_causes
+from spark_validation.errors import JobFailed, SkewError, java_causes, make_changed_error
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
-from spark_validation.policy import limits_of, verdict
+from spark_validation.policy import lacks_answer, limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import hide_pandas_warning
 from spark_validation.text_files import read_file
+from spark_validation.time_search import LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -298,9 +300,10 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     settings = job_settings(given)
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
+    ids = admin.topic_ids(topics)
     kept, unread = admin.spans(topics)
     requests = list(_make_requests(admin, kept, policies, given.since_ms))
-    read = run_topics(spark, requests, kafka, settings, spans_now=lambda names: admin.spans(names)[0])
+    read = run_topics(spark, requests, kafka, settings, spans_now=partial(_read_spans, admin, ids))
     results, failed = _judge({**unread, **read}, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
@@ -308,9 +311,19 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     if table is not None:
         table.append(spark, metric_rows(report))
     # A report that lacks a topic matters more than a verdict on the others.
-    if failed:
+    if failed or any(map(lacks_answer, results)):
         return FAILED
     return BEYOND_POLICY if any(result.policy and result.policy.status == "fail" for result in results) else 0
+
+
+def _read_spans(
+    admin: OffsetReader, ids: Mapping[str, str], topics: Sequence[str]
+) -> Mapping[str, Sequence[Span] | SkewError]:
+    """Read the spans of topics once more; one that was deleted and made again since gets an error."""
+    spans, _ = admin.spans(topics)
+    now = admin.topic_ids(topics)
+    made_again = [topic for topic in topics if now.get(topic) != ids.get(topic)]
+    return {**spans, **{topic: make_changed_error(topic) for topic in made_again}}
 
 
 def _make_requests(
@@ -321,8 +334,21 @@ def _make_requests(
 ) -> Iterator[TopicRequest]:
     """Yield requests for the period that all logs of a topic cover."""
     logs = {topic: [LogEnds(span.start, span.end) for span in spans] for topic, spans in kept.items()}
-    by_topic = find_arrivals(logs, admin.find_offsets, time.time_ns() // 1_000_000, since_ms, recent=True)
     configs = admin.configs(sorted(kept))
+    by_topic = find_arrivals(
+        logs,
+        admin.find_offsets,
+        time.time_ns() // 1_000_000,
+        since_ms,
+        recent=True,
+        read_records=admin.read_records,
+        ordered=[
+            topic
+            for topic, config in configs.items()
+            if config.get("message.timestamp.type") == "LogAppendTime"
+            and "compact" not in config.get("cleanup.policy", "compact")
+        ],
+    )
     for topic, spans in sorted(kept.items()):
         arrivals, config = by_topic[topic], configs.get(topic, {})
         limit = config.get("retention.bytes")

@@ -721,15 +721,61 @@ def explain_uneven_nulls(share: float, null_ratio: float) -> str:
     )
 
 
-def explain_future_time(partition: int, *, first: bool) -> str:
-    """Explain that records of a partition have times in the future: its first one, or some."""
-    subject = "the first record" if first else "records"
-    return f"{subject} of partition {partition} {'has a time' if first else 'have times'} in the future"
+def explain_future_time(partition: int) -> str:
+    """Explain that the log of a partition begins with a time in the future."""
+    return f"the first record of partition {partition} has a time in the future"
+
+
+def explain_later_time(partition: int, offset: int, records: int) -> str:
+    """Explain that a record has a later time than many records after it."""
+    return (
+        f"offset {offset:,} of partition {partition} has a later time than the {records:,} records after it, "
+        "which hides when these were written"
+    )
+
+
+def explain_missing_records(partition: int, first: int, end: int) -> str:
+    """Explain that the records around a time have been removed, or are far from in order."""
+    return (
+        f"partition {partition} has no record from offset {first:,} to {end - 1:,} that shows when these "
+        "were written: compaction has removed them, or times are far from in order"
+    )
+
+
+def explain_marker(partition: int) -> str:
+    """Explain that a transaction marker may have been found by its time."""
+    return (
+        f"the search by time may have found a transaction marker in partition {partition}, and markers have "
+        "the broker's time, not that of their records"
+    )
+
+
+def explain_no_times(partition: int) -> str:
+    """Explain that records cannot be found by time."""
+    return f"records of partition {partition} have no times"
 
 
 def explain_emptied(partition: int, records: int) -> str:
     """Explain that the fullest partition was emptied."""
     return f"partition {partition} keeps next to none of the {records:,} records that were written to it"
+
+
+def explain_unread_bytes(partitions: Sequence[int]) -> str:
+    """Explain that the bytes of partitions are estimated from records elsewhere."""
+    return (
+        f"no record of {_name_partitions(partitions)} can be read, and the mean size of the others stands "
+        "for theirs"
+    )
+
+
+def explain_unknown_period(reason: str) -> str:
+    """Explain that a period that was asked for is not known."""
+    return f"How the records of this period are spread is not known: {reason}."
+
+
+def state_unknown_ratio(topic: str, limit: float, by: str, reason: str) -> str:
+    """State that a limit of the ratio cannot be checked."""
+    return f"{topic}: whether the ratio by {by} is within {limit:g} is not known: {reason}"
 
 
 def explain_no_leader(partition: int) -> str:

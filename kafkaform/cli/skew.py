@@ -35,8 +35,8 @@ from kafkaform.inspect.skew_input import (
     is_glob,
     limits,
     list_topics_with_policy,
-    new_records,
     read_logs,
+    read_new_records,
     readers,
     recorded_increases,
 )
@@ -51,11 +51,13 @@ if TYPE_CHECKING:
     from kafkaform.cli.skew_run import AnalysisResults, Progress
     from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
+    from kafkaform.core.partitions import TopicPartition
     from kafkaform.inspect.skew_input import PartitionLog, TopicLogs, TopicSelection
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
     from spark_validation.results import PartitionChange, SkewReport, TopicResult
+    from spark_validation.time_search import ReadRecords
     from spark_validation.windows import Span
 
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
@@ -83,7 +85,7 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
     if options.arrivals:
         return _show_arrivals(session, topics, options)
     from kafkaform.cli.skew_run import publish, require_spark
-    from kafkaform.plan.skew_report import is_beyond_policy, judge_report
+    from kafkaform.plan.skew_report import is_beyond_policy, is_unknown, judge_report
 
     if options.source is None:
         session.require_cluster()
@@ -103,7 +105,7 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
     # to.
     if outcome.metrics_error is not None:
         raise outcome.metrics_error
-    if outcome.failed:
+    if outcome.failed or is_unknown(report):
         return 1
     return 2 if is_beyond_policy(report) else 0
 
@@ -215,7 +217,7 @@ def _analyse_cluster(
         report = partial(_report, session, facts.cluster_id)
 
         def read() -> TopicLogs:
-            reading = _read_logs(cluster, chosen, options)
+            reading = _read_logs(cluster, chosen, options, partial(_read_records, kafka))
             # Reading records costs far more than reading offsets: even topics are left out by their offsets.
             if any(map(is_glob, topics)) and not options.read_all:
                 reading = _leave_out_even(reading, topics, desired)
@@ -248,13 +250,12 @@ def _analyse_cluster(
                         chosen.retention_bytes.get(name),
                         count_between=None
                         if reading.arrivals[name].unknown is not None
-                        else partial(_count_between, cluster, name, [log.end for log in logs]),
+                        else partial(_count_between, cluster, reading, name),
                     ),
                     reading.arrivals[name].since_ms,
                 )
                 for name, logs in reading.logs.items()
             ]
-            counts = {name: len(logs) for name, logs in reading.logs.items()}
             title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
             with progress(title) as tell:
                 return run_topics(
@@ -263,7 +264,7 @@ def _analyse_cluster(
                     kafka,
                     job,
                     on_progress=tell,
-                    spans_now=lambda names: _read_spans(cluster, {name: counts[name] for name in names}),
+                    spans_now=partial(_read_spans, cluster, reading),
                 )
 
         with ThreadPoolExecutor(1) as pool:
@@ -278,25 +279,42 @@ def _analyse_cluster(
     return replace(outcome, failed={**failed, **outcome.failed})
 
 
+def _read_records(
+    kafka: Mapping[str, str], places: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+    """Read the first records from given offsets on; none, where the account may not."""
+    from spark_validation.kafka_client import OffsetReader
+
+    with _skew_errors():
+        return OffsetReader(kafka).read_records(places)
+
+
 def _count_between(
-    cluster: PartitionReader, topic: str, ends: Sequence[int], since_ms: int, until_ms: int
+    cluster: PartitionReader, reading: TopicLogs, topic: str, since_ms: int, until_ms: int
 ) -> tuple[int, ...] | None:
     """Count the records of a burst; returns None and prints a line if leaders do not answer."""
     try:
-        return count_between(cluster, topic, ends, since_ms, until_ms)
+        return count_between(cluster, reading, topic, since_ms, until_ms)
     except ClusterError as error:
         click.echo(printable(f"not read: the offsets of a burst of {topic}: {error.message}"), err=True)
         return None
 
 
-def _read_logs(cluster: PartitionReader, chosen: TopicSelection, options: SkewOptions) -> TopicLogs:
+def _read_logs(
+    cluster: PartitionReader, chosen: TopicSelection, options: SkewOptions, read_records: ReadRecords
+) -> TopicLogs:
     """Read the ends of logs; with --watch, those of the records written during the wait."""
     now_ms = time.time_ns() // 1_000_000
-    reading = read_logs(cluster, chosen.topics, now_ms, options.since_ms)
+    reading = read_logs(
+        cluster, chosen.topics, now_ms, options.since_ms, ordered=chosen.ordered, read_records=read_records
+    )
     names = {
         name
         for name, topic in reading.arrivals.items()
-        if name in chosen.compacted | chosen.unread or topic.is_trimmed or topic.added_from is not None
+        if name in chosen.compacted | chosen.unread
+        or topic.is_trimmed
+        or topic.waits
+        or topic.added_from is not None
     }
     marked = mark_transactional(cluster, [*reading.arrivals.values()], names)
     reading = replace(reading, arrivals={topic.name: topic for topic in marked})
@@ -307,7 +325,7 @@ def _read_logs(cluster: PartitionReader, chosen: TopicSelection, options: SkewOp
     click.echo(printable(f"watching {subject} until {end:%H:%M:%S} UTC"), err=True)
     time.sleep(options.watch_ms / 1000)
     # The ends before and after the wait enclose the records that were written meanwhile.
-    return new_records(reading, read_logs(cluster, chosen.topics, time.time_ns() // 1_000_000))
+    return read_new_records(cluster, reading, time.time_ns() // 1_000_000)
 
 
 def _leave_out_even(reading: TopicLogs, topics: Sequence[str], desired: Sequence[Desired]) -> TopicLogs:
@@ -451,15 +469,26 @@ def _build_spans(logs: Sequence[PartitionLog]) -> list[Span]:
     ]
 
 
-def _read_spans(cluster: PartitionReader, counts: Mapping[str, int]) -> dict[str, list[Span]]:
-    """Read the current ends of the logs of topics; partitions that cannot be read are left out."""
+def _read_spans(
+    cluster: PartitionReader, before: TopicLogs, topics: Sequence[str]
+) -> dict[str, Sequence[Span] | SkewError]:
+    """Read the current ends of the logs of topics; partitions that cannot be read are left out.
+
+    A topic that was deleted and made again since the first reading gets an error.
+    """
+    from spark_validation.errors import make_changed_error
     from spark_validation.windows import Span
 
-    partitions = [(topic, number) for topic, count in counts.items() for number in range(count)]
-    spans: dict[str, list[Span]] = {topic: [] for topic in counts}
+    partitions = [(topic, log.partition) for topic in topics for log in before.logs[topic]]
+    spans: dict[str, list[Span]] = {topic: [] for topic in topics}
     for (topic, number), span in sorted(cluster.log_spans(partitions).items()):
         spans[topic].append(Span(number, span.start, span.end))
-    return spans
+    ids = cluster.topic_ids(topics)
+    errors: dict[str, Sequence[Span] | SkewError] = {}
+    for topic in topics:
+        if ids.get(topic) != before.ids.get(topic):
+            errors[topic] = make_changed_error(topic)
+    return {**spans, **errors}
 
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:

@@ -183,6 +183,15 @@ class PartitionReader(Protocol):
                 do not exist, have no leader, or have no record as young as that.
         """
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return where the records of leaders up to an epoch end in each log, with one request per leader.
+
+        An unclean leader election cuts a log short: what follows there was written by later leaders.
+
+        Args:
+            epochs: The epoch of each partition; the result lacks partitions whose leader does not answer.
+        """
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
         """Read the open transactions of partitions, with their producers and ages.
 
@@ -204,6 +213,12 @@ class PartitionReader(Protocol):
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """Return the partition counts of topics, without those that do not exist or are not visible."""
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of topics, without those that have none (before Kafka 2.8) or are not visible.
+
+        A topic that was deleted and made again has another id.
+        """
 
     def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the bytes of each partition, counting one replica, without those that no broker reports."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from kafkaform.core.lazy_dataclass import dataclass
@@ -49,11 +50,14 @@ class LogSpan:
         end: The offset after the last record that can be read.
         at: The first offset whose record is not older than the given time (`end` if there is none);
             None if no time was given.
+        epoch: The epoch of the leader that answered: all records before `end` are of it, or an earlier one.
+            None if the brokers report none.
     """
 
     start: int
     end: int
     at: int | None = None
+    epoch: int | None = field(default=None, compare=False)
 
 
 class TimedOffset(NamedTuple):

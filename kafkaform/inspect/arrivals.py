@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
+from kafkaform.cluster.protocol import PartitionReader, ResourceReader
 from kafkaform.core.errors import ClusterError
-from spark_validation.arrivals import LogEnds, Spread, find_arrivals
+from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.resources import PLACED, placed_ref
+from spark_validation.arrivals import FEW_KEPT, Spread, find_arrivals
+from spark_validation.time_search import LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import PartitionReader
+    from kafkaform.core.model import Observed
     from kafkaform.core.partitions import LogSpan, TopicPartition
     from spark_validation.arrivals import TopicArrivals
 
 
+NO_SIZES: Mapping[TopicPartition, int] = MappingProxyType({})
+
+
+class ArrivalReader(ResourceReader, PartitionReader, Protocol):
+    """Reads offsets, and the configs of topics whose times are in doubt."""
+
+
 def read_arrivals(
-    cluster: PartitionReader, topics: Mapping[str, int], now_ms: int, since_ms: int | None = None
+    cluster: ArrivalReader, topics: Mapping[str, int], now_ms: int, since_ms: int | None = None
 ) -> list[TopicArrivals]:
     """Count the records that arrived in each partition, in the period that all logs of a topic cover.
 
@@ -37,24 +49,65 @@ def read_arrivals(
     """
     # The ends first: records that are written while the times are looked up then count in no partition.
     spans = cluster.log_spans([(name, number) for name, count in topics.items() for number in range(count)])
-    arrivals = find_arrivals(log_ends(spans, topics), cluster.offsets_at, now_ms, since_ms)
-    return sorted(
-        arrivals.values(), key=lambda topic: (topic.spread is not Spread.UNEVEN, -topic.weight, topic.name)
-    )
+    logs = log_ends(spans, topics, _read_sizes_of_emptied(cluster, spans))
+    arrivals = find_arrivals(logs, cluster.offsets_at, now_ms, since_ms)
+    # Few topics are in doubt, and the configs of all would take longer than their offsets.
+    doubtful = [name for name, topic in arrivals.items() if topic.is_doubtful]
+    if ordered := _find_ordered(cluster, doubtful):
+        again = {name: logs[name] for name in ordered}
+        arrivals |= find_arrivals(again, cluster.offsets_at, now_ms, since_ms, ordered=ordered)
+    waiting = [name for name, topic in arrivals.items() if topic.waits]
+    marked = mark_transactional(cluster, [*arrivals.values()], waiting)
+    return sorted(marked, key=lambda topic: (topic.spread is not Spread.UNEVEN, -topic.weight, topic.name))
+
+
+def _read_sizes_of_emptied(
+    cluster: PartitionReader, spans: Mapping[TopicPartition, LogSpan]
+) -> Mapping[TopicPartition, int]:
+    """Read the bytes of the partitions of topics of which one keeps next to no record, and had some."""
+    emptied = {name for (name, _), span in spans.items() if span.start and span.end - span.start < FEW_KEPT}
+    try:
+        return cluster.partition_sizes([place for place in spans if place[0] in emptied]) if emptied else {}
+    except ClusterError:
+        return {}  # unknown, as for accounts that may not describe the cluster
+
+
+def _find_ordered(cluster: ResourceReader, names: Sequence[str]) -> frozenset[str]:
+    """Return the topics whose records have the broker's times, in order and without gaps of compaction."""
+    if not names:
+        return frozenset()
+    observation = cluster.observe([placed_ref(name) for name in names], kinds=[PLACED.name])
+    return frozenset(ref.name for ref, topic in observation.resources.items() if is_ordered(topic))
+
+
+def is_ordered(topic: Observed) -> bool:
+    """Return whether the records of a topic have the broker's times, in order and without gaps."""
+    broker_time = get_config(topic, "message.timestamp.type") == "LogAppendTime"
+    return broker_time and "compact" not in get_config(topic, "cleanup.policy")
+
+
+def get_config(topic: Observed, name: str) -> str:
+    """Return the value in force of a config; empty if it has none."""
+    return str(topic.effective.get(f"{CONFIG_PREFIX}{name}") or "")
 
 
 def log_ends(
-    spans: Mapping[TopicPartition, LogSpan], topics: Mapping[str, int]
+    spans: Mapping[TopicPartition, LogSpan],
+    topics: Mapping[str, int],
+    sizes: Mapping[TopicPartition, int] = NO_SIZES,
 ) -> dict[str, list[LogEnds | None]]:
     """Return the log of each partition by topic; None for a partition that was not read.
 
     Args:
         spans: The log ends that were read.
         topics: The partition count of each topic.
+        sizes: The bytes of partitions, as far as they are known.
     """
     return {
         name: [
-            None if (span := spans.get((name, number))) is None else LogEnds(span.start, span.end)
+            None
+            if (span := spans.get((name, number))) is None
+            else LogEnds(span.start, span.end, sizes.get((name, number)))
             for number in range(count)
         ]
         for name, count in topics.items()
@@ -71,7 +124,12 @@ def mark_transactional(
         arrivals: The topics.
         names: The topics to check, in one request to each leader.
     """
-    partitions = [(t.name, number) for t in arrivals if t.name in names for number in range(len(t.ends))]
+    partitions = [
+        (topic.name, number)
+        for topic in arrivals
+        if topic.name in names and topic.transactional is None
+        for number in range(len(topic.ends))
+    ]
     try:
         flags = cluster.transactional(partitions) if partitions else {}
     except ClusterError:
@@ -80,6 +138,8 @@ def mark_transactional(
     for topic in arrivals:
         known = [flags[key] for number in range(len(topic.ends)) if (key := (topic.name, number)) in flags]
         # One partition with markers is enough to know; only all of them without any prove the opposite.
-        transactional = True if any(known) else False if len(known) == len(topic.ends) else None
-        marked.append(replace(topic, transactional=transactional))
+        if any(known):
+            marked.append(topic.mark_transactional())
+        else:
+            marked.append(replace(topic, transactional=False) if len(known) == len(topic.ends) else topic)
     return marked

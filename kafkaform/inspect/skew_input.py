@@ -14,24 +14,27 @@ from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.wording import counted, listed
-from kafkaform.inspect.arrivals import log_ends
+from kafkaform.inspect.arrivals import NO_SIZES, get_config, is_ordered, log_ends
 from kafkaform.resources import KINDS, PLACED, nearest_name, placed_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
 from spark_validation.arrivals import find_arrivals
+from spark_validation.errors import make_changed_error
 from spark_validation.results import SkewLimits
+from spark_validation.time_search import LogEnds, TimeSearch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import ClusterReader, PartitionReader
-    from kafkaform.core.model import Desired, Observation, Observed, ResourceRef
+    from kafkaform.core.model import Desired, Observation, ResourceRef
+    from kafkaform.core.partitions import TopicPartition
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import PartitionChange, SkewReport
+    from spark_validation.time_search import ReadRecords
 
 
 _KAFKAS_OWN = "__*"
@@ -66,6 +69,7 @@ class TopicSelection:
         compacted: The topics with compaction.
         unread: The topics whose configs this account may not read: they may be compacted.
         retention_bytes: The retention.bytes of the topics whose configs were read; -1 without a limit.
+        ordered: The topics whose records have the broker's times, in order and without gaps.
     """
 
     topics: Mapping[str, int]
@@ -73,6 +77,7 @@ class TopicSelection:
     compacted: frozenset[str] = frozenset()
     retention_bytes: Mapping[str, int] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
+    ordered: frozenset[str] = frozenset()
 
 
 def is_glob(text: str) -> bool:
@@ -183,21 +188,17 @@ def choose(
         if asked and ref.name in missing and ref not in observation.invisible:
             raise missing[ref.name]
     _require_matches(globs, counts, [ref.name for ref in observation.inventory])
-    limits = {name: _get_config(topic, "retention.bytes") for name, topic in observed.items()}
+    limits = {name: get_config(topic, "retention.bytes") for name, topic in observed.items()}
     return TopicSelection(
         counts,
         missing,
         frozenset(
-            name for name, topic in observed.items() if "compact" in _get_config(topic, "cleanup.policy")
+            name for name, topic in observed.items() if "compact" in get_config(topic, "cleanup.policy")
         ),
         {name: int(limit) for name, limit in limits.items() if limit},
         frozenset(unread),
+        frozenset(name for name, topic in observed.items() if is_ordered(topic)),
     )
-
-
-def _get_config(topic: Observed, name: str) -> str:
-    """Return the value in force of a config; empty if it has none."""
-    return str(topic.effective.get(f"{CONFIG_PREFIX}{name}") or "")
 
 
 def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformError:
@@ -261,6 +262,7 @@ class PartitionLog:
         kept_from: The first offset in the log.
         kept_since_ms: The time of the first record in the log, in milliseconds since 1970; None if it is
             empty.
+        epoch: The epoch of the leader that answered; None if unknown.
     """
 
     partition: int
@@ -269,6 +271,7 @@ class PartitionLog:
     log_bytes: int | None = None
     kept_from: int = 0
     kept_since_ms: int | None = None
+    epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +283,24 @@ class TopicLogs:
         failed: The topics whose logs could not be read, and why.
         notes: A line for each other part that could not be read.
         arrivals: The records written to each topic, by offsets.
+        ids: The id of each topic when the reading began, as far as brokers have ids.
     """
 
     logs: Mapping[str, tuple[PartitionLog, ...]] = field(default_factory=dict)
     failed: Mapping[str, KafkaformError] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     arrivals: Mapping[str, TopicArrivals] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_logs(
-    cluster: PartitionReader, topics: Mapping[str, int], now_ms: int, since_ms: int | None = None
+    cluster: PartitionReader,
+    topics: Mapping[str, int],
+    now_ms: int,
+    since_ms: int | None = None,
+    *,
+    ordered: Collection[str] = (),
+    read_records: ReadRecords | None = None,
 ) -> TopicLogs:
     """Read the ends of logs, and the records written to them, in a few requests to each leader.
 
@@ -301,10 +312,14 @@ def read_logs(
         topics: The partition count of each topic.
         now_ms: The present, in milliseconds since 1970.
         since_ms: Only records since then, in milliseconds since 1970.
+        ordered: The topics whose records have the broker's times, in order and without gaps.
+        read_records: Reads records where a search by time is misled; None to read none.
 
     Raises:
         ClusterError: The cluster cannot be read at all.
     """
+    # First: what is read of a topic that is made again later is not this topic's.
+    ids = cluster.topic_ids(topics)
     partitions = [(name, number) for name, count in topics.items() for number in range(count)]
     # A read_committed reader would wait at the first open transaction until it ends.
     spans = cluster.log_spans(partitions, committed=True)
@@ -319,7 +334,15 @@ def read_logs(
         if unsized:
             notes.append(f"the bytes of all partitions of {listed(unsized)}: the brokers do not report them")
     # The period begins where the shortest log does: earlier, counts of different times would be compared.
-    arrivals = find_arrivals(log_ends(spans, topics), cluster.offsets_at, now_ms, since_ms, recent=True)
+    arrivals = find_arrivals(
+        log_ends(spans, topics, sizes),
+        cluster.offsets_at,
+        now_ms,
+        since_ms,
+        recent=True,
+        read_records=read_records,
+        ordered=ordered,
+    )
     logs, failed = {}, {}
     for name, count in topics.items():
         missing = [number for number in range(count) if (name, number) not in spans]
@@ -339,33 +362,66 @@ def read_logs(
                 sizes.get((name, number)),
                 spans[name, number].start,
                 arrivals[name].kept_since_ms[number],
+                spans[name, number].epoch,
             )
             for number in range(count)
         )
-    return TopicLogs(logs, failed, tuple(notes), {name: arrivals[name] for name in logs})
+    known = {name: arrivals[name] for name in logs}
+    return TopicLogs(logs, failed, tuple(notes), known, ids)
 
 
-def new_records(before: TopicLogs, after: TopicLogs) -> TopicLogs:
+def read_new_records(cluster: PartitionReader, before: TopicLogs, now_ms: int) -> TopicLogs:
+    """Return the logs of topics with only the records written since a reading.
+
+    Args:
+        cluster: The cluster.
+        before: The reading.
+        now_ms: The present, in milliseconds since 1970.
+
+    Raises:
+        ClusterError: The cluster cannot be read at all.
+    """
+    after = read_logs(cluster, {name: len(logs) for name, logs in before.logs.items()}, now_ms)
+    epochs = {
+        (name, log.partition): old.epoch
+        for name, logs in after.logs.items()
+        for log, old in zip(logs, before.logs[name], strict=True)
+        if old.epoch is not None and log.epoch != old.epoch
+    }
+    return new_records(before, after, cluster.epoch_ends(epochs))
+
+
+def new_records(
+    before: TopicLogs, after: TopicLogs, epoch_ends: Mapping[TopicPartition, int] = NO_SIZES
+) -> TopicLogs:
     """Return the logs with only the records written between two readings.
 
-    Where records were lost meanwhile, only offsets after the previous end count as new.
+    An unclean leader election cuts a log short, and its offsets are given out again: what follows the last
+    record of the leaders of before is new.
+
+    Args:
+        before: The first reading.
+        after: The second one, of the same topics.
+        epoch_ends: Where the records of the leaders of before end, in partitions with another leader since.
     """
     logs, arrivals, notes = {}, {}, [*after.notes]
+    failed = {**before.failed, **after.failed}
     for name, now in after.logs.items():
-        # A topic that was created, or got more partitions, between the readings has no period of its own.
-        if name not in before.logs or len(before.logs[name]) != len(now):
+        if before.ids.get(name) != after.ids.get(name):
+            changed = make_changed_error(name)
+            failed[name] = KafkaformError(changed.message, hint=changed.hint)
             continue
         earlier, latest = before.arrivals[name], after.arrivals[name]
-        logs[name] = tuple(
-            # After an unclean leader election, a log may end before its earlier end: nothing of it is new.
-            replace(log, start=min(log.end, old.end))
+        cuts = [
+            min(log.end, old.end, epoch_ends.get((name, log.partition), old.end))
             for log, old in zip(now, before.logs[name], strict=True)
-        )
+        ]
+        logs[name] = tuple(replace(log, start=cut) for log, cut in zip(now, cuts, strict=True))
         notes += [
-            f"offsets {log.end:,} to {old.end - 1:,} of {name}:{log.partition}, whose records were lost"
+            f"offsets {cut:,} to {old.end - 1:,} of {name}:{old.partition}, whose records were lost"
             " meanwhile, as by an unclean leader election"
-            for log, old in zip(now, before.logs[name], strict=True)
-            if log.end < old.end
+            for cut, old in zip(cuts, before.logs[name], strict=True)
+            if cut < old.end
         ]
         counts = tuple(log.end - log.start for log in logs[name])
         length_ms = max(1, latest.until_ms - earlier.until_ms)
@@ -380,35 +436,37 @@ def new_records(before: TopicLogs, after: TopicLogs) -> TopicLogs:
             limited_by=None,
             added_from=None,
             unknown=None,
+            least=None,
+            most=None,
+            alternative=None,
         )
-    return TopicLogs(logs, after.failed, tuple(notes), arrivals)
+    return TopicLogs(logs, failed, tuple(notes), arrivals, before.ids)
 
 
 def count_between(
-    cluster: PartitionReader, topic: str, ends: Sequence[int], since_ms: int, until_ms: int
-) -> tuple[int, ...]:
+    cluster: PartitionReader, reading: TopicLogs, topic: str, since_ms: int, until_ms: int
+) -> tuple[int, ...] | None:
     """Count the offsets that were written to each partition of a topic between two times.
 
     Args:
         cluster: The cluster.
+        reading: The reading of the topic's logs.
         topic: The topic.
-        ends: The offset after the last record of each partition.
         since_ms: The start, in milliseconds since 1970; all logs must reach back to it.
         until_ms: The end, exclusive.
+
+    Returns:
+        The counts; None if a search by time may be misled.
 
     Raises:
         ClusterError: The leaders do not answer.
     """
-    find_offsets = cluster.offsets_at
-    partitions = [(topic, number) for number in range(len(ends))]
-    first, last = (
-        find_offsets(dict.fromkeys(partitions, since_ms)),
-        find_offsets(dict.fromkeys(partitions, until_ms)),
-    )
-    return tuple(
-        max(0, last.get(partition, (end, 0))[0] - first.get(partition, (end, 0))[0])
-        for partition, end in zip(partitions, ends, strict=True)
-    )
+    logs = {(topic, log.partition): LogEnds(log.kept_from, log.end) for log in reading.logs[topic]}
+    kept_since = reading.arrivals[topic].kept_since_ms
+    firsts = {place: first for place, first in zip(logs, kept_since, strict=True) if first is not None}
+    until = reading.arrivals[topic].until_ms
+    search = TimeSearch(logs, firsts, until, cluster.offsets_at)
+    return search.count_between(since_ms, until_ms)
 
 
 def recorded_increases(

@@ -18,7 +18,7 @@ from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import placed_ref
 from kafkaform.resources.skew import describe_prediction, increase, limits_of, policy_unit, predict_increase
 from kafkaform.rules import Stage
-from spark_validation.policy import not_judged
+from spark_validation.policy import lacks_answer, not_judged, unknown_ratio
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -159,6 +159,11 @@ def judge_report(
     return replace(report, topics=tuple(topics))
 
 
+def is_unknown(report: SkewReport) -> bool:
+    """Return whether a judged report lacks what was asked for: exit code 1 of `kafkaform skew`."""
+    return any(map(lacks_answer, report.topics))
+
+
 def is_beyond_policy(report: SkewReport) -> bool:
     """Return whether a judged report contains an error: exit code 2 of `kafkaform skew`."""
     return any(finding.severity == Severity.ERROR for topic in report.topics for finding in topic.findings)
@@ -172,6 +177,8 @@ def _build_verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagn
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"
+    if status != "fail" and unknown_ratio(topic, limits) is not None:
+        status = "unknown"
     return SkewVerdict(status, tuple(_format_message(d) for d in about))
 
 

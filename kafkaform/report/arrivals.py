@@ -82,7 +82,7 @@ def list_notes(topic: TopicArrivals) -> list[str]:
     notes = []
     if topic.unknown is not None:
         notes.append(f"counted since the topic was made, because {topic.unknown}")
-    elif topic.emptied:
+    elif topic.emptied and not topic.since_made:
         # Offsets look the same after a deletion by hand and by retention, so the note says what the period
         # would lack.
         removed = sum(topic.ends[number] or 0 for number in topic.emptied)
@@ -91,6 +91,12 @@ def list_notes(topic: TopicArrivals) -> list[str]:
             f"{kept % numbers(topic.emptied)} next to none of {counted(removed, 'record')}: if they were "
             "deleted by hand, the period lacks some of them; the ratio since the topic was made is "
             f"{_format_ratio(topic.ratio_since_made)}"
+        )
+    ratio = topic.periods[0].estimated_ratio
+    if topic.least is not None and ratio is not None and not topic.transactional:
+        notes.append(
+            "records are not in the order of their times, or some have been removed: the ratio is "
+            f"between {ratio.low:.2f} and {ratio.high:.2f}"
         )
     if topic.transactional:
         # Each transaction writes a marker to every partition it touched, and a marker has an offset, like a
@@ -135,6 +141,7 @@ def arrivals_to_json(arrivals: Sequence[TopicArrivals], *, earlier: Mapping[str,
 
 
 def _topic_to_json(topic: TopicArrivals, earlier: float | None) -> dict[str, Any]:
+    ratio = topic.periods[0].estimated_ratio if topic.counts else None
     return {
         "name": topic.name,
         "spread": str(topic.spread),
@@ -145,6 +152,8 @@ def _topic_to_json(topic: TopicArrivals, earlier: float | None) -> dict[str, Any
         "records": topic.total if topic.counts else None,
         "records_per_second": topic.per_second,
         "max_over_mean": topic.ratio,
+        "max_over_mean_low": None if ratio is None else ratio.low,
+        "max_over_mean_high": None if ratio is None else ratio.high,
         "max_over_mean_since_made": topic.ratio_since_made,
         "max_over_mean_before": earlier,
         "fullest_partition": topic.fullest,

@@ -17,6 +17,7 @@ from kafkaform.report.skew_values import (
     FAIL,
     IMBALANCE_FIGURES,
     NONE,
+    UNKNOWN,
     VERDICTS,
     WARN,
     all_notes,
@@ -350,7 +351,7 @@ def _topic_row(topic: TopicResult, longest: int) -> str:
         code(topic.name, longest, cell=True),
         # A diagnosis of a later version is foreign text.
         words if topic.diagnosis in CAUSES else code(words, cell=True),
-        f"**{verdict_words}**" if state in (FAIL, WARN) else verdict_words,
+        f"**{verdict_words}**" if state in (FAIL, UNKNOWN, WARN) else verdict_words,
     ]
     if is_empty(topic):
         cells += [NOTHING] * 4

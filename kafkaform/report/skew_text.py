@@ -20,6 +20,7 @@ from kafkaform.report.skew_values import (
     MARK,
     NONE,
     PASS,
+    UNKNOWN,
     VERDICTS,
     WARN,
     Scale,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     )
 
 
-_STYLES = {FAIL: "bold red", WARN: "bold yellow", PASS: "bold green", NONE: "bold"}
+_STYLES = {FAIL: "bold red", UNKNOWN: "bold yellow", WARN: "bold yellow", PASS: "bold green", NONE: "bold"}
 _SEVERITIES = {"error": "red", "warning": "yellow", "info": "dim"}
 _NAME = 240
 _PROSE = 1200

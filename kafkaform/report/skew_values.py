@@ -12,7 +12,7 @@ from kafkaform.core.printable import clipped
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import counted
 from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, MUCH_MORE, Spread
-from spark_validation.figures import NOTHING, percent, ratio
+from spark_validation.figures import NOTHING, format_estimate, percent, ratio
 from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, metric_rows
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     )
 
 
-PASS, WARN, FAIL, NONE = "pass", "warn", "fail", "none"
+PASS, WARN, FAIL, UNKNOWN, NONE = "pass", "warn", "fail", "unknown", "none"
 VERDICTS = {
     FAIL: "breaks its policy",
+    UNKNOWN: "cannot be checked by its policy",
     WARN: "may break its policy",
     PASS: "meets its policy",
     NONE: "no policy",
@@ -62,7 +63,7 @@ CAUSES = {
     "empty": "empty",
 }
 """The diagnoses in words."""
-_WORST = (FAIL, WARN, NONE, PASS)
+_WORST = (FAIL, UNKNOWN, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
 # The least that is shown is 0.0001 percentage points, as for shares.
 _LEAST_HALF_WIDTH = 1e-6
@@ -160,6 +161,8 @@ def headline(topic: TopicResult) -> str:
         return "There are no records to measure."
     if topic.diagnosis == "too_little_data":
         return "There are too few records to say how they spread over partitions."
+    if topic.spread == Spread.UNKNOWN:
+        return "How the records of this period are spread over partitions is not known."
     spread = "unevenly" if _is_uneven(topic) else "evenly"
     partitions = counted(len(topic.partitions), "partition")
     load = f"Records are spread {spread}: the fullest of {partitions} has {_format_times_mean(topic)}."
@@ -290,6 +293,8 @@ def all_notes(topic: TopicResult) -> tuple[str, ...]:
             counted_since = "Partitions are counted since the topic was made"
             counted_since += "" if topic.keys_withheld else "; records still in the log stand for all of them"
         notes.append(f"No period can be chosen: {topic.arrivals_unknown}. {counted_since}.")
+    if topic.bytes_unknown is not None:
+        notes.append(f"The bytes of partitions are not known: {topic.bytes_unknown}.")
     if topic.keys_withheld is not None:
         notes.append(topic.keys_withheld)
     elif topic.keys_since_ms is not None:
@@ -344,11 +349,15 @@ def format_period(topic: TopicResult, created_at: str) -> str:
     common = [period for period in periods if period.name == COMMON]
     text = f"{since}: {counted(common[0].total, 'record')}" if common else since
     ratios = [
-        f"{_PERIODS[period.name]} {ratio(period.ratio)}"
+        f"{_PERIODS[period.name]} {format_estimate(period.estimated_ratio, ratio)}"
         for period in periods
-        if period.name in _PERIODS and period.ratio is not None
+        if period.name in _PERIODS and period.estimated_ratio is not None
     ]
-    return f"{text}; max/mean in the {', '.join(ratios)}" if ratios else text
+    text = f"{text}; max/mean in the {', '.join(ratios)}" if ratios else text
+    for reason in dict.fromkeys(period.unknown for period in periods if period.unknown is not None):
+        names = [_PERIODS.get(period.name, period.name) for period in periods if period.unknown == reason]
+        text += f"; {' and '.join(names)} not known: {reason}"
+    return text
 
 
 def _format_length(since_ms: int, until: str) -> str:
@@ -371,6 +380,7 @@ def summary(topics: Sequence[TopicResult]) -> str:
     states = [verdict(topic) for topic in topics]
     words = {
         FAIL: ("breaks its policy", "break their policy"),
+        UNKNOWN: ("cannot be checked by its policy", "cannot be checked by their policy"),
         WARN: ("may break its policy", "may break their policy"),
         NONE: ("without a policy", "without a policy"),
         PASS: ("meets its policy", "meet their policy"),

@@ -17,7 +17,7 @@ from kafkaform.resources import placed_ref
 from kafkaform.resources.skew import increase, limits_of, predict_increase
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
-from spark_validation.policy import FIELDS, broken_limits, count, not_judged, ratio, share
+from spark_validation.policy import FIELDS, broken_limits, count, not_judged, ratio, share, unknown_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,9 +40,16 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     bytes with `by: bytes`. A topic without this limit is not checked. If the whole interval of the
     estimate is above the limit, the finding is an error; if the limit is within the interval, a warning.
     In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
-    `kafkaform skew` names the cause of the skew, and what helps.
+    `kafkaform skew` names the cause of the skew, and what helps. If the ratio is not known, for example
+    because records were deleted, the finding is a warning with the reason.
     """
     yield from _report_broken(context, "maxPartitionRatio", lambda result, *_: _mend(result))
+    for subject, result, limits in _find_measured_topics(context):
+        unknown = unknown_ratio(result, limits) if limits is not None else None
+        if unknown is not None:
+            again = command("skew", result.name, options=("--watch", "10m"))
+            remedy = f"count what is written from now on: {again}"
+            yield Finding(subject, unknown, remedy, Severity.WARNING, "skew.maxPartitionRatio")
 
 
 @rule("KF502", Severity.ERROR, stage=Stage.SKEW)

@@ -36,6 +36,15 @@ def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
         (messages.CONFIG_RESOURCES, {"types": [32]}),
         (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
         (large_answers.LIST_OFFSETS, large_answers.OffsetQuery({"nobody-is-here": [(0, -1)]})),
+        (
+            messages.OFFSET_FOR_EPOCH,
+            {
+                "replica": -1,
+                "topics": [
+                    {"name": "nobody-is-here", "partitions": [{"index": 0, "current_epoch": -1, "epoch": 0}]}
+                ],
+            },
+        ),
         (messages.DESCRIBE_PRODUCERS, {"topics": [{"name": "nobody-is-here", "partitions": [0]}]}),
         (messages.DESCRIBE_TRANSACTIONS, {"transactional_ids": group}),
         (messages.LIST_TRANSACTIONS, {"states": (), "producer_ids": ()}),

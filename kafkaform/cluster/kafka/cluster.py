@@ -113,6 +113,11 @@ class KafkaCluster:
 
         return read_offsets_at(self._connection, times, self._leaders)
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        from kafkaform.cluster.kafka.log_spans import read_epoch_ends
+
+        return read_epoch_ends(self._connection, epochs)
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
         from kafkaform.cluster.kafka.transactions import read_open_transactions
 
@@ -127,6 +132,11 @@ class KafkaCluster:
         from kafkaform.cluster.kafka.log_spans import read_partition_counts
 
         return read_partition_counts(self._connection, topics)
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        from kafkaform.cluster.kafka.log_spans import read_topic_ids
+
+        return read_topic_ids(self._connection, topics)
 
     def health(self) -> Health:
         from kafkaform.cluster.kafka.health import read_health

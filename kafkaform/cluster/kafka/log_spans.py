@@ -13,6 +13,7 @@ from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, UNSETTLED, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import LIST_OFFSETS, METADATA, OffsetQuery
+from kafkaform.cluster.wire.messages import OFFSET_FOR_EPOCH
 from kafkaform.core.errors import ClusterError, Unreachable
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.partitions import LogSpan, TimedOffset
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_answers import PartitionMetadata
+    from kafkaform.cluster.wire.large_answers import ListedOffset, PartitionMetadata
     from kafkaform.core.partitions import TopicPartition as Partition
 
 
@@ -133,7 +134,7 @@ def read_offsets_at(
     """
     if not times:
         return {}
-    offsets: dict[Partition, list[TimedOffset]] = {}
+    offsets: dict[Partition, list[ListedOffset]] = {}
     questions = [_Question(times.__getitem__)]
     # Known leaders save the metadata, which takes as long as the offsets (20,000 topics).
     _ask_each(connection, _group_by_leader(leaders, times), questions, offsets, {})
@@ -142,8 +143,35 @@ def read_offsets_at(
     require_spans(LogReading(failed=failed))
     # An offset of -1 means that no record is as young as that.
     return {
-        partition: answer for partition, (answer,) in (offsets | moved_offsets).items() if answer.offset >= 0
+        partition: TimedOffset(answer.offset, answer.time_ms)
+        for partition, (answer,) in (offsets | moved_offsets).items()
+        if answer.offset >= 0
     }
+
+
+def read_epoch_ends(connection: Connection, epochs: Mapping[Partition, int]) -> Mapping[Partition, int]:
+    """Read where the records of epochs end, as `Cluster.epoch_ends` does."""
+    leaders, _ = read_leaders(connection, epochs) if epochs else ({}, {})
+    requests = {node: [_make_epoch_request(partitions, epochs)] for node, partitions in leaders.items()}
+    ends: dict[Partition, int] = {}
+    for answers in connection.ask_nodes(OFFSET_FOR_EPOCH, requests, READ_TIMEOUT_S).values():
+        if isinstance(answers, ClusterError):
+            continue  # that leader may have died since: its partitions are left out
+        for topic in answers[0]["topics"]:
+            for answer in topic["partitions"]:
+                if not answer["error_code"] and answer["end_offset"] >= 0:
+                    ends[topic["name"], answer["index"]] = answer["end_offset"]
+    return ends
+
+
+def _make_epoch_request(
+    partitions: Collection[Partition], epochs: Mapping[Partition, int]
+) -> Mapping[str, object]:
+    topics: dict[str, list[Mapping[str, int]]] = defaultdict(list)
+    for name, number in partitions:
+        # -1: the leader does not compare its own epoch with one that this client knows.
+        topics[name].append({"index": number, "current_epoch": -1, "epoch": epochs[name, number]})
+    return {"replica": -1, "topics": [{"name": name, "partitions": own} for name, own in topics.items()]}
 
 
 def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> LogReading:
@@ -173,12 +201,12 @@ def _make_question(time_ms: int, *, committed: bool) -> _Question:
     return _Question(lambda _: time_ms, committed)
 
 
-def _make_span(answers: Sequence[TimedOffset]) -> LogSpan:
+def _make_span(answers: Sequence[ListedOffset]) -> LogSpan:
     start, end, *timed_offsets = (answer.offset for answer in answers)
+    epoch = answers[1].epoch
     # -1 if no record is as young as that; beyond the end if one was written since the end was read.
-    return LogSpan(
-        start, end, (timed_offsets[0] if 0 <= timed_offsets[0] <= end else end) if timed_offsets else None
-    )
+    at = (timed_offsets[0] if 0 <= timed_offsets[0] <= end else end) if timed_offsets else None
+    return LogSpan(start, end, at, epoch if epoch >= 0 else None)
 
 
 def _ask_until_settled(
@@ -186,7 +214,7 @@ def _ask_until_settled(
     partitions: Collection[Partition],
     questions: Sequence[_Question],
     known: dict[Partition, int],
-) -> tuple[dict[Partition, list[TimedOffset]], dict[Partition, LogFailure]]:
+) -> tuple[dict[Partition, list[ListedOffset]], dict[Partition, LogFailure]]:
     """Ask leaders for offsets, again where they have moved; returns offsets in the order of the questions.
 
     Args:
@@ -196,7 +224,7 @@ def _ask_until_settled(
         known: Receives the leaders.
     """
     deadline = time.monotonic() + LEADER_TIMEOUT_S
-    offsets: dict[Partition, list[TimedOffset]] = {}
+    offsets: dict[Partition, list[ListedOffset]] = {}
     failed: dict[Partition, LogFailure] = {}
     remaining = partitions
     while remaining:
@@ -257,7 +285,7 @@ def _ask_each(
     connection: Connection,
     leaders: Mapping[int, Collection[Partition]],
     questions: Sequence[_Question],
-    offsets: dict[Partition, list[TimedOffset]],
+    offsets: dict[Partition, list[ListedOffset]],
     failed: dict[Partition, LogFailure],
 ) -> None:
     """Ask leaders for offsets; adds to `offsets` and `failed`."""
@@ -311,3 +339,9 @@ def read_partition_counts(connection: Connection, topics: Collection[str]) -> Ma
     """Return partition counts, as `Cluster.partition_counts` does."""
     descriptions = describe_topics(connection, sorted(topics)).found
     return {name: len(description.replicas) for name, description in descriptions.items()}
+
+
+def read_topic_ids(connection: Connection, topics: Collection[str]) -> Mapping[str, str]:
+    """Return topic ids, as `Cluster.topic_ids` does."""
+    descriptions = describe_topics(connection, sorted(topics)).found
+    return {name: description.uid for name, description in descriptions.items() if description.uid}

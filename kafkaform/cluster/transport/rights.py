@@ -58,6 +58,7 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "ListOffsets": {"topic": "Describe"},
         "ListPartitionReassignments": {"cluster": "Describe"},
         "Metadata": {"topic": "Describe"},
+        "OffsetForLeaderEpoch": {"topic": "Describe"},
         "OffsetCommit": {"group": "Read", "topic": "Read"},
         "OffsetFetch": {"group": "Describe", "topic": "Describe"},
         "Produce": {"cluster": "IdempotentWrite", "topic": "Write"},

@@ -42,7 +42,6 @@ from kafkaform.cluster.wire.message_schema import (
 )
 from kafkaform.core.errors import NotOffered
 from kafkaform.core.lazy_dataclass import dataclass
-from kafkaform.core.partitions import TimedOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -350,16 +349,31 @@ class OffsetQuery:
     committed: bool = False
 
 
+class ListedOffset(NamedTuple):
+    """An offset as a leader returns it.
+
+    Attributes:
+        offset: The offset, -1 if there is no such record.
+        time_ms: The time of the record there, in milliseconds since 1970; -1 for an end of the log.
+        epoch: The epoch of the leader that wrote the record, or that answered for the log's end; -1 if it is
+            not reported.
+    """
+
+    offset: int
+    time_ms: int
+    epoch: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class ListedOffsets:
     """The answer of a leader to a ListOffsets request.
 
     Attributes:
-        offsets: By topic and partition; the offset is -1 if there is no such record.
+        offsets: By topic and partition.
         error_codes: The codes of the other partitions.
     """
 
-    offsets: dict[tuple[str, int], TimedOffset] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], ListedOffset] = field(default_factory=dict)
     error_codes: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
@@ -402,8 +416,8 @@ def _encode_compact_count(count: int) -> bytes:
 
 def _read_offsets(body: bytes, version: int) -> ListedOffsets:
     flexible = version >= _FLEXIBLE_OFFSETS
-    # Index, error code, time, offset; skips the leader epoch and an empty tag section.
-    layout = Struct(f">ihqq{'4x' if version >= _WITH_EPOCHS else ''}{'x' if flexible else ''}")
+    # Index, error code, time, offset, leader epoch; skips an empty tag section.
+    layout = Struct(f">ihqq{'i' if version >= _WITH_EPOCHS else ''}{'x' if flexible else ''}")
     read_name, read_count = (
         (read_compact_string, read_array_length)
         if flexible
@@ -424,11 +438,11 @@ def _read_offsets(body: bytes, version: int) -> ListedOffsets:
             rows, at = _read_tagged(body, at, partitions, layout)
         else:
             rows, at = layout.iter_unpack(body[at:end]), end
-        for number, error_code, time_ms, offset in rows:
+        for number, error_code, time_ms, offset, *epoch in rows:
             if error_code:
                 error_codes[name, number] = error_code
             else:
-                offsets[name, number] = TimedOffset(offset, time_ms)
+                offsets[name, number] = ListedOffset(offset, time_ms, *epoch)
         if flexible:
             at = skip_tags(body, at)
     check_end(body, skip_tags(body, at) if flexible else at)

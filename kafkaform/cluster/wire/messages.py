@@ -265,6 +265,29 @@ QUORUM = message(
 )
 """Version 1 has times (KIP-836, Kafka 3.3)."""
 
+OFFSET_FOR_EPOCH = message(
+    23,
+    "OffsetForLeaderEpoch",
+    (2, 4),
+    4,
+    struct(
+        replica=since(3, INT32, -1),
+        topics=array(
+            struct(name=STRING, partitions=array(struct(index=INT32, current_epoch=INT32, epoch=INT32)))
+        ),
+    ),
+    struct(
+        throttle_ms=INT32,
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(struct(error_code=INT16, index=INT32, epoch=INT32, end_offset=INT64)),
+            )
+        ),
+    ),
+)
+"""Answered by leaders, with where the records of an epoch end (KIP-101; for clients KIP-320, Kafka 2.1)."""
+
 _PRODUCER = struct(
     id=INT64, epoch=INT32, sequence=INT32, written_ms=INT64, coordinator_epoch=INT32, start=INT64
 )

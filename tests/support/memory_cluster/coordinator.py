@@ -94,9 +94,9 @@ class Log:
         """
         end = self.transaction.start if committed and self.transaction is not None else self.end
         if at_ms is None:
-            return LogSpan(self.start, end)
+            return LogSpan(self.start, end, epoch=0)
         record = self.record_at(at_ms)
-        return LogSpan(self.start, end, end if record is None else min(end, record.offset))
+        return LogSpan(self.start, end, end if record is None else min(end, record.offset), 0)
 
     def record_at(self, at_ms: int) -> TimedOffset | None:
         """The first record that is not older than a time."""

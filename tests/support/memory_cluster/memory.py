@@ -175,6 +175,10 @@ class MemoryCluster(MovingReplicas):
         records = {p: log.record_at(times[p]) for p, log in logs.items() if log is not None}
         return {p: record for p, record in records.items() if record is not None}
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See `Cluster.epoch_ends`: no log is ever cut short."""
+        return {partition: span.end for partition, span in self.log_spans(epochs).items()}
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
         """See `Cluster.open_transactions`."""
         contents = self._contents
@@ -196,6 +200,11 @@ class MemoryCluster(MovingReplicas):
         """See `Cluster.partition_counts`."""
         counts = {name: len(self._contents.partitions(name)) for name in topics if self._sees(name)}
         return {name: count for name, count in counts.items() if count}
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """See `Cluster.topic_ids`."""
+        known = self._contents.topics
+        return {name: known[name].uid for name in topics if name in known and self._sees(name)}
 
     def access(self) -> AccessReading:
         """See `Cluster.access`."""

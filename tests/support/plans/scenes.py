@@ -213,6 +213,12 @@ class Watched:
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
         return self.cluster.offsets_at(times)
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return self.cluster.epoch_ends(epochs)
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        return self.cluster.topic_ids(topics)
+
     def transactional(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, bool]:
         return self.cluster.transactional(partitions)
 

@@ -10,14 +10,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
 from confluent_kafka.admin import ResourceType
 
+from spark_validation.hashing import PARTITIONERS, Keys
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.clusters.topics import alter_configs, delete_records
-from tests.support.skew.producers import Key, add_partitions, create_topic, messages, named, producer
+from tests.support.skew.producers import (
+    BY_PARTITIONER,
+    Key,
+    add_partitions,
+    create_topic,
+    messages,
+    named,
+    producer,
+)
 
 PROPERTIES = {
     "log.retention.check.interval.ms": "500",
@@ -37,7 +48,8 @@ class Written:
     """What was written to a topic, in the order of each partition's offsets.
 
     Attributes:
-        times: Timestamps by partition, in milliseconds since 1970.
+        times: When records were written, by partition, in milliseconds since 1970: as the producer planned
+            it, whatever their timestamps, or else as these are.
         offsets: Offsets, alike.
         keys: Keys, alike.
         sizes: Bytes of key and value, alike.
@@ -87,6 +99,7 @@ class Topic:
         random: A source of chance of its own.
         partitions: The partition count by now.
         written: What was written, once the scene has called `record`.
+        planned: When records were to be written, by partition and offset, where timestamps differ from that.
     """
 
     servers: str
@@ -94,6 +107,7 @@ class Topic:
     random: np.random.Generator
     partitions: int = PARTITIONS
     written: Written = field(default_factory=Written)
+    planned: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def create(self, partitions: int = PARTITIONS, **config: str) -> None:
         """Create it; configs have `_` where Kafka has a dot."""
@@ -106,19 +120,38 @@ class Topic:
         times: Iterable[int] | None = None,
         sizes: Mapping[Key, int] | None = None,
         batch: int = 10_000,
+        stamps: Sequence[int] | None = None,
+        partitions: Sequence[int] | None = None,
     ) -> None:
-        """Produce a record for each key, evenly over the last hours unless times are given."""
-        at = iter(times) if times is not None else over_hours(len(keys))
+        """Produce a record for each key, evenly over the last hours unless times are given.
+
+        Args:
+            keys: In the order of production.
+            times: When each record is written; also its timestamp, unless `stamps` has another one.
+            sizes: The bytes of the values of keys.
+            batch: The most records that are sent together.
+            stamps: The timestamps.
+            partitions: Where each record goes; the partitioner decides unless given.
+        """
+        at = [*islice(times if times is not None else over_hours(len(keys)), len(keys))]
         values = {key: b"v" * size for key, size in (sizes or {}).items()}
         properties: dict[str, Any] = {"batch.num.messages": batch}
         client = producer(self.servers, **properties)
         failed: list[Any] = []
 
-        def note(error: Any, _: Any) -> None:
+        def note(error: Any, message: Any, planned: int) -> None:
             failed.extend([error] if error is not None else [])
+            self.planned[message.partition(), message.offset()] = planned
 
         for number, key in enumerate(keys):
-            client.produce(self.name, values.get(key, _VALUE), key, timestamp=next(at), on_delivery=note)
+            client.produce(
+                self.name,
+                values.get(key, _VALUE),
+                key,
+                partitions[number] if partitions is not None else BY_PARTITIONER,
+                timestamp=at[number] if stamps is None else stamps[number],
+                on_delivery=None if stamps is None else partial(note, planned=at[number]),
+            )
             if number % 20_000 == 0:
                 client.poll(0)
         assert client.flush(TIMEOUT_S) == 0
@@ -130,8 +163,9 @@ class Topic:
         for message in messages(self.servers, self.name, self.partitions):
             number: Any = message.partition()
             key: Any = message.key()
-            self.written.times[number].append(message.timestamp()[1])
-            self.written.offsets[number].append(message.offset() or 0)
+            offset = message.offset() or 0
+            self.written.times[number].append(self.planned.get((number, offset), message.timestamp()[1]))
+            self.written.offsets[number].append(offset)
             self.written.keys[number].append(key)
             self.written.sizes[number].append(len(message.key() or b"") + len(message.value() or b""))
 
@@ -269,14 +303,22 @@ def _transactions(topic: Topic) -> None:
     topic.record()
 
 
-def _in_transactions(topic: Topic, keys: Sequence[Key], fails: Callable[[int], bool]) -> None:
-    """Records have the producer's own times: markers have those of the broker's clock."""
+def _in_transactions(
+    topic: Topic,
+    keys: Sequence[Key],
+    fails: Callable[[int], bool],
+    size: int = 400,
+    times: Sequence[int] | None = None,
+    value: bytes = _VALUE,
+) -> None:
+    """Records have the producer's own times, unless some are given; markers have the broker's."""
+    at = repeat(0) if times is None else iter(times)
     client = producer(topic.servers, **{"transactional.id": topic.name})
     client.init_transactions(TIMEOUT_S)
-    for number, some in enumerate(_batched(keys, 400)):
+    for number, some in enumerate(_batched(keys, size)):
         client.begin_transaction()
         for key in some:
-            client.produce(topic.name, _VALUE, key)
+            client.produce(topic.name, value, key, timestamp=next(at))
         assert client.flush(TIMEOUT_S) == 0
         if fails(number):
             client.abort_transaction(TIMEOUT_S)
@@ -398,6 +440,183 @@ def _bytes_trimmed(topic: Topic) -> None:
     topic.trim({hot: counts[hot] // 8})
 
 
+DAY_MS = 24 * 3_600_000
+IN_DAY = 48_000
+"""The records of the scenes of a day."""
+
+
+def _places(keys: Sequence[Key]) -> list[int]:
+    """The partition of each key by Java's partitioner."""
+    hashed = PARTITIONERS["murmur2"](Keys.from_list([key or b"" for key in keys]))
+    return [int(place) % PARTITIONS for place in hashed]
+
+
+def _send_day(
+    topic: Topic, share: float = 0.0, stamp: Callable[[list[int], list[int]], None] | None = None
+) -> None:
+    """Send the records of a day; `stamp` changes timestamps, and takes them and the partitions of records."""
+    keys = with_hot(even_keys(topic.random, IN_DAY), topic.random, share)
+    times = [*over_hours(IN_DAY, DAY_MS)]
+    stamps = times[:]
+    if stamp is not None:
+        stamp(stamps, _places(keys))
+    topic.send(keys, times, stamps=stamps, batch=100)
+    topic.record()
+
+
+def _ahead_inside(
+    topic: Topic, partitions: Sequence[int] = (5,), which: Sequence[int] = (2,), share: float = 0.0
+) -> None:
+    """The clock of some producer is ahead: early records have times shortly before the end."""
+    topic.create()
+
+    def stamp(stamps: list[int], places: list[int]) -> None:
+        for number in partitions:
+            own = [at for at, place in enumerate(places) if place == number]
+            for step, early in enumerate(which):
+                stamps[own[early]] = stamps[-1] - 30 * 60_000 + step * 10 * 60_000
+
+    _send_day(topic, share, stamp)
+
+
+def _ahead_often(topic: Topic) -> None:
+    """Several such records in several partitions; one key is hot."""
+    _ahead_inside(topic, (1, 5, 9), (2, 1_000, 2_000), share=0.3)
+
+
+def _ahead_trimmed(topic: Topic) -> None:
+    """The hot partition is trimmed to the size of the others, of which one has such a record."""
+    _ahead_inside(topic, (0, 1, 2, 3, 4), (2_000,), share=0.3)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+
+
+def _behind_trimmed(topic: Topic) -> None:
+    """The first record that the trimmed partition keeps is that of a clock behind by hours."""
+    topic.create()
+
+    def stamp(stamps: list[int], places: list[int]) -> None:
+        own = [at for at, place in enumerate(places) if place == 5]
+        for late in (own[-500], own[-499]):
+            stamps[late] -= 12 * 3_600_000
+
+    _send_day(topic, stamp=stamp)
+    topic.trim({5: 500})
+
+
+def _lagging(topic: Topic) -> None:
+    """Records come in any order, half of them an hour late."""
+    topic.create()
+
+    def stamp(stamps: list[int], _: list[int]) -> None:
+        lags = topic.random.exponential(78 * 60_000, len(stamps)).astype(int).tolist()
+        stamps[:] = [at - lag for at, lag in zip(stamps, lags, strict=True)]
+
+    _send_day(topic, 0.1, stamp)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+
+
+def _append_time(topic: Topic) -> None:
+    """Times are the broker's: those of a batch are equal, and no clock is ahead."""
+    topic.create(message_timestamp_type="LogAppendTime")
+    for _ in range(8):
+        topic.send(with_hot(even_keys(topic.random, 6_000), topic.random, 0.3), repeat(0))
+        time.sleep(0.5)
+    topic.record()
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+
+
+def _no_times(topic: Topic) -> None:
+    """Records have no times; the hot partition is trimmed."""
+    topic.create()
+    keys = with_hot(even_keys(topic.random, IN_DAY), topic.random, 0.3)
+    topic.send(keys, over_hours(IN_DAY, DAY_MS), stamps=[-1] * IN_DAY)
+    topic.record()
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+
+
+def _alone_compacted(topic: Topic) -> None:
+    """The key of two fifths of the records is alone on a partition, of which compaction leaves the last."""
+    topic.create(segment_ms=str(30 * 60_000))
+    chosen = topic.random.random(IN_DAY) < 0.4
+    others = topic.random.integers(0, 2_000, IN_DAY).tolist()
+    keys = [HOT if hot else b"order-%d" % other for hot, other in zip(chosen.tolist(), others, strict=True)]
+    places = [
+        0 if key == HOT else 1 + other % (PARTITIONS - 1) for key, other in zip(keys, others, strict=True)
+    ]
+    topic.send(keys, [*over_hours(IN_DAY, DAY_MS)], partitions=places, batch=100)
+    topic.record()
+    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
+    eventually(topic.left, lambda left: left < IN_DAY // 8)
+    time.sleep(1.0)
+
+
+def _emptied_even(topic: Topic) -> None:
+    """All partitions but one have lost every record."""
+    topic.create()
+    _send_day(topic)
+    topic.trim(dict.fromkeys(range(1, PARTITIONS), 0))
+
+
+def _emptied_and_trimmed(topic: Topic) -> None:
+    """The same, and the last one has lost some: a period can be chosen of it alone."""
+    _emptied_even(topic)
+    topic.trim({0: 2_000})
+
+
+def _emptied_of_hot(topic: Topic) -> None:
+    """The partition of the hot key has lost every record, and no other one any."""
+    topic.create()
+    _send_day(topic, 0.28)
+    counts = topic.written.counts(None, PARTITIONS)
+    topic.trim({counts.index(max(counts)): 0})
+
+
+def _emptied_of_hot_late(topic: Topic) -> None:
+    """As before, and a few records have come since."""
+    _emptied_of_hot(topic)
+    topic.send([HOT] * 10, repeat(int(time.time() * 1000)))
+
+
+def _replay(
+    topic: Topic, share: float, fails: Callable[[int], bool] = lambda _: False, value: bytes = _VALUE
+) -> None:
+    """Transactions of a hundred records with times of a day; their markers have the present time."""
+    keys = with_hot(even_keys(topic.random, IN_DAY, 2_000), topic.random, share)
+    _in_transactions(topic, keys, fails, size=100, times=[*over_hours(IN_DAY, DAY_MS)], value=value)
+    topic.record()
+
+
+def _replayed(topic: Topic) -> None:
+    """The hot partition is trimmed to the size of the others."""
+    topic.create()
+    _replay(topic, 0.15)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+
+
+def _replayed_compacted(topic: Topic) -> None:
+    """Two of five transactions of a compacted topic are aborted."""
+    topic.create(segment_bytes=str(2**20))
+    _replay(topic, 0.13, lambda number: number % 5 < 2, b"v" * 800)
+    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
+    eventually(topic.left, lambda left: left < IN_DAY // 4)
+
+
+def _late_key(topic: Topic) -> None:
+    """The last partition gets its first key when half is written: it was there all the time."""
+    topic.create()
+    keys = with_hot(even_keys(topic.random, IN_DAY), topic.random, 0.3)
+    places = _places(keys)
+    half = IN_DAY // 2
+    keys = [
+        b"early-%d" % number if place == PARTITIONS - 1 and number < half else key
+        for number, (key, place) in enumerate(zip(keys, places, strict=True))
+    ]
+    kept = [n for n, place in enumerate(_places(keys)) if n >= half or place != PARTITIONS - 1]
+    times = [*over_hours(IN_DAY, DAY_MS)]
+    topic.send([keys[n] for n in kept], [times[n] for n in kept], batch=100)
+    topic.record()
+
+
 Make: TypeAlias = Callable[[Topic], None]
 SCENES: Mapping[str, Make] = {
     "hot-trimmed": _hot_trimmed,
@@ -422,6 +641,21 @@ SCENES: Mapping[str, Make] = {
     "markers": _markers,
     "markers-compacted": _markers_compacted,
     "late-hot-trimmed": _late_hot_trimmed,
+    "ahead-inside": _ahead_inside,
+    "ahead-often": _ahead_often,
+    "ahead-trimmed": _ahead_trimmed,
+    "behind-trimmed": _behind_trimmed,
+    "lagging": _lagging,
+    "append-time": _append_time,
+    "no-times": _no_times,
+    "alone-compacted": _alone_compacted,
+    "emptied-even": _emptied_even,
+    "emptied-and-trimmed": _emptied_and_trimmed,
+    "emptied-of-hot": _emptied_of_hot,
+    "emptied-of-hot-late": _emptied_of_hot_late,
+    "replayed": _replayed,
+    "replayed-compacted": _replayed_compacted,
+    "late-key": _late_key,
 }
 
 

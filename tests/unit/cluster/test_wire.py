@@ -420,7 +420,7 @@ def test_offsets_are_read_in_every_version_as_the_schema_says(version: int) -> N
     }
     assert len(expected) == 400
     assert answer.offsets == {
-        place: (partition["offset"], partition["timestamp"])
+        place: large_answers.ListedOffset(partition["offset"], partition["timestamp"], partition["epoch"])
         for place, partition in expected.items()
         if not partition["error_code"]
     }
@@ -429,7 +429,7 @@ def test_offsets_are_read_in_every_version_as_the_schema_says(version: int) -> N
 
 def test_fields_that_a_version_lacks_are_refused_and_tagged_ones_passed_over() -> None:
     answer = large_answers.LIST_OFFSETS.read(offsets(), 7)
-    assert answer.offsets == dict.fromkeys((("t", 0), ("u", 0)), (5, 1_000))
+    assert answer.offsets == dict.fromkeys((("t", 0), ("u", 0)), large_answers.ListedOffset(5, 1_000, 3))
     assert answer.error_codes == dict.fromkeys((("t", 1), ("u", 1)), 6)
     # The highest version that both sides know is chosen.
     log_dirs = messages.LOG_DIRS

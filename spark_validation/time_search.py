@@ -1,0 +1,282 @@
+"""The search of logs for the offset at which a time begins, and how far its result may be wrong.
+
+Brokers return the first record, by offset, that is not older than a time. That is where the time begins if
+the records of a log are in order and none is missing. It is too early where a record before has a later time
+than those after it (a clock that is ahead, a record in the future), or is a transaction marker, which has the
+broker's time and not that of the records. It is too late where the first records of that time have been
+removed (compaction), or where all records come some time after their timestamps. So the records found before
+and after that place are searched, too: the offsets between them are how far the result may be wrong.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import TYPE_CHECKING, TypeAlias
+
+from spark_validation import wording
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+TopicPartition: TypeAlias = tuple[str, int]
+FindOffsets: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
+"""Takes a time for each partition (ms since 1970); returns the offset and time of the first record that is
+not older. Partitions without such a record are left out."""
+ReadRecords: TypeAlias = Callable[
+    [Mapping[TopicPartition, int]], "Mapping[TopicPartition, Sequence[tuple[int, int]]]"
+]
+"""Takes an offset of each partition; returns the offsets and times of the first records from there on. Leaves
+out partitions that cannot be read."""
+
+FEW = 5
+"""So many records more or less in a partition matter nowhere."""
+EXACT = 0.005
+"""Up to this part of the mean of partitions, a count counts as exact."""
+KNOWN = 0.1
+"""Up to this part of the mean of partitions, a count may be wrong, and is reported with an interval."""
+_LONG_WAIT = 10
+"""A wait for the next record that is so many times the mean one is long: by chance, that has a probability of
+exp(-10)."""
+_LEAST_WAIT = 0.01
+"""The least part of the whole time that a long wait takes."""
+_TURNS = 40
+"""The most requests of a search: halving a hundred years gives a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """The log of one partition.
+
+    Attributes:
+        start: The first offset that is kept.
+        end: The offset after the last record.
+        bytes: The bytes on disk of one replica; None if unknown.
+    """
+
+    start: int
+    end: int
+    bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Beginning:
+    """The place in a log where a time begins.
+
+    Attributes:
+        offset: The first offset that was written since that time.
+        earliest: The first offset that may have been.
+        latest: The last offset that may be the first one.
+        waited: Whether the record there is much later than the time, for the pace of the records after it.
+    """
+
+    offset: int
+    earliest: int
+    latest: int
+    waited: bool = False
+
+    @property
+    def doubt(self) -> int:
+        """The most offsets by which it may be wrong."""
+        return max(self.offset - self.earliest, self.latest - self.offset)
+
+    def explain(self, partition: int) -> str:
+        """Explain why it may be wrong."""
+        if self.offset - self.earliest > self.latest - self.offset:
+            return wording.explain_missing_records(partition, self.earliest, self.offset)
+        return wording.explain_later_time(partition, self.offset, self.latest - self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSearch:
+    """A search of the logs of some partitions.
+
+    Attributes:
+        logs: The log of each partition.
+        firsts: The time of the first record of each log that keeps one (ms since 1970).
+        now_ms: The present.
+        find_offsets: Finds records by time.
+        read_records: Reads records, to look where a time begins where a search by time is misled; None where
+            records may not be read.
+        ordered: Topics whose brokers set the times of records (LogAppendTime): none is ahead of others.
+    """
+
+    logs: Mapping[TopicPartition, LogEnds]
+    firsts: Mapping[TopicPartition, int]
+    now_ms: int
+    find_offsets: FindOffsets
+    read_records: ReadRecords | None = None
+    ordered: Collection[str] = ()
+
+    def find(
+        self, times: Mapping[TopicPartition, int], *, exactly: bool = False
+    ) -> dict[TopicPartition, Beginning]:
+        """Find where a time begins in each of some logs.
+
+        Args:
+            times: The time of each partition (ms since 1970); all partitions of a topic are among them.
+            exactly: Go on where a result is exact for what was written since, but not for a short period.
+        """
+        found = self.find_offsets({place: time for place, time in times.items() if place in self.firsts})
+        after = self.find_offsets({place: max(time, times[place]) + 1 for place, (_, time) in found.items()})
+        beginnings = {}
+        for place in times:
+            log, (offset, at_ms) = self.logs[place], found.get(place, (self.logs[place].end, 0))
+            # Retention may have removed records since the ends of logs were read.
+            offset = min(max(offset, log.start), log.end)
+            latest = offset
+            if place in found and place[0] not in self.ordered:
+                latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
+            waited = place in found and self._has_waited(log.end - offset, times[place], at_ms)
+            beginnings[place] = Beginning(offset, offset, latest, waited)
+        most = dict.fromkeys(times, 1.0) if exactly else self._tolerances(beginnings)
+        looked: Collection[TopicPartition] = ()
+        if self.read_records is not None:
+            looked = self._look(beginnings, times, most, self.read_records)
+        nexts = {place: after.get(place, answer)[1] for place, answer in found.items()}
+        self._look_back(beginnings, times, nexts, most, looked)
+        return beginnings
+
+    def count_between(self, since_ms: int, until_ms: int) -> tuple[int, ...] | None:
+        """Count the offsets between two times in each partition; None if that is not known well enough.
+
+        Args:
+            since_ms: The start, in milliseconds since 1970.
+            until_ms: The end, exclusive.
+        """
+        first, last = (
+            self.find(dict.fromkeys(self.logs, time), exactly=True) for time in (since_ms, until_ms)
+        )
+        counts = tuple(max(0, last[place].offset - first[place].offset) for place in self.logs)
+        doubt = max(first[place].doubt + last[place].doubt for place in self.logs)
+        return counts if doubt <= max(FEW, KNOWN * fmean(counts)) else None
+
+    def _has_waited(self, records: int, since_ms: int, at_ms: int) -> bool:
+        """Return whether a record is late for the pace of those after it; one older than asked for is."""
+        length_ms, wait_ms = max(1, self.now_ms - since_ms), at_ms - since_ms
+        mean_ms = length_ms / (records + 1)
+        return wait_ms < 0 or wait_ms > max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
+
+    def _tolerances(self, beginnings: Mapping[TopicPartition, Beginning]) -> dict[TopicPartition, float]:
+        """Return by how much each result may be wrong and still count as exact."""
+        counts: dict[str, list[int]] = defaultdict(list)
+        for place, beginning in beginnings.items():
+            counts[place[0]].append(self.logs[place].end - beginning.offset)
+        most = {topic: max(1.0, EXACT * fmean(own)) for topic, own in counts.items()}
+        return {place: most[place[0]] for place in beginnings}
+
+    def _look(
+        self,
+        beginnings: dict[TopicPartition, Beginning],
+        times: Mapping[TopicPartition, int],
+        most: Mapping[TopicPartition, float],
+        read_records: ReadRecords,
+    ) -> Collection[TopicPartition]:
+        """Halve the logs in which the search was misled, by the times of the records that are there.
+
+        The median of neighbours shows when they were written, whatever the time of a single one.
+
+        Returns:
+            The logs where the time begins elsewhere.
+        """
+        misled = {
+            place: beginning
+            for place, beginning in beginnings.items()
+            if beginning.waited or self._is_hidden(beginning, most[place])
+        }
+        bounds = {place: (beginning.offset, self.logs[place].end) for place, beginning in misled.items()}
+        ahead: dict[TopicPartition, list[float]] = {}
+        probes = {place: low for place, (low, _) in bounds.items()}
+        while probes:
+            records = read_records(probes)
+            for place, probe in probes.items():
+                low, high = bounds[place]
+                own = [(offset, time) for offset, time in records.get(place, ()) if offset < high]
+                if place not in ahead:
+                    first = misled[place]
+                    found = bool(own) and own[0][0] == first.offset and own[0][1] >= times[place]
+                    # It is there and no marker, and was only late: or it cannot be read.
+                    if place not in records or (found and not self._is_hidden(first, most[place])):
+                        del bounds[place]
+                        first.waited = first.waited and place not in records
+                        continue
+                    beginnings[place] = Beginning(high, low, high)
+                    ahead[place] = []
+                ordered = sorted(time for _, time in own) or [times[place]]
+                middle = median(ordered)
+                ahead[place].append(ordered[-2:][0] - middle)
+                if middle >= times[place]:
+                    bounds[place] = low, probe
+                    if own:
+                        beginnings[place].offset = beginnings[place].latest = own[0][0]
+                else:
+                    # Half of the records that were read are older: so are those before the middle one.
+                    bounds[place] = max(probe, own[len(own) // 2][0]) + 1, high
+                    beginnings[place].earliest = bounds[place][0]
+            probes = {
+                place: (low + high) // 2
+                for place, (low, high) in bounds.items()
+                if place in probes and high - low > most[place]
+            }
+        for place, spreads in ahead.items():
+            # Where times are far from in order, half of the records are so much older than the newest.
+            beginning, length_ms = beginnings[place], max(1, self.now_ms - times[place])
+            behind = round((self.logs[place].end - beginning.offset) * median(spreads) / length_ms)
+            beginning.earliest = min(
+                beginning.earliest, max(self.logs[place].start, beginning.offset - behind)
+            )
+        return ahead.keys()
+
+    def _is_hidden(self, found: Beginning, most: float) -> bool:
+        """Return whether the time may begin far behind the record that was found."""
+        return found.latest - found.offset > max(FEW, most * KNOWN / EXACT)
+
+    def _look_back(
+        self,
+        beginnings: Mapping[TopicPartition, Beginning],
+        times: Mapping[TopicPartition, int],
+        nexts: Mapping[TopicPartition, int],
+        most: Mapping[TopicPartition, float],
+        looked: Collection[TopicPartition],
+    ) -> None:
+        """Find the record before each place: all offsets between them may have been written since.
+
+        First as far back as the next record is ahead, which is enough if records come at a steady pace; then
+        four times as far, until there is one; then by halving the time between, until that is close enough.
+        """
+        bounds: dict[TopicPartition, tuple[int, int]] = {}
+        probes: dict[TopicPartition, int] = {}
+        for place, time in times.items():
+            beginning, log = beginnings[place], self.logs[place]
+            # More is known where records were read.
+            if beginning.offset == log.start or place not in self.firsts or place in looked:
+                continue
+            # Compaction may have removed all records before the one that was found.
+            beginning.earliest = log.start
+            if self.firsts[place] >= time:
+                continue
+            bounds[place] = self.firsts[place], time
+            step = max(1, nexts.get(place, time) - time, round(EXACT * (self.now_ms - time)))
+            probes[place] = max(time - step, self.firsts[place])
+        for _ in range(_TURNS):
+            found = self.find_offsets(probes)
+            following: dict[TopicPartition, int] = {}
+            for place, probe in probes.items():
+                beginning, (low, high) = beginnings[place], bounds[place]
+                offset, at_ms = found.get(place, (beginning.offset, high))
+                if offset < beginning.offset and at_ms < high:
+                    beginning.earliest = max(beginning.earliest, offset + 1)
+                    low = max(probe, at_ms) + 1
+                else:
+                    high = probe
+                bounds[place] = low, high
+                if beginning.offset - beginning.earliest <= most[place] or low >= high:
+                    continue
+                # Back by steps that grow, as long as there is none; then the middle.
+                back = times[place] - 4 * (times[place] - high)
+                following[place] = back if low == self.firsts[place] and back > low else (low + high) // 2
+            if not following:
+                break
+            probes = following

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.files import write_file
+from kafkaform.core.model import Observation
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.inspect.arrivals import log_ends, read_arrivals
 from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
@@ -58,6 +60,15 @@ class Logs:
             if (offset := next(young, None)) is not None:
                 found[partition] = TimedOffset(offset, log.times[offset])
         return found
+
+    def observe(self, *_: object, **__: object) -> Observation:
+        return Observation({}, frozenset())  # the account may not read configs
+
+    def partition_sizes(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:  # noqa: ARG002
+        raise PermissionDenied("this account may not DESCRIBE the cluster")
+
+    def transactional(self, partitions: Collection[Partition]) -> Mapping[Partition, bool]:  # noqa: ARG002
+        return {}
 
 
 def every(milliseconds: int, since: int) -> list[int]:
@@ -161,7 +172,12 @@ def test_the_period_begins_when_partitions_were_added_and_not_in_the_future() ->
     cluster = Logs({("t", 0): Log(times, 10), ("t", 1): Log(late, 4_000)})
     ends = log_ends(cluster.log_spans([("t", 0), ("t", 1)]), {"t": 2})
     periods = find_arrivals(ends, cluster.offsets_at, NOW, recent=True)["t"].periods
-    assert [period.name for period in periods] == ["common", "day", "made"], "it hides the last hour's start"
+    assert [(period.name, bool(period.counts), period.unknown) for period in periods] == [
+        ("common", True, None),
+        ("hour", False, wording),
+        ("day", True, None),
+        ("made", True, None),
+    ], "it hides the last hour's start"
     # The period begins when partitions were added.
     before, after = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
     logs = {0: Log(before), 1: Log(before), 2: Log(after), 3: Log(after)}
@@ -172,6 +188,18 @@ def test_the_period_begins_when_partitions_were_added_and_not_in_the_future() ->
     often, seldom = every(10_000, 100 * HOUR), every(5 * HOUR * 1_000 // 1_000, 90 * HOUR)
     found = arrivals({0: Log(often), 1: Log(often), 2: Log(seldom[:1])})
     assert (found.added_from, found.since_made) == (None, True)
+
+
+def test_a_partition_whose_first_key_was_late_does_not_shorten_the_period() -> None:
+    """One partition may have been added or not; two that begin together were."""
+    before, late = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
+    found = arrivals({0: Log(before), 1: Log(before), 2: Log(late)})
+    assert (found.added_from, found.since_made, found.counts) == (None, True, (36_000, 36_000, 3_600))
+    assert found.alternative is not None
+    assert (found.alternative.added_from, found.alternative.counts) == (2, (7_200, 7_200, 3_600))
+    later = every(20_000, 40 * HOUR)
+    found = arrivals({0: Log(before), 1: Log(before), 2: Log(later), 3: Log(late)})
+    assert (found.added_from, found.since_made) == (None, True), "they do not begin together"
 
 
 def test_the_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() -> None:

@@ -21,8 +21,10 @@ from kafkaform.inspect.skew_input import (
     list_topics_with_policy,
     new_records,
     read_logs,
+    read_new_records,
     readers,
 )
+from kafkaform.resources.topic.operations import DeleteTopic
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.results import SkewLimits
 from tests.support.golden import wording
@@ -112,18 +114,17 @@ def test_patterns_choose_the_same_topics_without_reading_their_configs(cluster: 
 
 
 def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> None:
-    cluster.write("orders", 0, 4, WRITTEN)
-    cluster.write("orders", 0, 6, WRITTEN + 1)
-    cluster.write("orders", 2, 4, WRITTEN)
-    cluster.write("orders", 2, 1, WRITTEN + 1)
+    for number in range(40):
+        cluster.write("orders", 0, 1, WRITTEN + number)
+        cluster.write("orders", 2, 1, WRITTEN + number)
     cluster.expire("orders", 2, 3)
     cluster.fill(topic("orders"), 31)
     reading = read_logs(cluster, {"orders": 3, "payments": 1}, NOW)
     assert reading.logs == {
         "orders": (
-            PartitionLog(0, 4, 10, 11, 0, WRITTEN),
+            PartitionLog(0, 4, 40, 11, 0, WRITTEN),
             PartitionLog(1, 0, 0, 10),
-            PartitionLog(2, 4, 5, 10, 3, WRITTEN),
+            PartitionLog(2, 4, 40, 10, 3, WRITTEN + 3),
         ),
         "payments": (PartitionLog(0, 0, 0, 0),),
     }
@@ -132,9 +133,11 @@ def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> Non
 
 
 def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: MemoryCluster) -> None:
-    cluster.write("orders", 0, 10, 1000)
-    cluster.write("orders", 0, 10, 2000)
-    cluster.write("orders", 1, 10, 1000)
+    for number in range(10):
+        cluster.write("orders", 0, 1, 1000 + number)
+        cluster.write("orders", 1, 1, 1000 + number)
+    for number in range(10):
+        cluster.write("orders", 0, 1, 2000 + number)
     with cluster.transaction("orders", 0):
         cluster.write("orders", 0, 5, 3000)
         (first, second, third) = read_logs(cluster, {"orders": 3}, NOW, 1500).logs["orders"]
@@ -241,3 +244,21 @@ def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     assert [(log.start, log.end) for log in found.logs["t"]] == [(1_000, 1_000), (100, 150), (100, 100)]
     assert (found.arrivals["t"].counts, found.arrivals["t"].per_second) == ((0, 50, 0), 5.0)
     assert found.notes == (wording,)
+    # The log is longer than before by now: only the epoch of its leader shows that it was cut short.
+    found = new_records(read(300, 100, 100, at_ms=1_000), read(300, 150, 100, at_ms=11_000), {("t", 0): 100})
+    assert found.arrivals["t"].counts == (200, 50, 0)
+    assert [note for note in found.notes if "offsets 100 to 299 of t:0" in note]
+
+
+def test_a_topic_that_was_made_again_while_it_is_watched_fails(cluster: MemoryCluster) -> None:
+    cluster.write("payments", 0, 5, WRITTEN)
+    cluster.write("orders", 0, 5, WRITTEN)
+    before = read_logs(cluster, {"orders": 3, "payments": 1}, NOW)
+    deleted = cluster.observe([topic("payments")]).resources[topic("payments")].uid
+    cluster.execute([DeleteTopic(topic("payments"), deleted)])
+    made(cluster, "payments", 1)
+    cluster.write("orders", 1, 7, NOW + 1)
+    found = read_new_records(cluster, before, NOW + 2)
+    assert {*found.logs} == {"orders"}
+    assert found.arrivals["orders"].counts == (0, 7, 0)
+    assert found.failed["payments"].message == wording

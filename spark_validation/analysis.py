@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_validation import causes_burst, estimates, wording
 from spark_validation.advice import advise
+from spark_validation.arrivals import FEW_KEPT
 from spark_validation.causes_placement import by_chance, find_placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
@@ -215,7 +216,7 @@ def _was_wrong(arrivals: TopicArrivals, placed: Placement) -> bool:
 def _explain_unknown_bytes(counts: KeyCounts, exact: Sequence[int] | None) -> str | None:
     """Return why the bytes of a topic are not known: too much of it was written where nothing can be read."""
     read, written = counts.records.sum(axis=1), exact or ()
-    unread = [number for number, records in enumerate(written) if records and not read[number]]
+    unread = [number for number, records in enumerate(written) if read[number] < min(FEW_KEPT, records)]
     missing = sum(written[number] for number in unread)
     return wording.explain_unread_bytes(unread) if missing > KNOWN * sum(written) else None
 

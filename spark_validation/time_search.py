@@ -100,7 +100,8 @@ class TimeSearch:
         find_offsets: Finds records by time.
         read_records: Reads records, to look where a time begins where a search by time is misled; None where
             records may not be read.
-        ordered: Topics whose brokers set the times of records (LogAppendTime): none is ahead of others.
+        ordered: Topics whose brokers set the times of records (LogAppendTime), and that are not compacted: a
+            search is never misled, even though the records of a batch have one time.
     """
 
     logs: Mapping[TopicPartition, LogEnds]
@@ -120,17 +121,17 @@ class TimeSearch:
             exactly: Go on where a result is exact for what was written since, but not for a short period.
         """
         found = self.find_offsets({place: time for place, time in times.items() if place in self.firsts})
-        after = self.find_offsets({place: max(time, times[place]) + 1 for place, (_, time) in found.items()})
+        unsure = {place: time for place, (_, time) in found.items() if place[0] not in self.ordered}
+        after = self.find_offsets({place: max(time, times[place]) + 1 for place, time in unsure.items()})
         beginnings = {}
         for place in times:
-            log, (offset, at_ms) = self.logs[place], found.get(place, (self.logs[place].end, 0))
-            # Retention may have removed records since the ends of logs were read.
-            offset = min(max(offset, log.start), log.end)
-            latest = offset
-            if place in found and place[0] not in self.ordered:
+            log = self.logs[place]
+            offset = min(max(found.get(place, (log.end, 0))[0], log.start), log.end)
+            beginnings[place] = Beginning(offset, offset, offset)
+            if place in unsure:
                 latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
-            waited = place in found and self._has_waited(log.end - offset, times[place], at_ms)
-            beginnings[place] = Beginning(offset, offset, latest, waited)
+                waited = self._has_waited(log.end - offset, times[place], unsure[place])
+                beginnings[place] = Beginning(offset, offset, latest, waited)
         most = dict.fromkeys(times, 1.0) if exactly else self._tolerances(beginnings)
         looked: Collection[TopicPartition] = ()
         if self.read_records is not None:
@@ -250,8 +251,9 @@ class TimeSearch:
         probes: dict[TopicPartition, int] = {}
         for place, time in times.items():
             beginning, log = beginnings[place], self.logs[place]
-            # More is known where records were read.
-            if beginning.offset == log.start or place not in self.firsts or place in looked:
+            # More is known where records were read, and where their times are the brokers'.
+            known = place in looked or place[0] in self.ordered
+            if known or beginning.offset == log.start or place not in self.firsts:
                 continue
             # Compaction may have removed all records before the one that was found.
             beginning.earliest = log.start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -157,6 +157,12 @@ def _hourly(logs: list[Log]) -> None:
         log.times = [time - time % (2 * HOUR) for time in log.times]
 
 
+def _batches(logs: list[Log]) -> None:
+    for log in logs:
+        log.times = [time - time % (HOUR // 4) for time in log.times]
+        log.written = log.times
+
+
 KNOWN_BOTH, READ, NEVER = "known", "known if records are read", "withheld"
 SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "in order": (topic, KNOWN_BOTH),
@@ -176,6 +182,7 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "one record": (lambda: topic(_single), KNOWN_BOTH),
     "whole minutes": (lambda: topic(_coarse), KNOWN_BOTH),
     "two hours": (lambda: topic(_hourly), NEVER),
+    "batches of the broker": (lambda: topic(_batches), KNOWN_BOTH),
 }
 """The topics, and whether what was written in the last hour is known."""
 
@@ -185,18 +192,30 @@ def made(name: str) -> Mapping[TopicPartition, Log]:
     return {("t", number): log for number, log in enumerate(SCENES[name][0]())}
 
 
+def find(
+    logs: Mapping[TopicPartition, Log], times: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int, int]]:
+    found = {place: logs[place].first(time) for place, time in times.items()}
+    return {place: record for place, record in found.items() if record is not None}
+
+
 def arrivals(name: str, since_ms: int | None = None, *, read: bool = False) -> TopicArrivals:
     logs = made(name)
-
-    def find(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-        found = {place: logs[place].first(time) for place, time in times.items()}
-        return {place: record for place, record in found.items() if record is not None}
 
     def look(places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sequence[tuple[int, int]]]:
         return {place: logs[place].read(offset) for place, offset in places.items()}
 
     ends = [LogEnds(log.start, len(log.times), log.bytes) for log in logs.values()]
-    found = find_arrivals({"t": ends}, find, NOW, since_ms, recent=True, read_records=look if read else None)
+    ordered = ["t"] if name == "batches of the broker" else []
+    found = find_arrivals(
+        {"t": ends},
+        partial(find, logs),
+        NOW,
+        since_ms,
+        recent=True,
+        read_records=look if read else None,
+        ordered=ordered,
+    )
     # As the cluster knows of transactions, where records are not read.
     transactional = any(log.markers for log in logs.values()) and not read
     return found["t"].mark_transactional() if transactional else found["t"]
@@ -232,7 +251,7 @@ def test_a_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
             {place: LogEnds(0, len(log.times)) for place, log in logs.items()},
             {place: log.times[0] for place, log in logs.items()},
             NOW,
-            lambda times, logs=logs: {p: r for p, t in times.items() if (r := logs[p].first(t)) is not None},
+            partial(find, logs),
         )
         counts = search.count_between(NOW - HOUR, NOW - HOUR // 4)
         truth = tuple(log.count(NOW - HOUR) - log.count(NOW - HOUR // 4) for log in logs.values())

@@ -20,10 +20,20 @@ import pytest
 
 from kafkaform.plan.skew_report import parse_skew_report
 from kafkaform.report.skew_values import headline
+from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.results import TopicResult
-from tests.support.cli.project import called
+from tests.support.cli.project import Project, called
 from tests.support.clusters.fixtures import group_clusters
-from tests.support.skew.arrivals import HOT, PROPERTIES, SCENES, Topic, even_keys, make_scenes, with_hot
+from tests.support.skew.arrivals import (
+    HOT,
+    PARTITIONS,
+    PROPERTIES,
+    SCENES,
+    Topic,
+    even_keys,
+    make_scenes,
+    with_hot,
+)
 
 pytestmark = pytest.mark.usefixtures("one_session")
 
@@ -69,10 +79,10 @@ TABLE: Mapping[str, Expected] = {
     "aborted": Expected(EVEN, near=0.25),
     "added-hot": Expected(UNEVEN, ("repartitioned", "hot_keys")),
     "late-trimmed": Expected(UNEVEN, HOT_KEYS),
-    "future-trimmed": Expected(EVEN, says="have times in the future"),
-    "future-hot-trimmed": Expected(UNEVEN, HOT_KEYS, says="have times in the future"),
-    # What was written to the partition that was emptied is not known: it counts as nothing.
-    "emptied": Expected(EVEN, near=0.1, says="Partition 3 had records and keeps next to none"),
+    # The records of the period are read, and half of those around its start are in order.
+    "future-trimmed": Expected(EVEN, near=0.03),
+    "future-hot-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.03),
+    "emptied": Expected(EVEN, says="partition 3 keeps next to none"),
     "emptied-hot": Expected(UNEVEN, ("unknown",), says="--watch 10m"),
     # As many markers as records in one partition: only records are counted.
     "markers": Expected(EVEN, ("mixed_partitioners",), near=0.05),
@@ -81,7 +91,23 @@ TABLE: Mapping[str, Expected] = {
         UNEVEN, ("mixed_partitioners", "unknown"), near=1.0, says="Transactions write to this topic"
     ),
     "late-hot-trimmed": Expected(UNEVEN, HOT_KEYS),
+    "ahead-inside": Expected(EVEN),
+    "ahead-often": Expected(UNEVEN, HOT_KEYS),
+    "ahead-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.03),
+    "behind-trimmed": Expected(EVEN),
+    "lagging": Expected(UNEVEN, HOT_KEYS, near=0.05),
+    "append-time": Expected(UNEVEN, HOT_KEYS),
+    "no-times": Expected(UNEVEN, HOT_KEYS, says="have no times"),
+    "alone-compacted": Expected(UNEVEN, ("unknown",), says="compaction has removed them"),
+    "emptied-even": Expected(EVEN, says="no record of 11 partitions can be read"),
+    "emptied-and-trimmed": Expected(EVEN, says="no record of 11 partitions can be read"),
+    "emptied-of-hot": Expected(UNEVEN, ("unknown",), says="no record of partition 6 can be read"),
+    "emptied-of-hot-late": Expected(UNEVEN, ("unknown",), near=0.001, says="no record of partition 6"),
+    "replayed": Expected(UNEVEN, HOT_KEYS, near=0.03),
+    "replayed-compacted": Expected(UNEVEN, ("unknown",), near=1.0, says="Transactions write to this topic"),
+    "late-key": Expected(UNEVEN, HOT_KEYS),
 }
+"""Besides, `test_recent_periods_are_known_or_withheld` has the last hour and day of each."""
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +157,37 @@ def test_the_verdict_is_about_what_was_written(
             headline(result),
             result.keys_withheld,
             result.arrivals_unknown,
+            result.bytes_unknown,
+            *(period.unknown for period in result.arrivals or ()),
             "Older records have been removed" if result.keys_since_ms else "",
             *result.sample.notes,
             *(f"{finding.code} {finding.message}" for finding in result.findings),
         ]
     )
     assert expected.says in said
+
+
+@pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
+@pytest.mark.parametrize("name", TABLE)
+def test_recent_periods_are_known_or_withheld(
+    measured: Any, scenes: Mapping[str, Topic], name: str, options: tuple[str, ...]
+) -> None:
+    """What is said of the last hour and day holds for what was written, within its interval."""
+    result, topic = measured(options)[name], scenes[name]
+    for period in result.arrivals or ():
+        if period.name not in {"hour", "day"} or period.unknown is not None:
+            continue
+        counts = topic.written.counts(period.since_ms, topic.partitions)
+        estimate = period.estimated_ratio
+        if sum(counts) < FEWEST_RECORDS or estimate is None:
+            continue
+        truth = max(counts) * topic.partitions / sum(counts)
+        # Markers and aborted records have offsets, too.
+        slack = 1.15 if name in MARKED else 1.03
+        assert estimate.low / slack <= truth <= estimate.high * slack
+
+
+MARKED = {"transactions", "transactions-trimmed", "aborted", "replayed", "replayed-compacted", "markers"}
 
 
 WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes and "zipf" not in name]
@@ -159,6 +210,58 @@ def test_the_share_of_the_hot_key_is_of_all_written(
     if options == SAMPLE and "transactions" not in name:
         reach = 1.5 * max(found.high - found.value, found.value - found.low)
         assert abs(found.value - truth) <= reach + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "policy", "reason"),
+    [
+        ("alone-compacted", ("--since", "12h"), {"maxPartitionRatio": 2}, "compaction has removed them"),
+        ("emptied-even", (), {"maxPartitionRatio": 2, "by": "bytes"}, "can be read, and the mean size"),
+        ("emptied-of-hot", (), {"maxPartitionRatio": 2, "by": "bytes"}, "can be read, and the mean size"),
+    ],
+)
+def test_what_cannot_be_known_is_withheld_everywhere(
+    servers: str,
+    scenes: Mapping[str, Topic],
+    tmp_path: Path,
+    name: str,
+    options: tuple[str, ...],
+    policy: Mapping[str, object],
+    reason: str,
+) -> None:
+    """The reason is one field, which text, HTML, Markdown and the verdict show."""
+    project = Project(tmp_path, servers, "")
+    project.topic(scenes[name].name, partitions=PARTITIONS, skew=policy)
+    call = project.run("skew", name, *options, *SAMPLE, "--json", "a.json", "--html", "a.html").needs(1)
+    (result,) = parse_skew_report((tmp_path / "a.json").read_text(), "a.json").topics
+    assert reason in (result.arrivals_unknown or result.bytes_unknown or "")
+    assert result.spread == ("not known" if options else result.spread)
+    assert result.policy is not None
+    assert result.policy.status == "unknown"
+    assert reason in result.policy.reasons[0]
+    assert [finding.severity for finding in result.findings if finding.code == "KF501"] == ["warning"]
+    for text in (call.words, (tmp_path / "a.html").read_text()):
+        assert reason in " ".join(text.split())
+        assert "cannot be checked by its policy" in text
+
+
+@pytest.mark.parametrize(("name", "code"), [("ahead-inside", 0), ("replayed", 2)])
+def test_a_period_that_is_asked_for_is_read_where_times_mislead(
+    servers: str, scenes: Mapping[str, Topic], tmp_path: Path, name: str, code: int
+) -> None:
+    topic, project = scenes[name], Project(tmp_path, servers, "")
+    project.topic(topic.name, partitions=PARTITIONS, skew={"maxPartitionRatio": 2})
+    call = project.run("skew", name, "--since", "1h", *SAMPLE, "--format", "json").needs(code)
+    (result,) = call.json["topics"]
+    truth = topic.written.counts(result["sample"]["since_ms"], PARTITIONS)
+    ratio = result["by_records"]["max_mean_ratio"]["value"]
+    assert ratio == pytest.approx(max(truth) * PARTITIONS / sum(truth), rel=0.03)
+    # From offsets alone, nothing can be said of it.
+    arrivals = called(
+        *("skew", "--arrivals", name, "--since", "1h", "--format", "json", "--bootstrap-server", servers),
+        cwd=tmp_path,
+    ).needs(1)
+    assert arrivals.json["topics"][0]["spread"] == "not known"
 
 
 def test_even_topics_of_a_pattern_are_left_out(

@@ -197,7 +197,14 @@ def analyse(
         result = _allow_for_doubt(result, arrivals, log)
     if arrivals is not None and arrivals.asked and arrivals.unknown is not None:
         cause = SkewCause("unknown", wording.explain_unknown_period(arrivals.unknown))
-        return replace(result, spread=str(arrivals.spread), causes=(cause,), diagnosis=cause.name)
+        return replace(
+            result,
+            spread=str(arrivals.spread),
+            causes=(cause,),
+            diagnosis=cause.name,
+            what_if=(),
+            what_if_withheld=cause.evidence,
+        )
     # Suffixes chosen for a partitioner that fits by chance would lead anywhere.
     known = not by_chance(counts.distinct, topic.partitions)
     loads = {by: partition_loads(topic, by, placed.partitioner_now if known else None) for by in MEASURES}

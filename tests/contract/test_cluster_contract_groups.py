@@ -739,6 +739,21 @@ def test_times_need_not_rise_along_a_log(cluster: Cluster, traffic: Traffic, pre
     assert found == {ONE: 0, TWO: 0, THREE: 4}
 
 
+def test_epochs_end_where_logs_do_and_ids_are_those_of_topics(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    """No leader has changed: all records are of its epoch."""
+    name = f"{prefix}a"
+    logs(cluster, traffic, name, 5, 2)
+    spans = cluster.log_spans([(name, 0), (name, 1)])
+    epochs = {place: span.epoch for place, span in spans.items() if span.epoch is not None}
+    assert epochs.keys() == spans.keys()
+    assert cluster.epoch_ends({**epochs, (f"{prefix}missing", 0): 0}) == {(name, 0): 5, (name, 1): 2}
+    assert cluster.epoch_ends({}) == {}
+    (observed,) = cluster.observe([topic(name)]).resources.values()
+    assert cluster.topic_ids([name, f"{prefix}missing"]) == {name: observed.uid}
+
+
 def test_partition_counts(cluster: Cluster, prefix: str) -> None:
     created(cluster, create(f"{prefix}a", 3), create(f"{prefix}b"))
     counts = cluster.partition_counts([f"{prefix}a", f"{prefix}b", f"{prefix}missing"])

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.inspect.skew_input import new_records, read_logs
+from kafkaform.inspect.skew_input import new_records, read_logs, read_new_records
 from spark_validation.kafka_source import Range, RangeReader
 from tests.kafka.test_cluster_kafka import fill, replicas, throttled
 from tests.support.cli.project import ROOT, Project, environment
@@ -210,7 +210,11 @@ def test_records_that_a_leader_change_cut_off_do_not_count(
             records = sum(sum(table.column("records").to_pylist()) for table in tables)
             assert records == sum(seen_by_consumer(project, name))
 
-            append(project, name, 0, LOST // 2)
+            append(project, name, 0, 2 * LOST)
+            # The log is longer than before by now, and its offsets are given out again.
+            now_longer = read_new_records(cluster, before, now())
+            assert now_longer.logs[name][0].end > before.logs[name][0].end
+            assert now_longer.arrivals[name].counts == (2 * LOST, 0)
             assert counted_arrivals(project, name) == seen_by_consumer(project, name)
         eventually(lambda: replicas(kafka3, name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
         assert counted_arrivals(project, name) == seen_by_consumer(project, name)

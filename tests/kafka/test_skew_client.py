@@ -49,11 +49,16 @@ def test_spans_are_those_that_other_clients_find(kafka: DevCluster, prefix: str,
     for time_ms in (0, BEGIN, BEGIN + RECORDS - 60, BEGIN + 2_000_000):
         times = dict.fromkeys(asked, time_ms)
         records = real_cluster.offsets_at(times)
-        # Times are told where they are asked for: with 0.
         assert admin.find_offsets(times) == {
-            partition: (record.offset, time_ms or record.time_ms) for partition, record in records.items()
+            partition: (record.offset, record.time_ms) for partition, record in records.items()
         }
     assert admin.find_offsets({}) == {}
+    last = {place: span.end - 5 for place, span in theirs.items()}
+    read = admin.read_records({**last, (missing, 0): 0})
+    assert {place: [offset for offset, _ in records] for place, records in read.items()} == {
+        place: [*range(offset, offset + 5)] for place, offset in last.items()
+    }, "up to the end of the log, and without what cannot be read"
+    assert admin.topic_ids([topic, missing]).keys() == {topic}
     assert admin.configs([topic])[topic]["cleanup.policy"] == "delete"
     assert admin.cluster_id() == real_cluster.facts().cluster_id
 

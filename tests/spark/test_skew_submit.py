@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -13,13 +14,18 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from kafkaform.cli.skew import _read_spans as _read_cluster
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.inspect.skew_input import read_logs
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings
+from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import OffsetReader
-from spark_validation.results import SkewVerdict, from_document
+from spark_validation.results import SkewLimits, SkewVerdict, TopicResult, from_document
+from spark_validation.submit import _read_spans as _read_submitted
 from spark_validation.submit import parser
 from spark_validation.windows import Span
+from tests.support.clusters.fixtures import remove_topics
 from tests.support.clusters.topics import delete_records
 from tests.support.skew.producers import create_topic, result_of
 
@@ -60,6 +66,35 @@ def test_a_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCl
     second = result_of(spark, topic, spans, properties, wanted, spans_now=spans_now)
     assert second.sample.offsets > first.sample.offsets
     assert len(readings) == 3
+
+
+@pytest.mark.parametrize("partitions", [PARTITIONS, PARTITIONS + 2])
+@pytest.mark.parametrize("by", ["kafkaform", "spark-submit"])
+def test_a_topic_that_was_made_again_during_a_job_fails(
+    spark: SparkSession, kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, by: str, partitions: int
+) -> None:
+    """What was read may be of either topic, however many partitions the new one has."""
+    topic, servers = f"{prefix}a", kafka.bootstrap_servers
+    filled(servers, topic)
+    reader = OffsetReader({"bootstrap.servers": servers})
+    logs = read_logs(real_cluster, {topic: PARTITIONS}, BEGIN + 3_600_000)
+    check = partial(_read_submitted, reader, reader.topic_ids([topic]))
+    if by == "kafkaform":
+        check = partial(_read_cluster, real_cluster, logs)
+
+    def spans_now(topics: Sequence[str]) -> Mapping[str, Sequence[Span] | SkewError]:
+        remove_topics(servers, topic)
+        create_topic(servers, topic, partitions)
+        return check(topics)
+
+    request = TopicRequest(topic, spans_read(kafka, topic), SkewLimits())
+    settings = JobSettings(full=True)
+    found = run_topics(spark, [request], {"bootstrap.servers": servers}, settings, spans_now=check)
+    assert isinstance(found[topic], TopicResult), "nothing has happened yet"
+    found = run_topics(spark, [request], {"bootstrap.servers": servers}, settings, spans_now=spans_now)
+    error = found[topic]
+    assert isinstance(error, ReadingFailed)
+    assert error.message == f"topic {topic} was deleted and made again while it was being read"
 
 
 def spans_read(kafka: DevCluster, topic: str) -> list[Span]:

@@ -141,6 +141,30 @@ def _with_periods() -> TopicResult:
     return replace(result, partitions=tuple(kept), keys_since_ms=START_MS)
 
 
+def _period_unknown() -> TopicResult:
+    """The last hour was asked for, and a day is known within bounds."""
+    topic, limits = hot_key(MANY, KEYS), SkewLimits(max_partition_ratio=2.0)
+    counts = tuple(map(int, topic.records))
+    reason = "offset 2 of partition 5 has a later time than the 3,914 records after it"
+    most = tuple(count + 100 for count in counts)
+    recent = (
+        ArrivalPeriod("hour", START_MS, START_MS + MANY, (), unknown=reason),
+        ArrivalPeriod("day", START_MS, START_MS + MANY, counts, counts, most),
+    )
+    arrivals = _arrived(topic, unknown=reason, asked=True, recent=recent)
+    result = analysed(topic, limits=limits, log=LogFacts(arrivals))
+    return replace(result, policy=verdict(result, limits))
+
+
+def _bytes_unknown() -> TopicResult:
+    """The partitions without a record of now had most of them."""
+    topic, limits = few_keys(MANY, 5), SkewLimits(max_partition_ratio=2.0, by="bytes")
+    counts = tuple(20_000 + int(count) for count in topic.records)
+    arrivals = replace(_arrived(topic), counts=counts, ends=counts, kept_since_ms=(None,) * topic.partitions)
+    result = analysed(topic, limits=limits, log=LogFacts(arrivals))
+    return replace(result, policy=verdict(result, limits))
+
+
 def _judged() -> TopicResult:
     """A policy that is broken, with the finding of a rule and one limit within its interval."""
     limits = SkewLimits(max_partition_ratio=2.0, max_key_share=0.3, min_distinct_keys=2_000)
@@ -271,6 +295,8 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     ),
     "only some records kept": _with_periods,
     "policy broken": _judged,
+    "a period not known": _period_unknown,
+    "bytes not known": _bytes_unknown,
 }  # fmt: skip
 """A topic for each diagnosis, advice and note."""
 

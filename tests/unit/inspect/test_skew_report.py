@@ -16,6 +16,7 @@ from kafkaform.core.errors import KafkaformError, SkewReportError
 from kafkaform.core.model import Desired
 from kafkaform.plan.skew_report import (
     is_beyond_policy,
+    is_unknown,
     judge_report,
     read_skew_report,
     require_cluster,
@@ -264,3 +265,28 @@ def test_findings_are_of_this_judgement_and_topic() -> None:
     assert [len(topic.findings) for topic in judge_report(made, desired, Settings()).topics] == [1, 0]
     (one,) = skew_diagnostics(made, desired, Settings())
     assert (str(one.ref), one.code) == ("Topic/a", "KF501")
+
+
+@pytest.mark.parametrize(
+    ("by", "unknown", "status"),
+    [
+        ("records", {"arrivals_unknown": "of clocks"}, "unknown"),
+        ("bytes", {"arrivals_unknown": "of clocks"}, "unknown"),
+        ("bytes", {"bytes_unknown": "they are gone"}, "unknown"),
+        ("records", {"bytes_unknown": "they are gone"}, "pass"),
+    ],
+)
+def test_a_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
+    made = report(replace(measured("a", hot_keys=[hot("a", SURE)]), **unknown))
+    desired = [policed("a", maxPartitionRatio=9.0, by=by)]
+    judged = judge_report(made, desired, Settings())
+    (topic,) = judged.topics
+    assert topic.policy is not None
+    assert topic.policy.status == status
+    assert is_unknown(judged) is (status == "unknown")
+    assert not is_beyond_policy(judged)
+    (reason,) = unknown.values()
+    assert [reason in text for text in topic.policy.reasons] == ([True] if status == "unknown" else [])
+    # A limit that is surely broken is reported all the same.
+    keys = [policed("a", maxPartitionRatio=9.0, maxKeyShare=0.0001, by=by)]
+    assert judge_report(made, keys, Settings()).topics[0].policy.status == "fail"  # type: ignore[union-attr]

@@ -35,10 +35,11 @@ SCENES = {
     "keys_withheld": ("compacted, keys withheld",),
     "trimmed": ("only some records kept",),
     "policy": ("policy broken",),
+    "unknown": ("a period not known", "bytes not known"),
     "several": ("hot key", "empty", "an own partitioner, many keys", "balanced"),
 }
 """The analyses of each report."""
-PAGES = ("hot_key", "several")
+PAGES = ("hot_key", "several", "unknown")
 """The reports that are also kept as HTML, without their style sheet: 30 kB each."""
 WHOLE = "trimmed"
 """The report whose JSON is kept whole, a thousand lines; of the others, the causes are."""

@@ -14,6 +14,7 @@ import os
 import re
 import socket
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -463,6 +464,8 @@ class OffsetReader:
         }
         self._kafka = kafka
         self._client, self._problems = make_client(Consumer, kafka, own)
+        # A consumer that is not closed may spin for 45 s when it is freed (librdkafka 2.16).
+        weakref.finalize(self, self._client.close)
 
     def cluster_id(self) -> str | None:
         """Return the cluster's own id.

@@ -217,7 +217,7 @@ def _analyse_cluster(
         report = partial(_report, session, facts.cluster_id)
 
         def read() -> TopicLogs:
-            reading = _read_logs(cluster, chosen, options, partial(_read_records, kafka))
+            reading = _read_logs(cluster, chosen, options, _make_record_reader(kafka))
             # Reading records costs far more than reading offsets: even topics are left out by their offsets.
             if any(map(is_glob, topics)) and not options.read_all:
                 reading = _leave_out_even(reading, topics, desired)
@@ -279,14 +279,17 @@ def _analyse_cluster(
     return replace(outcome, failed={**failed, **outcome.failed})
 
 
-def _read_records(
-    kafka: Mapping[str, str], places: Mapping[TopicPartition, int]
-) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
-    """Read the first records from given offsets on; none, where the account may not."""
+def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
+    """Return a function that reads the first records from given offsets on, with a client that it makes."""
     from spark_validation.kafka_client import OffsetReader
 
-    with _skew_errors():
-        return OffsetReader(kafka).read_records(places)
+    connect = cache(lambda: OffsetReader(kafka))
+
+    def read(places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+        with _skew_errors():
+            return connect().read_records(places)
+
+    return read
 
 
 def _count_between(

@@ -19,7 +19,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew_input import read_logs
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.job import JobSettings, SpansNow, TopicRequest, run_topics
 from spark_validation.kafka_client import OffsetReader
 from spark_validation.results import SkewLimits, SkewVerdict, TopicResult, from_document
 from spark_validation.submit import _read_spans as _read_submitted
@@ -78,7 +78,7 @@ def test_a_topic_that_was_made_again_during_a_job_fails(
     filled(servers, topic)
     reader = OffsetReader({"bootstrap.servers": servers})
     logs = read_logs(real_cluster, {topic: PARTITIONS}, BEGIN + 3_600_000)
-    check = partial(_read_submitted, reader, reader.topic_ids([topic]))
+    check: SpansNow = partial(_read_submitted, reader, reader.topic_ids([topic]))
     if by == "kafkaform":
         check = partial(_read_cluster, real_cluster, logs)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_validation import wording
 from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.results import ArrivalPeriod, ratio_of
-from spark_validation.time_search import EXACT, FEW, KNOWN, LogEnds, TimeSearch
+from spark_validation.time_search import CLOCK_TOLERANCE_MS, EXACT, FEW, KNOWN, LogEnds, TimeSearch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,8 +27,6 @@ EVEN_RATIO = 1.25
 MUCH_MORE = 2.0
 """From this multiple of the excess over the mean by records, the excess by bytes is reported first."""
 _BY_CHANCE = 0.05
-_TOLERANCE_MS = 60_000
-"""The most by which producers' clocks may be ahead."""
 # A partition that got none of so many records expected by its rate did not exist: by chance, that has a
 # probability of exp(-20).
 _MISSED = 20.0
@@ -75,6 +73,7 @@ class TopicArrivals:
         starts: The first offset of each partition from which on all logs cover the same time, whether
             partitions were added since or not.
         kept_since_ms: The time of the first record that each partition keeps; None for one that keeps none.
+        kept_from: The first offset that each partition keeps.
         limited_by: The partition whose log begins last, where that limits the period.
         added_from: The first of the partitions that were added, where the period begins with that.
         emptied: Partitions that keep next to no record, and had some: what was written to them is not known,
@@ -103,6 +102,7 @@ class TopicArrivals:
     until_ms: int = 0
     starts: tuple[int, ...] = ()
     kept_since_ms: tuple[int | None, ...] = ()
+    kept_from: tuple[int, ...] = ()
     limited_by: int | None = None
     added_from: int | None = None
     emptied: tuple[int, ...] = ()
@@ -139,8 +139,7 @@ class TopicArrivals:
     @property
     def is_trimmed(self) -> bool:
         """Return whether records of the period have been removed, so that the log has other counts."""
-        emptied = (end and kept is None for end, kept in zip(self.ends, self.kept_since_ms, strict=False))
-        return bool(self.counts) and (self.unknown is not None or (self.since_made and any(emptied)))
+        return bool(self.counts) and (self.unknown is not None or (self.since_made and any(self.kept_from)))
 
     @property
     def spread(self) -> Spread:
@@ -314,7 +313,7 @@ class _PeriodSearch:
         )
         if timeless is not None and (self.asked or any(log_ends.start for log_ends in self.logs)):
             self.unknown = wording.explain_no_times(timeless)
-        elif self.since_ms is not None and self.since_ms > now_ms + _TOLERANCE_MS:
+        elif self.since_ms is not None and self.since_ms > now_ms + CLOCK_TOLERANCE_MS:
             self.unknown = wording.explain_future_time(self.limited_by or 0)
 
     def _find_added(self, now_ms: int) -> None:
@@ -464,6 +463,7 @@ class _PeriodSearch:
             now_ms,
             self.starts(),
             self.firsts,
+            tuple(log_ends.start for log_ends in self.logs),
             self.limited_by if added_from is None else None,
             added_from,
             tuple(n for n in self.list_emptied() if self._was_emptied_by_hand(n) is not False),

@@ -402,12 +402,14 @@ def _steep(share: Floats, usual: Floats, partitions: int) -> Bools:
 def _verify(topic: SampledTopic, burst: BurstFacts) -> BurstFacts | None:
     """Count a burst by offsets between its ends; None if what the sample's windows showed was chance.
 
-    Between two windows a curve is a straight line, and a record with a late time bends it.
+    Between two windows a curve is a straight line, and a record with a late time bends it. Where times are so
+    far from in order that offsets between them cannot be counted, windows show no burst, either.
     """
-    start, end = int(burst.start_ms), int(burst.end_ms)
-    counts = topic.count_between(start, end) if topic.count_between is not None else None
-    if counts is None or burst.partition is None:
+    if topic.count_between is None or burst.partition is None:
         return burst
+    counts = topic.count_between(int(burst.start_ms), int(burst.end_ms))
+    if counts is None:
+        return None
     arrived, total = counts[burst.partition], sum(counts)
     written = topic.written
     usual = float(written[burst.partition] / max(float(written.sum()), 1.0))

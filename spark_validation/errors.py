@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from spark_validation.configuration import hide_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 _HINT = "hint: "
@@ -163,11 +163,15 @@ def _translate_python_error(text: str, secrets: Iterable[str]) -> SkewError:
     )
 
 
-def make_changed_error(topic: str) -> ReadingFailed:
-    """Return the error for a topic that has another id than before."""
-    return ReadingFailed(
-        f"topic {topic} was deleted and made again while it was being read", hint="run the command again"
-    )
+def find_changed_topics(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, ReadingFailed]:
+    """Return the errors of topics that have another id than before, from the ids as far as they are known."""
+    return {
+        topic: ReadingFailed(
+            f"topic {topic} was deleted and made again while it was being read", hint="run the command again"
+        )
+        for topic, topic_id in after.items()
+        if before.get(topic, topic_id) != topic_id
+    }
 
 
 def make_package_error(package: str, host: str | None = None) -> SparkMissing:

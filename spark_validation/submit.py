@@ -32,7 +32,7 @@ from spark_validation import __version__
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import find_arrivals
 from spark_validation.configuration import is_local, session_settings, zip_package
-from spark_validation.errors import JobFailed, SkewError, java_causes, make_changed_error
+from spark_validation.errors import JobFailed, SkewError, find_changed_topics, java_causes
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
@@ -321,9 +321,7 @@ def _read_spans(
 ) -> Mapping[str, Sequence[Span] | SkewError]:
     """Read the spans of topics once more; one that was deleted and made again since gets an error."""
     spans, _ = admin.spans(topics)
-    now = admin.topic_ids(topics)
-    made_again = [topic for topic in topics if now.get(topic) != ids.get(topic)]
-    return {**spans, **{topic: make_changed_error(topic) for topic in made_again}}
+    return {**spans, **find_changed_topics(ids, admin.topic_ids(topics))}
 
 
 def _make_requests(

@@ -42,6 +42,10 @@ _LONG_WAIT = 10
 exp(-10)."""
 _LEAST_WAIT = 0.01
 """The least part of the whole time that a long wait takes."""
+_MOST_PARTITIONS = 0.5
+"""Where so many partitions of a topic have no record for a while, its producers paused."""
+CLOCK_TOLERANCE_MS = 60_000
+"""The most by which producers' clocks may be ahead."""
 _TURNS = 40
 """The most requests of a search: halving a hundred years gives a millisecond."""
 
@@ -130,12 +134,16 @@ class TimeSearch:
             beginnings[place] = Beginning(offset, offset, offset)
             if place in unsure:
                 latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
+                if unsure[place] > self.now_ms + CLOCK_TOLERANCE_MS:
+                    latest = log.end  # those that are even later are no newer
                 waited = self._has_waited(log.end - offset, times[place], unsure[place])
                 beginnings[place] = Beginning(offset, offset, latest, waited)
         most = dict.fromkeys(times, 1.0) if exactly else self._tolerances(beginnings)
         looked: Collection[TopicPartition] = ()
         if self.read_records is not None:
             looked = self._look(beginnings, times, most, self.read_records)
+        else:
+            self._doubt_waits(beginnings)
         nexts = {place: after.get(place, answer)[1] for place, answer in found.items()}
         self._look_back(beginnings, times, nexts, most, looked)
         return beginnings
@@ -158,7 +166,8 @@ class TimeSearch:
         """Return whether a record is late for the pace of those after it; one older than asked for is."""
         length_ms, wait_ms = max(1, self.now_ms - since_ms), at_ms - since_ms
         mean_ms = length_ms / (records + 1)
-        return wait_ms < 0 or wait_ms > max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
+        long_ms = max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
+        return records > FEW and not 0 <= wait_ms <= long_ms
 
     def _tolerances(self, beginnings: Mapping[TopicPartition, Beginning]) -> dict[TopicPartition, float]:
         """Return by how much each result may be wrong and still count as exact."""
@@ -168,6 +177,19 @@ class TimeSearch:
         most = {topic: max(1.0, EXACT * fmean(own)) for topic, own in counts.items()}
         return {place: most[place[0]] for place in beginnings}
 
+    def _doubt_waits(self, beginnings: Mapping[TopicPartition, Beginning]) -> None:
+        """Doubt records that are late where most partitions of the topic had some before.
+
+        Records after them may be older, as those after a batch of a clock that is ahead, or the partition
+        had none for a while: only records show which.
+        """
+        waits: dict[str, list[bool]] = defaultdict(list)
+        for (topic, _), beginning in beginnings.items():
+            waits[topic].append(beginning.waited)
+        for place, beginning in beginnings.items():
+            if beginning.waited and fmean(waits[place[0]]) < _MOST_PARTITIONS:
+                beginning.latest = self.logs[place].end
+
     def _look(
         self,
         beginnings: dict[TopicPartition, Beginning],
@@ -175,60 +197,58 @@ class TimeSearch:
         most: Mapping[TopicPartition, float],
         read_records: ReadRecords,
     ) -> Collection[TopicPartition]:
-        """Halve the logs in which the search was misled, by the times of the records that are there.
+        """Halve the logs in which the search may be misled, by the times of the records that are there.
 
         The median of neighbours shows when they were written, whatever the time of a single one.
 
         Returns:
             The logs where the time begins elsewhere.
         """
-        misled = {
-            place: beginning
+        bounds = {
+            place: (beginning.offset, self.logs[place].end)
             for place, beginning in beginnings.items()
             if beginning.waited or self._is_hidden(beginning, most[place])
         }
-        bounds = {place: (beginning.offset, self.logs[place].end) for place, beginning in misled.items()}
-        ahead: dict[TopicPartition, list[float]] = {}
-        probes = {place: low for place, (low, _) in bounds.items()}
-        while probes:
+        # Where records cannot be read, and where all are newer, a time begins where the search found it.
+        places: dict[TopicPartition, Beginning] = {}
+        spreads: dict[TopicPartition, list[float]] = defaultdict(list)
+        while probes := {
+            place: (low + high) // 2
+            for place, (low, high) in bounds.items()
+            if high - low > max(FEW, EXACT * (self.logs[place].end - low))
+        }:
             records = read_records(probes)
             for place, probe in probes.items():
+                if place not in records:
+                    places.pop(place, None)
+                    del bounds[place]
+                    continue
                 low, high = bounds[place]
-                own = [(offset, time) for offset, time in records.get(place, ()) if offset < high]
-                if place not in ahead:
-                    first = misled[place]
-                    found = bool(own) and own[0][0] == first.offset and own[0][1] >= times[place]
-                    # It is there and no marker, and was only late: or it cannot be read.
-                    if place not in records or (found and not self._is_hidden(first, most[place])):
-                        del bounds[place]
-                        first.waited = first.waited and place not in records
-                        continue
-                    beginnings[place] = Beginning(high, low, high)
-                    ahead[place] = []
+                own = [(offset, time) for offset, time in records[place] if offset < high]
                 ordered = sorted(time for _, time in own) or [times[place]]
                 middle = median(ordered)
-                ahead[place].append(ordered[-2:][0] - middle)
+                spreads[place].append(ordered[-2:][0] - middle)
+                at = places.setdefault(place, Beginning(high, low, high))
                 if middle >= times[place]:
                     bounds[place] = low, probe
-                    if own:
-                        beginnings[place].offset = beginnings[place].latest = own[0][0]
+                    at.offset = at.latest = own[0][0] if own else at.offset
                 else:
                     # Half of the records that were read are older: so are those before the middle one.
-                    bounds[place] = max(probe, own[len(own) // 2][0]) + 1, high
-                    beginnings[place].earliest = bounds[place][0]
-            probes = {
-                place: (low + high) // 2
-                for place, (low, high) in bounds.items()
-                if place in probes and high - low > most[place]
-            }
-        for place, spreads in ahead.items():
+                    low = at.earliest = max(probe, own[len(own) // 2][0]) + 1
+                    bounds[place] = low, high
+        looked = set()
+        for place, at in places.items():
+            first = beginnings[place]
+            if at.earliest == first.offset:
+                first.latest, first.waited = first.offset, False
+                continue
             # Where times are far from in order, half of the records are so much older than the newest.
-            beginning, length_ms = beginnings[place], max(1, self.now_ms - times[place])
-            behind = round((self.logs[place].end - beginning.offset) * median(spreads) / length_ms)
-            beginning.earliest = min(
-                beginning.earliest, max(self.logs[place].start, beginning.offset - behind)
-            )
-        return ahead.keys()
+            log, length_ms = self.logs[place], max(1, self.now_ms - times[place])
+            behind = round((log.end - at.offset) * median(spreads[place]) / length_ms)
+            at.earliest = min(at.earliest, max(log.start, at.offset - behind))
+            beginnings[place] = at
+            looked.add(place)
+        return looked
 
     def _is_hidden(self, found: Beginning, most: float) -> bool:
         """Return whether the time may begin far behind the record that was found."""

@@ -729,8 +729,8 @@ def explain_future_time(partition: int) -> str:
 def explain_later_time(partition: int, offset: int, records: int) -> str:
     """Explain that a record has a later time than many records after it."""
     return (
-        f"offset {offset:,} of partition {partition} has a later time than the {records:,} records after it, "
-        "which hides when these were written"
+        f"offset {offset:,} of partition {partition} may have a later time than records after it: when "
+        f"{records:,} records were written is not known"
     )
 
 

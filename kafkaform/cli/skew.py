@@ -215,9 +215,10 @@ def _analyse_cluster(
         chosen = choose(cluster, topics, desired, session.settings.ignore.names)
         failed = dict(chosen.failed)
         report = partial(_report, session, facts.cluster_id)
+        read_records = _make_record_reader(kafka)
 
         def read() -> TopicLogs:
-            reading = _read_logs(cluster, chosen, options, _make_record_reader(kafka))
+            reading = _read_logs(cluster, chosen, options, read_records)
             # Reading records costs far more than reading offsets: even topics are left out by their offsets.
             if any(map(is_glob, topics)) and not options.read_all:
                 reading = _leave_out_even(reading, topics, desired)
@@ -250,7 +251,7 @@ def _analyse_cluster(
                         chosen.retention_bytes.get(name),
                         count_between=None
                         if reading.arrivals[name].unknown is not None
-                        else partial(_count_between, cluster, reading, name),
+                        else partial(_count_between, cluster, reading, read_records, name),
                     ),
                     reading.arrivals[name].since_ms,
                 )
@@ -293,11 +294,16 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
 
 
 def _count_between(
-    cluster: PartitionReader, reading: TopicLogs, topic: str, since_ms: int, until_ms: int
+    cluster: PartitionReader,
+    reading: TopicLogs,
+    read_records: ReadRecords,
+    topic: str,
+    since_ms: int,
+    until_ms: int,
 ) -> tuple[int, ...] | None:
     """Count the records of a burst; returns None and prints a line if leaders do not answer."""
     try:
-        return count_between(cluster, reading, topic, since_ms, until_ms)
+        return count_between(cluster, reading, read_records, topic, since_ms, until_ms)
     except ClusterError as error:
         click.echo(printable(f"not read: the offsets of a burst of {topic}: {error.message}"), err=True)
         return None
@@ -479,19 +485,14 @@ def _read_spans(
 
     A topic that was deleted and made again since the first reading gets an error.
     """
-    from spark_validation.errors import make_changed_error
+    from spark_validation.errors import find_changed_topics
     from spark_validation.windows import Span
 
     partitions = [(topic, log.partition) for topic in topics for log in before.logs[topic]]
     spans: dict[str, list[Span]] = {topic: [] for topic in topics}
     for (topic, number), span in sorted(cluster.log_spans(partitions).items()):
         spans[topic].append(Span(number, span.start, span.end))
-    ids = cluster.topic_ids(topics)
-    errors: dict[str, Sequence[Span] | SkewError] = {}
-    for topic in topics:
-        if ids.get(topic) != before.ids.get(topic):
-            errors[topic] = make_changed_error(topic)
-    return {**spans, **errors}
+    return {**spans, **find_changed_topics(before.ids, cluster.topic_ids(topics))}
 
 
 def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:

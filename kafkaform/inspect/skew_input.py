@@ -21,7 +21,7 @@ from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
 from spark_validation.arrivals import find_arrivals
-from spark_validation.errors import make_changed_error
+from spark_validation.errors import find_changed_topics
 from spark_validation.results import SkewLimits
 from spark_validation.time_search import LogEnds, TimeSearch
 
@@ -405,11 +405,13 @@ def new_records(
         epoch_ends: Where the records of the leaders of before end, in partitions with another leader since.
     """
     logs, arrivals, notes = {}, {}, [*after.notes]
-    failed = {**before.failed, **after.failed}
+    changed = {
+        name: KafkaformError(error.message, hint=error.hint)
+        for name, error in find_changed_topics(before.ids, after.ids).items()
+    }
+    failed = {**before.failed, **after.failed, **changed}
     for name, now in after.logs.items():
-        if before.ids.get(name) != after.ids.get(name):
-            changed = make_changed_error(name)
-            failed[name] = KafkaformError(changed.message, hint=changed.hint)
+        if name in changed:
             continue
         earlier, latest = before.arrivals[name], after.arrivals[name]
         cuts = [
@@ -444,13 +446,19 @@ def new_records(
 
 
 def count_between(
-    cluster: PartitionReader, reading: TopicLogs, topic: str, since_ms: int, until_ms: int
+    cluster: PartitionReader,
+    reading: TopicLogs,
+    read_records: ReadRecords,
+    topic: str,
+    since_ms: int,
+    until_ms: int,
 ) -> tuple[int, ...] | None:
     """Count the offsets that were written to each partition of a topic between two times.
 
     Args:
         cluster: The cluster.
         reading: The reading of the topic's logs.
+        read_records: Reads records where a search by time is misled.
         topic: The topic.
         since_ms: The start, in milliseconds since 1970; all logs must reach back to it.
         until_ms: The end, exclusive.
@@ -465,7 +473,7 @@ def count_between(
     kept_since = reading.arrivals[topic].kept_since_ms
     firsts = {place: first for place, first in zip(logs, kept_since, strict=True) if first is not None}
     until = reading.arrivals[topic].until_ms
-    search = TimeSearch(logs, firsts, until, cluster.offsets_at)
+    search = TimeSearch(logs, firsts, until, cluster.offsets_at, read_records)
     return search.count_between(since_ms, until_ms)
 
 

@@ -39,6 +39,7 @@ PROPERTIES = {
 RECORDS = 60_000
 PARTITIONS = 12
 HOURS_MS = 6 * 3_600_000
+DAY_MS = 24 * 3_600_000
 HOT = b"hot"
 _VALUE = b"v" * 200
 
@@ -354,13 +355,23 @@ def _added_hot(topic: Topic) -> None:
     topic.record()
 
 
-def _late(topic: Topic, share: float = 0.03, by_ms: int = -3_600_000, hot: float = 0.0) -> None:
-    """Some records have event times of an hour before."""
+def _late(topic: Topic, hot: float = 0.0) -> None:
+    """Three records of a hundred have event times of an hour before."""
+    topic.create()
+    late = (topic.random.random(RECORDS) < 0.03).tolist()
+    times = [at - 3_600_000 if is_late else at for at, is_late in zip(over_hours(RECORDS), late, strict=True)]
+    topic.send(with_hot(even_keys(topic.random), topic.random, hot), times)
+    topic.record()
+
+
+def _future(topic: Topic, hot: float = 0.0) -> None:
+    """One record of a hundred is a day ahead."""
     # Since Kafka 3.6 brokers refuse times that are more than an hour ahead, unless told otherwise.
     topic.create(message_timestamp_after_max_ms=str(2**63 - 1))
-    late = (topic.random.random(RECORDS) < share).tolist()
-    times = [at + by_ms if is_late else at for at, is_late in zip(over_hours(RECORDS), late, strict=True)]
-    topic.send(with_hot(even_keys(topic.random), topic.random, hot), times)
+    times = [*over_hours(RECORDS)]
+    ahead = (topic.random.random(RECORDS) < 0.01).tolist()
+    stamps = [at + DAY_MS if is_ahead else at for at, is_ahead in zip(times, ahead, strict=True)]
+    topic.send(with_hot(even_keys(topic.random), topic.random, hot), times, stamps=stamps)
     topic.record()
 
 
@@ -370,14 +381,13 @@ def _late_trimmed(topic: Topic) -> None:
 
 
 def _future_trimmed(topic: Topic) -> None:
-    """One record of a hundred is a day ahead."""
-    _late(topic, 0.01, 24 * 3_600_000)
+    _future(topic)
     topic.trim({2: 2_000})
 
 
 def _future_hot_trimmed(topic: Topic) -> None:
     """The hot partition is trimmed to the size of the others, and nothing is found by time."""
-    _late(topic, 0.01, 24 * 3_600_000, hot=0.25)
+    _future(topic, hot=0.25)
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
 
 
@@ -440,7 +450,6 @@ def _bytes_trimmed(topic: Topic) -> None:
     topic.trim({hot: counts[hot] // 8})
 
 
-DAY_MS = 24 * 3_600_000
 IN_DAY = 48_000
 """The records of the scenes of a day."""
 

@@ -512,6 +512,14 @@ def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytes
     assert fewer.end_ms == pytest.approx(every.end_ms, abs=near)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> None:
+    topic = bursts(MANY, KEYS, stretches=1, length=0.1)
+    count = counted_by_offsets(topic) if known else lambda *_: None
+    result = analysed(topic, log=LogFacts(count_between=count))
+    assert ("bursty" in [cause.name for cause in result.causes]) is known
+
+
 def test_a_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
     topic = compacted(bursts(MANY, KEYS, stretches=1, length=0.1))
     for records in (FULL, SAMPLE):

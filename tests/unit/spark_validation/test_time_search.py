@@ -70,6 +70,10 @@ def _clock_ahead(logs: list[Log]) -> None:
     logs[3].times[2] = NOW - HOUR // 2
 
 
+def _batch_ahead(logs: list[Log]) -> None:
+    logs[3].times[2:60] = [NOW - HOUR // 2 + 1_000 * n for n in range(58)]
+
+
 def _clocks_ahead(logs: list[Log]) -> None:
     for log in logs[1:4]:
         for step, n in enumerate((2, 700, 900)):
@@ -79,6 +83,12 @@ def _clocks_ahead(logs: list[Log]) -> None:
 def _future(logs: list[Log]) -> None:
     for log in logs:
         log.times[5::100] = [NOW + DAY] * len(log.times[5::100])
+
+
+def _days_ahead(logs: list[Log]) -> None:
+    """Records in the future that are followed by later ones, as those of a steady stream are."""
+    for log in logs[:2]:
+        log.times[5::100] = [time + DAY for time in log.times[5::100]]
 
 
 def _sent_again(logs: list[Log]) -> None:
@@ -134,6 +144,14 @@ def _paused(logs: list[Log]) -> None:
     logs[3].times = logs[3].written[:]
 
 
+def _all_paused(logs: list[Log]) -> None:
+    """Nobody writes at the beginning of the last hour."""
+    for log in logs:
+        log.written = [at - HOUR if NOW - 2 * HOUR < at < NOW - HOUR // 2 else at for at in log.written]
+        log.written.sort()
+        log.times = log.written[:]
+
+
 def _empty_by_hand(logs: list[Log]) -> None:
     logs[0].start, logs[0].bytes = len(logs[0].times), 100_000
 
@@ -167,8 +185,10 @@ KNOWN_BOTH, READ, NEVER = "known", "known if records are read", "withheld"
 SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "in order": (topic, KNOWN_BOTH),
     "a clock ahead": (lambda: topic(_clock_ahead), READ),
+    "a batch ahead": (lambda: topic(_batch_ahead), READ),
     "clocks ahead": (lambda: topic(_clocks_ahead, 3_000), READ),
     "in the future": (lambda: topic(_future), READ),
+    "a clock a day ahead": (lambda: topic(_days_ahead, 3_000), READ),
     "sent again": (lambda: topic(_sent_again), KNOWN_BOTH),
     "trimmed": (lambda: topic(_trim, 3_000), KNOWN_BOTH),
     "clock behind": (lambda: topic(_behind_at_start, 3_000), KNOWN_BOTH),
@@ -176,7 +196,9 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "alone": (lambda: topic(_alone, 3_000), NEVER),
     "clean": (lambda: topic(_clean, 3_000), NEVER),
     "replayed": (lambda: topic(_replay, 3_000), READ),
-    "paused": (lambda: topic(_paused), KNOWN_BOTH),
+    # By offsets alone, it looks like the batch of a clock that is ahead.
+    "paused": (lambda: topic(_paused), READ),
+    "all paused": (lambda: topic(_all_paused), KNOWN_BOTH),
     "emptied by hand": (lambda: topic(_empty_by_hand, 3_000), NEVER),
     "emptied by time": (lambda: topic(_empty_by_time), KNOWN_BOTH),
     "one record": (lambda: topic(_single), KNOWN_BOTH),

@@ -356,8 +356,8 @@ def find_burst(topic: SampledTopic) -> BurstFacts | None:
             candidate if candidate is not None and _beats_chance(topic, windows, candidate) else None
             for candidate in (_find_by_records(topic, line), _find_by_bytes(topic, line))
         ]
-        # Offsets count records, not bytes: a burst by bytes cannot be verified.
-        candidate = (bursts[0] and _verify(topic, bursts[0])) or bursts[1]
+        # Offsets count records, not bytes: a burst by bytes alone cannot be verified.
+        candidate = _verify(topic, bursts[0]) if bursts[0] is not None else bursts[1]
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
         batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if candidate is not None and (candidate.key_hash is not None or not batches):

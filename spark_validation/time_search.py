@@ -213,9 +213,9 @@ class TimeSearch:
         places: dict[TopicPartition, Beginning] = {}
         spreads: dict[TopicPartition, list[float]] = defaultdict(list)
         while probes := {
-            place: (low + high) // 2
+            place: (low + high) // 2 if high - low > FEW else low
             for place, (low, high) in bounds.items()
-            if high - low > max(FEW, EXACT * (self.logs[place].end - low))
+            if high > low
         }:
             records = read_records(probes)
             for place, probe in probes.items():
@@ -231,7 +231,8 @@ class TimeSearch:
                 at = places.setdefault(place, Beginning(high, low, high))
                 if middle >= times[place]:
                     bounds[place] = low, probe
-                    at.offset = at.latest = own[0][0] if own else at.offset
+                    newer = (offset for offset, time in own if time >= times[place])
+                    at.offset = at.latest = next(newer, at.offset)
                 else:
                     # Half of the records that were read are older: so are those before the middle one.
                     low = at.earliest = max(probe, own[len(own) // 2][0]) + 1

@@ -317,15 +317,7 @@ def _read_logs(
     reading = read_logs(
         cluster, chosen.topics, now_ms, options.since_ms, ordered=chosen.ordered, read_records=read_records
     )
-    names = {
-        name
-        for name, topic in reading.arrivals.items()
-        if name in chosen.compacted | chosen.unread
-        or topic.is_trimmed
-        or topic.waits
-        or topic.added_from is not None
-    }
-    marked = mark_transactional(cluster, [*reading.arrivals.values()], names)
+    marked = mark_transactional(cluster, [*reading.arrivals.values()], reading.arrivals)
     reading = replace(reading, arrivals={topic.name: topic for topic in marked})
     if options.watch_ms is None or not reading.logs:
         return reading

@@ -182,12 +182,7 @@ def test_recent_periods_are_known_or_withheld(
         if sum(counts) < FEWEST_RECORDS or estimate is None:
             continue
         truth = max(counts) * topic.partitions / sum(counts)
-        # Markers and aborted records have offsets, too.
-        slack = 1.15 if name in MARKED else 1.03
-        assert estimate.low / slack <= truth <= estimate.high * slack
-
-
-MARKED = {"transactions", "transactions-trimmed", "aborted", "replayed", "replayed-compacted", "markers"}
+        assert estimate.low / 1.03 <= truth <= estimate.high * 1.03
 
 
 WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes and "zipf" not in name]

@@ -527,11 +527,12 @@ def _lagging(topic: Topic) -> None:
 def _append_time(topic: Topic) -> None:
     """Times are the broker's: those of a batch are equal, and no clock is ahead."""
     topic.create(message_timestamp_type="LogAppendTime")
-    for _ in range(8):
-        topic.send(with_hot(even_keys(topic.random, 6_000), topic.random, 0.3), repeat(0))
-        time.sleep(0.5)
+    # The hot partition keeps a sixth: the last batches, of several times.
+    for _ in range(24):
+        topic.send(with_hot(even_keys(topic.random, 2_000), topic.random, 0.3), repeat(0))
+        time.sleep(0.2)
     topic.record()
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
 
 
 def _no_times(topic: Topic) -> None:

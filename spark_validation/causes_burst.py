@@ -356,8 +356,8 @@ def find_burst(topic: SampledTopic) -> BurstFacts | None:
             candidate if candidate is not None and _beats_chance(topic, windows, candidate) else None
             for candidate in (_find_by_records(topic, line), _find_by_bytes(topic, line))
         ]
-        # Offsets count records, not bytes: a burst by bytes alone cannot be verified.
-        candidate = _verify(topic, bursts[0]) if bursts[0] is not None else bursts[1]
+        first = bursts[0] or bursts[1]
+        candidate = _verify(topic, line, first) if first is not None else None
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
         batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if candidate is not None and (candidate.key_hash is not None or not batches):
@@ -399,7 +399,7 @@ def _steep(share: Floats, usual: Floats, partitions: int) -> Bools:
     return np.asarray((odds >= ODDS) & (share * partitions >= PEAK_RATIO) & (usual > 0))
 
 
-def _verify(topic: SampledTopic, burst: BurstFacts) -> BurstFacts | None:
+def _verify(topic: SampledTopic, line: Timeline, burst: BurstFacts) -> BurstFacts | None:
     """Count a burst by offsets between its ends; None if what the sample's windows showed was chance.
 
     Between two windows a curve is a straight line, and a record with a late time bends it. Where times are so
@@ -410,10 +410,19 @@ def _verify(topic: SampledTopic, burst: BurstFacts) -> BurstFacts | None:
     counts = topic.count_between(int(burst.start_ms), int(burst.end_ms))
     if counts is None:
         return None
-    arrived, total = counts[burst.partition], sum(counts)
-    written = topic.written
-    usual = float(written[burst.partition] / max(float(written.sum()), 1.0))
-    share = arrived / max(1, total)
+    loads, usual_loads = np.array(counts, dtype=np.float64), topic.written
+    if burst.by == "bytes":
+        # Offsets count records, whose sizes are those of the sample in the burst.
+        within = replace(line, edges=np.array([burst.start_ms, burst.end_ms]))
+        records, size = (
+            within.sum_intervals(topic.per_offset(measured))[:, 0]
+            for measured in (topic.counts.records, topic.counts.bytes)
+        )
+        usual_loads = topic.loads("bytes")
+        loads *= size / np.maximum(records, 1e-12) * topic.written.sum() / max(float(usual_loads.sum()), 1.0)
+    arrived, total = float(loads[burst.partition]), float(loads.sum())
+    usual = float(usual_loads[burst.partition] / max(float(usual_loads.sum()), 1.0))
+    share = arrived / max(1.0, total)
     steep = _steep(np.array(share), np.array(usual), topic.partitions)
     if not steep or arrived - usual * total <= DEVIATIONS * np.sqrt(max(usual * total, 1.0)):
         return None

@@ -454,7 +454,9 @@ class OffsetReader:
             "allow.auto.create.topics": False,
             # A few records are read of many partitions.
             "enable.partition.eof": True,
+            # Where retention has removed an offset meanwhile: no warning (4) is needed of that.
             "auto.offset.reset": "earliest",
+            "log_level": 3,
             "max.partition.fetch.bytes": 2**16,
             # With fewer, each partition waits until messages of others are taken: a second for 12, not 6 ms.
             "queued.min.messages": 1_000,

@@ -155,6 +155,10 @@ class TimeSearch:
             since_ms: The start, in milliseconds since 1970.
             until_ms: The end, exclusive.
         """
+        if any(
+            log.start and self.firsts.get(place, since_ms) >= since_ms for place, log in self.logs.items()
+        ):
+            return None  # some of these records may have been removed
         first, last = (
             self.find(dict.fromkeys(self.logs, time), exactly=True) for time in (since_ms, until_ms)
         )
@@ -234,8 +238,8 @@ class TimeSearch:
                     newer = (offset for offset, time in own if time >= times[place])
                     at.offset = at.latest = next(newer, at.offset)
                 else:
-                    # Half of the records that were read are older: so are those before the middle one.
-                    low = at.earliest = max(probe, own[len(own) // 2][0]) + 1
+                    # Half of the records that were read are older, at least up to the middle.
+                    low = at.earliest = max(probe, own[(len(own) - 1) // 2][0]) + 1
                     bounds[place] = low, high
         looked = set()
         for place, at in places.items():

@@ -249,9 +249,7 @@ def _analyse_cluster(
                         reading.arrivals[name],
                         None if name in chosen.unread else name in chosen.compacted,
                         chosen.retention_bytes.get(name),
-                        count_between=None
-                        if reading.arrivals[name].unknown is not None
-                        else partial(_count_between, cluster, reading, read_records, name),
+                        count_between=partial(_count_between, cluster, reading, read_records, name),
                     ),
                     reading.arrivals[name].since_ms,
                 )

@@ -160,7 +160,7 @@ def _bytes_unknown() -> TopicResult:
     """The partitions without a record of now had most of them."""
     topic, limits = few_keys(MANY, 5), SkewLimits(max_partition_ratio=2.0, by="bytes")
     counts = tuple(20_000 + int(count) for count in topic.records)
-    arrivals = replace(_arrived(topic), counts=counts, ends=counts, kept_since_ms=(None,) * topic.partitions)
+    arrivals = replace(_arrived(topic), counts=counts, ends=counts, kept_from=counts)
     result = analysed(topic, limits=limits, log=LogFacts(arrivals))
     return replace(result, policy=verdict(result, limits))
 

@@ -33,7 +33,7 @@ HOUR_MS = 3_600_000
 def written(
     project: Project, name: str, counts: tuple[int, ...], now_ms: int, *, ahead: int | None = None
 ) -> str:
-    """Make a topic with so many records in each partition, one half of them three hours old.
+    """Make a topic with so many records in each partition, one a millisecond, half of them three hours old.
 
     The record of number `ahead` in each partition is half an hour ahead, which brokers allow.
     """
@@ -42,7 +42,7 @@ def written(
     producer = Producer({"bootstrap.servers": project.servers, "linger.ms": 5})
     for partition, count in enumerate(counts):
         for number in range(count):
-            at = now_ms - (OLD_MS if number < count // 2 else 1_000)
+            at = now_ms - (OLD_MS if number < count // 2 else 10_000) + number
             at = now_ms + HOUR_MS // 2 if number == ahead else at
             producer.produce(full, b"x" * 20, partition=partition, timestamp=at)
     assert producer.flush(TIMEOUT_S) == 0
@@ -61,8 +61,8 @@ def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int
     delete_records(project.servers, {(hot, number): count - 100 for number, count in enumerate(COUNTS)})
     call = project.run("skew", "--arrivals", f"{project.prefix}*", "--format", "json").needs(0)
     found = {topic["name"]: topic for topic in call.json["topics"]}
-    # All that is left is of one moment, and others of that moment may have been removed.
-    assert (found[hot]["spread"], found[hot]["records"]) == ("too little data", 0)
+    # What is left of the hot partition was written after all others were.
+    assert (found[hot]["spread"], found[hot]["records"]) == ("too little data", 99)
     assert found[hot]["max_over_mean_since_made"] == pytest.approx(2.0)
     assert [one["records_since_made"] for one in found[hot]["partitions"]] == list(COUNTS)
     assert (found[even]["spread"], found[even]["max_over_mean"]) == ("even", 1.0)
@@ -74,11 +74,11 @@ def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> Non
     delete_records(project.servers, {(hot, 2): 700})
     call = project.run("skew", "--arrivals", hot, "--format", "json").needs(0)
     (found,) = call.json["topics"]
-    assert OLD_MS <= found["period_ms"] + 1 < OLD_MS + HOUR_MS
-    # After the moment of the old records, of which partition 2 has lost some.
-    assert [one["records"] for one in found["partitions"]] == [200, 200, 800]
+    assert OLD_MS - 700 <= found["period_ms"] + 1 < OLD_MS + HOUR_MS
+    # After the first old record that partition 2 still has.
+    assert [one["records"] for one in found["partitions"]] == [200, 200, 899]
     assert (found["spread"], found["fullest_partition"]) == ("uneven", 2)
-    assert found["max_over_mean"] == pytest.approx(2.0)
+    assert found["max_over_mean"] == pytest.approx(899 * 3 / 1_299)
     text = project.run("skew", "--arrivals", hot).needs(0).out
     assert " uneven" in text
     assert text.endswith("Arrivals in 1 topic: 1 uneven.\n")

@@ -33,8 +33,8 @@ demo: $(READY) ## Start a real Kafka, plan and apply topics/, find a manual chan
 test: $(READY) ## Run the tests of every change, on real Kafka brokers and Spark
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not nightly"
 
-test-unit: $(READY) ## Run the unit tests: no JVM, two minutes
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
+test-unit: $(READY) ## Run the unit tests of every change: no JVM
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not nightly" tests/unit
 
 test-kafka: $(READY) ## Run the main journeys on brokers of each version, and as services limit them: VERSIONS="3.9 redpanda"
 	@KAFKA_VERSIONS="$(VERSIONS)" KAFKAFORM_BROKERS_TABLE="$(TABLE)" $(BIN)/python -m pytest -n 0 tests/versions

@@ -429,9 +429,9 @@ class _PeriodSearch:
         kept = ends.end - ends.start
         if not kept:
             return ends.bytes > 0
-        others = [log_ends for other, log_ends in enumerate(self.logs) if not self._keeps_little(other)]
-        records = sum(log_ends.end - log_ends.start for log_ends in others)
-        usual = sum(log_ends.bytes or 0 for log_ends in others) / records if records else 0.0
+        full = [log_ends for index, log_ends in enumerate(self.logs) if not self._keeps_little(index)]
+        records = sum(log_ends.end - log_ends.start for log_ends in full)
+        usual = sum(log_ends.bytes or 0 for log_ends in full) / records if records else 0.0
         return ends.bytes > _SEVERAL * kept * usual if usual else None
 
     def list_periods(self, now_ms: int, longest_ms: int) -> tuple[ArrivalPeriod, ...]:
@@ -511,8 +511,8 @@ def find_arrivals(
     # An empty log has no first record, and brokers answer such a request with offset -1. The first record
     # that is not older than 1970 is the first one that is kept.
     filled = [place for place, ends in every.items() if ends.end > ends.start]
-    found = find_offsets(dict.fromkeys(filled, 0))
-    firsts = {place: time for place, (_, time) in found.items()}
+    answers = find_offsets(dict.fromkeys(filled, 0))
+    firsts = {place: time for place, (_, time) in answers.items()}
     trimmed = {place: every[place] for place in firsts if _limits(every[place])}
     late: Mapping[TopicPartition, int] = {}
     if read_records is not None:
@@ -570,7 +570,7 @@ def _pass_late_firsts(
     passed: dict[TopicPartition, int] = {}
     starts = {place: (ends.start, firsts[place]) for place, ends in trimmed.items()}
     for _ in range(_STARTS):
-        found = find_offsets(
+        answers = find_offsets(
             {
                 place: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[place].end - offset))
                 for place, (offset, time) in starts.items()
@@ -579,7 +579,7 @@ def _pass_late_firsts(
         )
         starts = {
             place: answer
-            for place, answer in found.items()
+            for place, answer in answers.items()
             if answer[0] - starts[place][0] < _FEW_AT_START and answer[1] <= now_ms
         }
         passed.update({place: time for place, (_, time) in starts.items()})

@@ -581,7 +581,7 @@ class OffsetReader:
         finally:
             # The consumer would go on fetching these partitions.
             self._client.unassign()
-        return {place: found for place, found in records.items() if place not in waiting}
+        return {place: own for place, own in records.items() if place not in waiting}
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Read the configs of topics that are in force; a topic whose configs may not be read is left out."""

@@ -124,13 +124,13 @@ class TimeSearch:
             times: The time of each partition (ms since 1970); all partitions of a topic are among them.
             exactly: Go on where a result is exact for what was written since, but not for a short period.
         """
-        found = self.find_offsets({place: time for place, time in times.items() if place in self.firsts})
-        unsure = {place: time for place, (_, time) in found.items() if place[0] not in self.ordered}
+        answers = self.find_offsets({place: time for place, time in times.items() if place in self.firsts})
+        unsure = {place: time for place, (_, time) in answers.items() if place[0] not in self.ordered}
         after = self.find_offsets({place: max(time, times[place]) + 1 for place, time in unsure.items()})
         beginnings = {}
         for place in times:
             log = self.logs[place]
-            offset = min(max(found.get(place, (log.end, 0))[0], log.start), log.end)
+            offset = min(max(answers.get(place, (log.end, 0))[0], log.start), log.end)
             beginnings[place] = Beginning(offset, offset, offset)
             if place in unsure:
                 latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
@@ -144,7 +144,7 @@ class TimeSearch:
             looked = self._look(beginnings, times, most, self.read_records)
         else:
             self._doubt_waits(beginnings)
-        nexts = {place: after.get(place, answer)[1] for place, answer in found.items()}
+        nexts = {place: after.get(place, answer)[1] for place, answer in answers.items()}
         self._look_back(beginnings, times, nexts, most, looked)
         return beginnings
 
@@ -288,11 +288,11 @@ class TimeSearch:
             step = max(1, nexts.get(place, time) - time, round(EXACT * (self.now_ms - time)))
             probes[place] = max(time - step, self.firsts[place])
         for _ in range(_TURNS):
-            found = self.find_offsets(probes)
+            answers = self.find_offsets(probes)
             following: dict[TopicPartition, int] = {}
             for place, probe in probes.items():
                 beginning, (low, high) = beginnings[place], bounds[place]
-                offset, at_ms = found.get(place, (beginning.offset, high))
+                offset, at_ms = answers.get(place, (beginning.offset, high))
                 if offset < beginning.offset and at_ms < high:
                     beginning.earliest = max(beginning.earliest, offset + 1)
                     low = max(probe, at_ms) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISFIFO, S_ISREG
@@ -183,8 +183,18 @@ def _make_folder(folder: Path, undo: list[Callable[[], object]]) -> None:
     # again.
     if not folder.is_dir():
         _make_folder(folder.parent, undo)
-        folder.mkdir()
-        undo.append(folder.rmdir)
+        try:
+            folder.mkdir()
+        except FileExistsError:  # such as the import of another cluster, at the same time
+            if not folder.is_dir():
+                raise
+        else:
+            undo.append(partial(_remove_empty_folder, folder))
+
+
+def _remove_empty_folder(folder: Path) -> None:
+    with suppress(OSError):  # somebody else has put a file into it since
+        folder.rmdir()
 
 
 @contextmanager

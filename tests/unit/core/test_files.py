@@ -107,3 +107,18 @@ def test_an_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "a", "after")
     assert tree(tmp_path) == {"a": "before"}
+
+
+def test_a_folder_that_another_import_makes_at_the_same_time_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = Path.mkdir
+
+    def be_second(folder: Path) -> None:
+        mkdir(folder)
+        mkdir(folder)
+
+    monkeypatch.setattr(Path, "mkdir", be_second)
+    file = tmp_path / "clusters" / "dev" / "a.yaml"
+    write_files({file: "a"})
+    assert file.read_text() == "a"

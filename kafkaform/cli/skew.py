@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
     from spark_validation.results import PartitionChange, SkewReport, TopicResult
+    from spark_validation.sampled_topic import CountBetween
     from spark_validation.time_search import ReadRecords
     from spark_validation.windows import Span
 
@@ -249,7 +250,9 @@ def _analyse_cluster(
                         reading.arrivals[name],
                         None if name in chosen.unread else name in chosen.compacted,
                         chosen.retention_bytes.get(name),
-                        count_between=partial(_count_between, cluster, reading, read_records, name),
+                        count_between=partial(
+                            _count_burst, name, partial(count_between, cluster, reading, read_records, name)
+                        ),
                     ),
                     reading.arrivals[name].since_ms,
                 )
@@ -291,17 +294,10 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
     return read
 
 
-def _count_between(
-    cluster: PartitionReader,
-    reading: TopicLogs,
-    read_records: ReadRecords,
-    topic: str,
-    since_ms: int,
-    until_ms: int,
-) -> tuple[int, ...] | None:
+def _count_burst(topic: str, count: CountBetween, since_ms: int, until_ms: int) -> Sequence[int] | None:
     """Count the records of a burst; returns None and prints a line if leaders do not answer."""
     try:
-        return count_between(cluster, reading, read_records, topic, since_ms, until_ms)
+        return count(since_ms, until_ms)
     except ClusterError as error:
         click.echo(printable(f"not read: the offsets of a burst of {topic}: {error.message}"), err=True)
         return None

@@ -17,7 +17,7 @@ from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import API_VERSION
 from kafkaform.config.manifests.scalars import format_value, is_plainly_text
 from kafkaform.config.manifests.templates import escape_templates
-from kafkaform.core.acls import EVERYONE
+from kafkaform.core.acls import EVERYONE, USER_PREFIX
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import escape_text, is_plain
@@ -264,7 +264,7 @@ def choose_file_names(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _make_stem(name: str) -> str:
-    return "everyone" if name == EVERYONE else _UNSAFE.sub("_", name.removeprefix("User:"))
+    return "everyone" if name == EVERYONE else _UNSAFE.sub("_", name.removeprefix(USER_PREFIX))
 
 
 def _is_safe(stem: str) -> bool:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 WILDCARD = "*"
 """As a name: every resource of a type. As a host: every host."""
+USER_PREFIX = "User:"
+"""The beginning of a principal that is a user, as Kafka writes them."""
 EVERYONE = "User:*"
 """The principal of ACLs that apply to every user."""
 CLUSTER_NAME = "kafka-cluster"

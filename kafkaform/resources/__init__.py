@@ -6,17 +6,21 @@ import shlex
 from fnmatch import filter as matching
 from typing import TYPE_CHECKING
 
+from kafkaform.core.acl_fields import parse_path
+from kafkaform.core.acls import USER_PREFIX, WILDCARD, ResourceType
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import nearest, pluralize
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
+from kafkaform.resources.client_quota.entity import USER, parse_entity
 from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.topic import TopicKind
 from kafkaform.resources.user import UserKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from kafkaform.core.model import Desired
     from kafkaform.resources.base import Kind
 
 KINDS: dict[str, Kind] = {
@@ -85,6 +89,40 @@ def placed_ref(name: str) -> ResourceRef:
 def reader_ref(name: str) -> ResourceRef:
     """Return the reference to a group."""
     return ResourceRef(READER.name, name)
+
+
+def list_references(desired: Desired) -> Iterator[ResourceRef]:
+    """Yield the resources that a declaration names: topics of a group, resources of ACLs, users.
+
+    Prefixes and wildcards of ACLs name no single resource. A tombstone names nothing.
+    """
+    ref = desired.ref
+    if desired.state is None:
+        return
+    yield from map(placed_ref, KINDS[ref.kind].reads(desired.intent))
+    if ref.kind == ACCESS.name:
+        yield _user_ref(ref.name.removeprefix(USER_PREFIX))
+        for path in desired.state:
+            acl = parse_path(path, ref.name)
+            if acl.is_prefix or acl.name == WILDCARD:
+                continue
+            match acl.resource_type:
+                case ResourceType.TOPIC:
+                    yield placed_ref(acl.name)
+                case ResourceType.GROUP:
+                    yield reader_ref(acl.name)
+                case ResourceType.USER:
+                    yield _user_ref(acl.name.removeprefix(USER_PREFIX))
+                case ResourceType.CLUSTER | ResourceType.TRANSACTIONAL_ID | ResourceType.DELEGATION_TOKEN:
+                    pass  # of no kind
+    elif ref.kind == ClientQuotaKind.name:
+        user = dict(parse_entity(ref.name).parts).get(USER)
+        if user is not None:
+            yield _user_ref(user)
+
+
+def _user_ref(name: str) -> ResourceRef:
+    return ResourceRef(UserKind.name, name)
 
 
 def listed_kinds(declared: Iterable[ResourceRef]) -> tuple[str, ...]:

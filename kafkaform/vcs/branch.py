@@ -23,8 +23,7 @@ from kafkaform.core.units import word_size
 from kafkaform.core.wording import command, counted, listed, nearest
 from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
-from kafkaform.resources import KINDS
-from kafkaform.resources.references import list_references
+from kafkaform.resources import KINDS, list_references
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
 from kafkaform.resources.values import label, single
 from kafkaform.rules import NOTES, RULES, check

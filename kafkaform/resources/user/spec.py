@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from kafkaform.core.acls import USER_PREFIX
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Intent
 from kafkaform.core.secrets import MalformedReference, Reference
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import Layer, ReportProblem
 
 _NOT_A_NAME = re.compile(r"[^A-Z0-9_]")
-_PRINCIPAL = "User:"
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -67,8 +67,8 @@ def resolve(layer: Layer) -> tuple[State | None, Intent]:
 def find_problems(desired: Desired) -> Iterator[Problem]:
     """Find problems of a user as a whole: its name, and no credential."""
     name = desired.ref.name
-    if name.startswith(_PRINCIPAL):
-        hint = f"write metadata.name: {name.removeprefix(_PRINCIPAL)}"
+    if name.startswith(USER_PREFIX):
+        hint = f"write metadata.name: {name.removeprefix(USER_PREFIX)}"
         yield Problem(
             "metadata.name is a principal, not the name of a user", desired.place("metadata.name"), hint
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
@@ -24,6 +24,7 @@ from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.results import TopicResult
 from tests.support.cli.project import Project, called
 from tests.support.clusters.fixtures import group_clusters
+from tests.support.nightly import has_nightly_tests, select_daily
 from tests.support.skew.arrivals import (
     HOT,
     PARTITIONS,
@@ -39,6 +40,23 @@ pytestmark = pytest.mark.usefixtures("one_session")
 
 FULL = ("--full",)
 SAMPLE = ("--records", "6000", "--seed", "1")
+
+DAILY = {
+    "hot-trimmed",
+    "hot-by-retention",
+    "even-trimmed",
+    "even-by-time",
+    "compacted-clean",
+    "bytes-trimmed",
+    "transactions-trimmed",
+    "ahead-inside",
+    "lagging",
+    "alone-compacted",
+    "emptied-even",
+    "emptied-of-hot",
+    "replayed",
+}
+"""One scene for each way in which a log loses records or its times mislead, and those that a test names."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,12 @@ TABLE: Mapping[str, Expected] = {
     "late-key": Expected(UNEVEN, HOT_KEYS),
 }
 """Besides, `test_recent_periods_are_known_or_withheld` has the last hour and day of each."""
+WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes]
+
+
+def select_scenes(names: Collection[str]) -> list[Any]:
+    """Return scenes as parameters."""
+    return select_daily(names, DAILY & {*names}, "more ways to lose records")
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +141,9 @@ def servers() -> str:
 
 
 @pytest.fixture(scope="module")
-def scenes(servers: str) -> Mapping[str, Topic]:
-    """Every scene, by its name."""
-    return make_scenes(servers, SCENES)
+def scenes(servers: str, request: pytest.FixtureRequest) -> Mapping[str, Topic]:
+    """The scenes of the tests that run, by their names."""
+    return make_scenes(servers, SCENES if has_nightly_tests(request) else sorted(DAILY))
 
 
 @pytest.fixture(scope="module")
@@ -142,11 +166,11 @@ def test_every_scene_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("scene", select_scenes(TABLE))
 def test_the_verdict_is_about_what_was_written(
-    measured: Any, scenes: Mapping[str, Topic], name: str, options: tuple[str, ...]
+    measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
-    result, expected, topic = measured(options)[name], TABLE[name], scenes[name]
+    result, expected, topic = measured(options)[scene], TABLE[scene], scenes[scene]
     assert result.spread == expected.spread, headline(result)
     assert tuple(cause.name for cause in result.causes) == expected.causes, result.causes
     counts = topic.written.counts(result.sample.since_ms, topic.partitions)
@@ -168,12 +192,12 @@ def test_the_verdict_is_about_what_was_written(
 
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("scene", select_scenes(TABLE))
 def test_recent_periods_are_known_or_withheld(
-    measured: Any, scenes: Mapping[str, Topic], name: str, options: tuple[str, ...]
+    measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     """What is said of the last hour and day holds for what was written, within its interval."""
-    result, topic = measured(options)[name], scenes[name]
+    result, topic = measured(options)[scene], scenes[scene]
     for period in result.arrivals or ():
         if period.name not in {"hour", "day"} or period.unknown is not None:
             continue
@@ -185,24 +209,21 @@ def test_recent_periods_are_known_or_withheld(
         assert estimate.low / 1.03 <= truth <= estimate.high * 1.03
 
 
-WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes and "zipf" not in name]
-
-
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("name", WITH_HOT_KEY)
+@pytest.mark.parametrize("scene", select_scenes(WITH_HOT_KEY))
 def test_the_share_of_the_hot_key_is_of_all_written(
-    measured: Any, scenes: Mapping[str, Topic], name: str, options: tuple[str, ...]
+    measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     """Of a compacted log, only the newest part can be read: it stands for the whole."""
-    result, topic = measured(options)[name], scenes[name]
-    since = None if "added" in name else result.sample.since_ms
-    by_bytes = name.startswith("bytes")
+    result, topic = measured(options)[scene], scenes[scene]
+    since = None if "added" in scene else result.sample.since_ms
+    by_bytes = scene.startswith("bytes")
     of = topic.written.byte_share if by_bytes else topic.written.share
     truth = of(HOT, since, topic.partitions)
     key = max(result.hot_keys, key=lambda key: key.byte_share.value if by_bytes else key.share.value)
     found = key.byte_share if by_bytes else key.share
     assert found.value == pytest.approx(truth, rel=0.1)
-    if options == SAMPLE and "transactions" not in name:
+    if options == SAMPLE and "transactions" not in scene:
         reach = 1.5 * max(found.high - found.value, found.value - found.low)
         assert abs(found.value - truth) <= reach + 1e-9
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from spark_validation.errors import SkewError
 from spark_validation.figures import ratio
 from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.results import Estimate, RepartitionFacts, SkewLimits, TopicResult, WhatIf
+from tests.support.nightly import has_nightly_tests, select_daily
 from tests.support.skew.producers import (
     PARTITIONS,
     RECORDS,
@@ -28,13 +29,11 @@ from tests.support.skew.producers import (
     Scene,
     consumed,
     create_topic,
+    make_scenes,
     messages,
     send,
-    skewed,
     spans,
 )
-
-__all__ = ["skewed"]
 
 SAMPLE = JobSettings(records=20_000, seed=1, show_keys=True, what_if=(24,))
 OTHER_SAMPLE = JobSettings(records=20_000, seed=2, show_keys=True, what_if=(24,))
@@ -105,11 +104,23 @@ def mismatches(expected: Expected, result: TopicResult) -> list[str]:
     return [*found, text] if found else []
 
 
+DAILY = {"uniform", "zipf-1.1", "hot", "null", "mixed", "repartitioned", "crc32-split", "late-5", "compacted"}
+"""The scenes that a test names, and one of each of the other causes."""
+BY_DAY_AND_NIGHT = select_daily(TABLE, DAILY, "simulations have these causes by day")
+ANOTHER_SAMPLE = pytest.mark.nightly("another sample of each; intervals of simulated samples run by day")
 FREQUENT = ("zipf-1.1", "hot", "few", "bursty")
 """Scenes with keys that have far more than their share."""
 
 
 Analysed: TypeAlias = "Callable[[str, JobSettings], TopicResult]"
+
+
+@pytest.fixture(scope="module")
+def skewed(kafka: DevCluster, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Scene]]:
+    """The scenes of the tests that run, by their names."""
+    names = TABLE if has_nightly_tests(request) else sorted(DAILY)
+    with make_scenes(kafka.bootstrap_servers, names) as scenes:
+        yield scenes
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +130,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
 
     @cache
     def results(settings: JobSettings) -> Mapping[str, TopicResult | SkewError]:
-        topics = [skewed[name].topic for name in (FREQUENT if settings is OTHER_SAMPLE else TABLE)]
+        topics = [skewed[name].topic for name in (FREQUENT if settings is OTHER_SAMPLE else skewed)]
         requests = [TopicRequest(topic, spans(servers, topic, PARTITIONS), SkewLimits()) for topic in topics]
         return run_topics(spark, requests, {"bootstrap.servers": servers}, settings)
 
@@ -132,13 +143,13 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", TABLE)
+@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
 def test_each_scene_gets_its_causes_and_advice(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     assert mismatches(TABLE[scene], analysed(scene, settings)) == []
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", TABLE)
+@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
 def test_as_much_is_read_as_was_asked_for(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str, settings: JobSettings
 ) -> None:
@@ -150,7 +161,7 @@ def test_as_much_is_read_as_was_asked_for(
         assert 15_000 < sample.records < 25_000
 
 
-@pytest.mark.parametrize("scene", TABLE)
+@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
 def test_a_full_count_is_that_of_a_consumer(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
@@ -171,7 +182,7 @@ def test_a_full_count_is_that_of_a_consumer(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-@pytest.mark.parametrize("scene", TABLE)
+@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
 def test_a_full_count_has_the_most_frequent_keys(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
@@ -199,7 +210,7 @@ def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analyse
             assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=near)
 
 
-@pytest.mark.parametrize("scene", [name for name in TABLE if name not in SPARSE])
+@pytest.mark.parametrize("scene", [row for row in BY_DAY_AND_NIGHT if row.values[0] not in SPARSE])
 def test_a_sample_knows_the_records_of_partitions(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
@@ -210,6 +221,7 @@ def test_a_sample_knows_the_records_of_partitions(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
+@ANOTHER_SAMPLE
 def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     """At least nine of ten; how often they do over hundreds of draws is simulated elsewhere."""
     covers = []
@@ -229,6 +241,7 @@ def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: Mappin
     assert np.mean(covers) >= 0.9
 
 
+@ANOTHER_SAMPLE
 def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     truth = skewed["hot"].truth.of_keys[b"hot"] / RECORDS
     for settings in (SAMPLE, OTHER_SAMPLE):

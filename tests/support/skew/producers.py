@@ -1,6 +1,6 @@
 """Topics whose keys fall on partitions in a known way, written by real producers, and what a consumer counts.
 
-The fixture `skewed` makes a scene on its first use; scenes share the broker of the fixture `kafka`.
+`make_scenes` fills a broker with some of the scenes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic, ResourceType
 from pyspark.sql import SparkSession
 
-from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.windows import Span
@@ -432,12 +430,12 @@ SPARSE = ("aborted", "compacted")
 """Many of their offsets have no record."""
 
 
-@pytest.fixture(scope="module")
-def skewed(kafka: DevCluster) -> Iterator[Mapping[str, Scene]]:
-    """Every scene of SCENES, by its name."""
-    prefix, servers = f"skew{uuid.uuid4().hex[:10]}.", kafka.bootstrap_servers
+@contextmanager
+def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Scene]]:
+    """Make the topics of scenes of SCENES, by their names, and remove them at the end."""
+    prefix = f"skew{uuid.uuid4().hex[:10]}."
 
-    def made(name: str) -> Scene:
+    def make_scene(name: str) -> Scene:
         topic = prefix + name
         SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
         truth = consumed(servers, topic, PARTITIONS)
@@ -446,5 +444,6 @@ def skewed(kafka: DevCluster) -> Iterator[Mapping[str, Scene]]:
 
     # The broker is waited for most of the time.
     with ThreadPoolExecutor(3) as pool:
-        yield dict(zip(SCENES, pool.map(made, SCENES), strict=True))
+        chosen = [*names]
+        yield dict(zip(chosen, pool.map(make_scene, chosen), strict=True))
     remove_topics(servers, prefix)

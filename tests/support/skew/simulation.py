@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pytest
 
 from spark_validation.counting import Rows, count_rows
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.key_counts import NEVER, CountsLayout, KeyCounts
 from spark_validation.sampled_topic import CountBetween
 from spark_validation.windows import SamplePlan, Span, plan_windows
+from tests.support.nightly import select_daily
 
 NULL = -1
 """The code of a record without a key."""
@@ -30,10 +30,7 @@ STICKY_BATCH = 20
 """Records without a key that go to one partition together, as the sticky partitioner sends them."""
 
 MOST_USED = ("murmur2", "crc32", "fnv1a")
-EACH_PARTITIONER = tuple(
-    name if name in MOST_USED else pytest.param(name, marks=pytest.mark.nightly("another hash"))
-    for name in PARTITIONERS
-)
+EACH_PARTITIONER = select_daily(PARTITIONERS, MOST_USED, "another hash")
 """Parameters of tests: the partitioners of most clients by day, all of them at night."""
 
 

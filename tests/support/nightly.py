@@ -1,0 +1,31 @@
+"""The rows of a table that run with every change; the others run at night."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
+
+
+def select_daily(rows: Iterable[str], daily: Collection[str], reason: str) -> list[ParameterSet]:
+    """Return the parameters of all rows; those that are not daily are nightly for this reason.
+
+    Raises:
+        ValueError: A daily row is not in the table.
+    """
+    names = [*rows]
+    if unknown := {*daily} - {*names}:
+        raise ValueError(f"no such rows: {', '.join(sorted(unknown))}")
+    night = pytest.mark.nightly(reason)
+    return [pytest.param(name, marks=[] if name in daily else [night]) for name in names]
+
+
+def has_nightly_tests(request: pytest.FixtureRequest) -> bool:
+    """Return whether tests of the module that run are nightly ones: only they need all rows."""
+    return any(
+        item.path == request.path and item.get_closest_marker("nightly") for item in request.session.items
+    )

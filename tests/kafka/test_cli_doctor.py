@@ -50,6 +50,7 @@ def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
 # --- a broker of three -----------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("a broker is stopped and started")
 def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevCluster) -> None:
     three.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
     three.run("doctor").needs(0)

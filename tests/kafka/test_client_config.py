@@ -31,6 +31,7 @@ public class Start {
 """
 
 
+@pytest.mark.nightly("a Java program is compiled and run")
 def test_a_real_java_consumer_starts_with_the_properties(tmp_path: Path) -> None:
     source = tmp_path / "Start.java"
     source.write_text(JAVA_CLIENT, "utf-8")

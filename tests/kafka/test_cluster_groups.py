@@ -322,6 +322,7 @@ def test_a_reset_of_an_unread_partition_says_why(
     assert real_cluster.groups([prefix]).groups == {}
 
 
+@pytest.mark.nightly("a broker is restarted")
 def test_groups_are_read_and_reset_while_their_coordinator_restarts(kafka3: DevCluster, prefix: str) -> None:
     """Twelve groups on three coordinators, one of which stops and comes back while they are asked."""
     restarted: list[None] = []
@@ -466,6 +467,7 @@ def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> 
         guard()
 
 
+@pytest.mark.nightly("a broker is stopped and started")
 def test_partitions_of_a_stopped_broker_have_no_lag(
     kafka3: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def predicted(partitioner: str, keys: list[bytes]) -> list[int]:
     return placed
 
 
+@pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
 def test_the_java_producer_puts_keys_where_murmur2_says(kafka: DevCluster, topic: Callable[[], str]) -> None:
     lies = java(KEYS, kafka.bootstrap_servers, topic())
     assert list(map(int, lies)) == predicted("murmur2", KEYS)

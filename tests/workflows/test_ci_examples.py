@@ -76,6 +76,7 @@ def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Team) -> None:
     assert job("drift").returncode == 2
 
 
+@pytest.mark.nightly("the same commands as in the jobs of GitLab")
 def test_jenkins_stages_plan_apply_and_look_for_drift(team: Team) -> None:
     text = (CI / "Jenkinsfile").read_text("utf-8")
     stages = dict(re.findall(r"stage\('(\S+)'\) \{\n(.*?)^    \}", text, re.MULTILINE | re.DOTALL))
@@ -102,6 +103,7 @@ def test_jenkins_stages_plan_apply_and_look_for_drift(team: Team) -> None:
     assert stage("drift").returncode == 2
 
 
+@pytest.mark.nightly("unit/cli has exit codes and what is printed")
 def test_crons_lines_say_nothing_until_there_is_something_to_say(team: Team, tmp_path: Path) -> None:
     home, secrets, metrics = tmp_path / "home", tmp_path / "environment", tmp_path / "kafkaform.prom"
     home.mkdir()

@@ -211,6 +211,7 @@ def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
     assert not [lure for lure in LURES if lure in _outside_of_code(text)], text
 
 
+@pytest.mark.nightly("labels and texts are tried by day")
 def test_no_name_is_taken_for_a_command(team: Team) -> None:
     """Where such a name is an error, the error's words are read by the runner, too."""
     name = "x" + COMMANDS
@@ -316,6 +317,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.nightly("unit/config has each limit")
 @pytest.mark.parametrize("bombs", [["aliases", "depth", "size"], ["many"]], ids=" ".join)
 def test_a_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
     pull = team.push(writing({f"topics/{bomb}.yaml": BOMBS[bomb] for bomb in bombs}), "mine")
@@ -326,6 +328,7 @@ def test_a_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
     assert len(comment) <= _LONGEST_COMMENT
 
 
+@pytest.mark.nightly("kafka/test_cli_trust.py has what a plan is signed for")
 def test_its_signed_plan_is_not_applied_as_it_is(team: Team) -> None:
     """Whoever gets hold of the plan of a pull request that nobody merged: it is signed for the review."""
     pull = team.push(team.topic("second"), "more")
@@ -337,6 +340,7 @@ def test_its_signed_plan_is_not_applied_as_it_is(team: Team) -> None:
     assert set(team.project.live()) == {"first"}
 
 
+@pytest.mark.nightly("unit/vcs/test_forge_comments.py has whose comment it is")
 def test_a_comment_of_somebody_else_is_not_taken_over(team: Team) -> None:
     pull = team.push(team.topic("second"), "mine")
     team.hub.comment(pull.number, "<!-- kafkaform:plan-prod -->\nAll is well.", by=77)

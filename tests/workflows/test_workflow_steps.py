@@ -104,6 +104,7 @@ def test_the_comment_follows_the_branch(team: Team) -> None:
     assert "failed" not in comment
 
 
+@pytest.mark.nightly("unit/vcs/test_attribution.py has what a branch has caused")
 def test_what_was_there_before_the_branch_is_told_apart(team: Team) -> None:
     team.project.set_config("first", "retention.ms", "1234567")
     pull = team.push(team.topic("second"), "more")
@@ -112,6 +113,7 @@ def test_what_was_there_before_the_branch_is_told_apart(team: Team) -> None:
     assert "Not caused by this branch" in comment
 
 
+@pytest.mark.nightly("unit/vcs has what a moved branch is refused for")
 def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     newer = team.push(team.topic("third"), "more")
@@ -122,6 +124,7 @@ def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
     assert [*run.artifacts] == ["kafkaform-comment-prod"]
 
 
+@pytest.mark.nightly("one more way for a comment to be replaced")
 def test_a_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
@@ -168,6 +171,7 @@ def test_what_nobody_reviewed_is_not_applied(team: Team) -> None:
     assert set(team.project.live()) == {"first"}
 
 
+@pytest.mark.nightly("kafka/test_cli_trust.py has signatures")
 def test_a_plan_that_nobody_signed_is_not_applied(team: Team) -> None:
     team.runner.secrets["kafka-plan"].pop("KAFKAFORM_SIGN_KEY")
     pull = team.push(team.topic("second"), "more")
@@ -178,6 +182,7 @@ def test_a_plan_that_nobody_signed_is_not_applied(team: Team) -> None:
     assert set(team.project.live()) == {"first"}
 
 
+@pytest.mark.nightly("unit/vcs has when an issue is closed")
 def test_unknown_drift_leaves_the_issue(team: Team) -> None:
     team.project.set_config("first", "retention.ms", "1234567")
     team.drift()

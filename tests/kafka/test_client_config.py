@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from kafkaform.config.client_config import render_settings
 from kafkaform.core.kafka_configs import refused_by_client
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath

@@ -259,7 +259,7 @@ def results(run: Run, **expected: str) -> Run:
     return run
 
 
-@pytest.mark.nightly("two workflows on a broker with logins; the plan and the apply of a password are tried by day")
+@pytest.mark.nightly("two workflows; the plan and the apply of a password run by day")
 def test_a_password_is_rotated_by_a_pull_request(
     tmp_path: Path,
     kafka_acl: DevCluster,

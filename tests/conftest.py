@@ -211,8 +211,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # As it is for what a shell without job control runs in the background: tests of Ctrl-C would hang.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if (reruns := getattr(config, "failures_db", None)) and hasattr(reruns, "sock"):
-        # Before and after each test, pytest-rerunfailures (16.7) writes to the controller twice and then reads:
-        # without this, Nagle's algorithm and delayed acknowledgements cost 80 ms a test.
+        # pytest-rerunfailures (16.7) writes to the controller twice and then reads, around each test: without
+        # this, Nagle's algorithm and delayed acknowledgements cost 80 ms a test.
         reruns.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for folder, what in FOLDERS.items():
         called = f"{folder}(reason)" if folder == NIGHTLY else folder

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_validation import wording
 from spark_validation.causes_placement import by_chance, misplaced_share, mixed_by_chance
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
-from spark_validation.results import BurstFacts
+from spark_validation.results import BurstFacts, Estimate
 from spark_validation.salts import MOST_SALTS, split
 from spark_validation.sampled_topic import LEAST_LIFT, STANDS_OUT, max_over_mean
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_validation.causes_placement import Placement
+    from spark_validation.history import Histories
     from spark_validation.results import (
-        Estimate,
         GroupResult,
         HotKeyResult,
         SkewCause,
@@ -36,20 +37,31 @@ _STRAYS = 0.001
 
 
 def advise(
-    result: TopicResult, limits: SkewLimits, loads: Loads, placement: Placement | None = None
+    result: TopicResult,
+    limits: SkewLimits,
+    loads: Loads,
+    placement: Placement | None = None,
+    histories: Histories | None = None,
 ) -> tuple[str, ...]:
     """Return the advice that follows from a result, that on the main cause first.
+
+    It is about what is written now: keys have the shares and partitions the loads of `loads`.
 
     Args:
         result: The result, with its causes.
         limits: The topic's policy; advice aims at a ratio of 1.5 where it has none.
         loads: The loads of `salts.partition_loads`, by `records` and `bytes`.
         placement: The partitioners that placed the keys; None if unknown.
+        histories: Of the keys whose share is another one now; None if there are none.
     """
     names = [cause.name for cause in result.causes]
     if {"empty", "too_little_data"} & {*names}:
         return ()
-    partitions = list(_advise_on_counts(result, limits))
+    changed = {by: own for by, own in (histories or {}).items() if own}
+    # Predictions for other counts are of the keys of the whole period.
+    partitions = [] if changed else list(_advise_on_counts(result, limits))
+    if changed:
+        result = _replace_by_present(result, loads, changed)
     sentences = [
         sentence
         for cause in result.causes
@@ -67,6 +79,26 @@ def advise(
     return tuple(sentences)
 
 
+def _replace_by_present(result: TopicResult, loads: Loads, histories: Histories) -> TopicResult:
+    """Return a result with the shares of keys and the fullest partitions of what is written now."""
+
+    def now(key: HotKeyResult, by: str) -> Estimate:
+        history = histories.get(by, {}).get(key.key_hash)
+        return (key.byte_share if by == "bytes" else key.share) if history is None else Estimate.exact(history.now)
+
+    return replace(
+        result,
+        hot_keys=tuple(
+            replace(key, share=now(key, "records"), byte_share=now(key, "bytes")) for key in result.hot_keys
+        ),
+        **{
+            name: replace(getattr(result, name), max_mean_ratio=Estimate.exact(max_over_mean(loads[by][0])))
+            for name, by in (("by_records", "records"), ("by_bytes", "bytes"))
+            if by in histories
+        },
+    )
+
+
 def _advise_on_cause(
     result: TopicResult,
     cause: SkewCause,
@@ -82,9 +114,11 @@ def _advise_on_cause(
         case "bursty":
             if isinstance(cause.facts, BurstFacts):
                 yield wording.advise_on_burst(cause.facts)
+                if cause.facts.ongoing and "hot_keys" not in {other.name for other in result.causes}:
+                    yield from _advise_on_hot_keys(result, limits, partitions, loads)
         case "few_keys":
             yield from _advise_on_few_keys(result, limits)
-        case "null_keys":
+        case "null_keys" if cause.until_ms is None:
             yield wording.advise_on_null_keys(result.null_key_share.value)
         case "mixed_partitioners":
             yield from _advise_on_mix(result, placement)

@@ -16,6 +16,7 @@ from spark_validation.causes_placement import by_chance, find_placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
 from spark_validation.hashing import PARTITIONERS
+from spark_validation.history import trace_keys
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.key_counts import NEVER
@@ -185,12 +186,16 @@ def analyse(
         ]
         result = replace(result, what_if=tuple(cases))
     topic = replace(topic, result=result)
+    line = causes_burst.find_timeline(topic)
     # A replicate has an equal part of every partition, so it shows less of a short peak than its time does.
-    peaks = causes_burst.find_peaks(topic)
+    peaks = {} if line is None else causes_burst.find_peaks(topic, line)
     hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
     topic = replace(topic, result=replace(topic.result, hot_keys=hot))
+    # A partition increase moves keys, so that between two windows their shares seem to change.
+    line = line if placed.repartition is None else None
+    histories = trace_keys(topic, line)
     causes = tuple(
-        replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed)
+        replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed, line)
     )
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:
@@ -207,8 +212,9 @@ def analyse(
         )
     # Suffixes chosen for a partitioner that fits by chance would lead anywhere.
     known = not by_chance(counts.distinct, topic.partitions)
-    loads = {by: partition_loads(topic, by, placed.partitioner_now if known else None) for by in MEASURES}
-    return replace(result, advice=advise(result, context.limits, loads, placed))
+    partitioner = placed.partitioner_now if known else None
+    loads = {by: partition_loads(topic, by, partitioner, histories[by]) for by in MEASURES}
+    return replace(result, advice=advise(result, context.limits, loads, placed, histories))
 
 
 def _was_wrong(arrivals: TopicArrivals, placed: Placement) -> bool:

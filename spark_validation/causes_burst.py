@@ -242,7 +242,8 @@ def _sum_intervals(
     curves: tuple[OffsetCurve, ...], partitions: int, edges: Floats, density: Floats
 ) -> Floats:
     totals = np.zeros((partitions, len(edges) - 1))
-    for curve in curves:
+    # A key lies on few of many partitions.
+    for curve in (curve for curve in curves if density[curve.partition].any()):
         totals[curve.partition] = np.diff(np.interp(edges, curve.times, _accumulate(curve, density)))
     return totals
 
@@ -280,16 +281,18 @@ MOST_OF_IT = 0.5
 """The part of a partition's surplus in a burst that one key must have, to be named as its cause."""
 
 
-def find_peaks(topic: SampledTopic) -> dict[str, float]:
+def find_timeline(topic: SampledTopic) -> Timeline | None:
+    """Return the timeline of a topic; None where times do not show it."""
+    windows = window_times(topic)
+    return None if windows is None else build_timeline(topic, windows)
+
+
+def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
     """Return the peak of each frequent key that surely has one, in multiples of its overall share.
 
     Shares are of the records of an interval of time; a replicate, which holds an equal part of each
     partition, would show less of a key that is hot for a short time only.
     """
-    windows = window_times(topic)
-    line = None if windows is None else build_timeline(topic, windows)
-    if line is None:
-        return {}
     arrivals = line.sum_intervals(topic.per_offset(topic.counts.records))
     everything = arrivals.sum(axis=0)
     peak_ratios = {}
@@ -313,10 +316,6 @@ def _peak_share(
 ) -> float:
     """Return a key's share of the records at its peak.
 
-    The sample shows partitions' records only from one window's end to the next: where a burst begins within
-    windows of other partitions, these seem to get more records during it. So records are counted by offsets
-    where the cluster can be asked.
-
     Args:
         topic: The topic.
         line: Its timeline.
@@ -326,23 +325,45 @@ def _peak_share(
     """
     first = last = int(np.argmax(share))
     highest = float(share[first])
-    if topic.count_between is None:
-        return highest
     # The whole peak down to half its height: a single interval may have few records.
     while first > 0 and share[first - 1] >= highest / 2:
         first -= 1
     while last + 1 < len(share) and share[last + 1] >= highest / 2:
         last += 1
-    counted = topic.count_between(int(line.edges[first]), int(line.edges[last + 1]) + 1)
+    counted = count_share(topic, line, (first, last + 1), key_records, arrivals, arrivals)
+    return highest if counted is None else counted
+
+
+def count_share(
+    topic: SampledTopic, line: Timeline, stretch: tuple[int, int], part: Floats, whole: Floats, records: Floats
+) -> float | None:
+    """Count by offsets which share a part of the records or bytes has in a stretch of time.
+
+    The sample shows partitions' records only from one window's end to the next: where something begins within
+    windows of other partitions, these seem to get more records during it.
+
+    Args:
+        topic: The topic.
+        line: Its timeline.
+        stretch: The first interval, and the one after the last.
+        part: Records or bytes (partitions by intervals).
+        whole: All records or bytes, alike.
+        records: All records, alike.
+
+    Returns:
+        None where offsets do not show it.
+    """
+    start, end = stretch
+    begin_ms, end_ms = int(line.edges[start]), int(line.edges[end]) + 1
+    counted = None if topic.count_between is None else topic.count_between(begin_ms, end_ms)
     if counted is None:
-        return highest
+        return None
     # Compacted and aborted records leave offsets.
     read = np.maximum(topic.offsets.sum(axis=1), 1.0)
     arrived = np.array(counted) * topic.counts.records.sum(axis=1) / read
-    key_part = key_records[:, first : last + 1].sum(axis=1) / np.maximum(
-        arrivals[:, first : last + 1].sum(axis=1), 1e-12
-    )
-    return float(arrived @ key_part / arrived.sum()) if arrived.any() else highest
+    each = arrived / np.maximum(records[:, start:end].sum(axis=1), 1e-12)
+    total = float(each @ whole[:, start:end].sum(axis=1))
+    return float(each @ part[:, start:end].sum(axis=1)) / total if total > 0 else None
 
 
 def find_burst(topic: SampledTopic) -> BurstFacts | None:

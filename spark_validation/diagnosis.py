@@ -10,6 +10,7 @@ import numpy as np
 from spark_validation import causes_burst, causes_placement
 from spark_validation.arrivals import EVEN_RATIO, MUCH_MORE, Spread
 from spark_validation.causes_repartition import repartition_cause
+from spark_validation.history import trace
 from spark_validation.imbalance import expected_ratio
 from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.results import (
@@ -33,7 +34,9 @@ from spark_validation.sampled_topic import (
 )
 
 if TYPE_CHECKING:
+    from spark_validation.causes_burst import Timeline
     from spark_validation.causes_placement import Placement
+    from spark_validation.hashing import Int64s
     from spark_validation.key_counts import Floats, HotKey
 
 
@@ -47,7 +50,9 @@ FULL = 1.0
 """The rank of a cause that explains all."""
 
 
-def diagnose(topic: SampledTopic, placement: Placement) -> tuple[SkewCause, ...]:
+def diagnose(
+    topic: SampledTopic, placement: Placement, line: Timeline | None = None
+) -> tuple[SkewCause, ...]:
     """Return the causes of how the keys lie, the main one first; else `balanced` or `empty` alone.
 
     The order: keys placed in two ways, by partitioners or partition counts, come first where they concern
@@ -58,6 +63,7 @@ def diagnose(topic: SampledTopic, placement: Placement) -> tuple[SkewCause, ...]
     Args:
         topic: Its result is complete but for diagnosis, causes and advice.
         placement: The partitioners that placed its keys.
+        line: Its timeline; None where times do not show it.
     """
     if not int(topic.counts.records.sum()):
         return (SkewCause("empty", facts=EmptyFacts(topic.plan.records)),)
@@ -66,13 +72,14 @@ def diagnose(topic: SampledTopic, placement: Placement) -> tuple[SkewCause, ...]
         return (SkewCause("too_little_data", facts=facts),)
     ranked = _rank_placement(topic, placement)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
-    ranked += _rank_skew(topic, repartitioned=repartitioned)
+    ranked += _rank_skew(topic, line, repartitioned=repartitioned)
     uneven = any(topic.skewed(by) for by in MEASURES)
     if uneven and topic.result.keys_withheld is not None:
         ranked.append((FULL, _unexplained_cause(topic, placement)))
     nulls = null_cause(topic)
     if nulls is not None:
         rank = topic.result.null_key_share.value if nulls.explains is None else nulls.explains
+        nulls = _add_history(topic, line, nulls, topic.counts.null_records, topic.counts.records)
         ranked.append((rank, nulls))
     if not ranked:
         ranked = [(FULL, _unexplained_cause(topic, placement) if uneven else _balanced_cause(topic))]
@@ -95,7 +102,25 @@ def _rank_placement(topic: SampledTopic, placement: Placement) -> list[tuple[flo
     return [(2 * FULL if misplaced >= SERIOUS else misplaced, cause) for misplaced, cause in ranked]
 
 
-def _rank_skew(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float, SkewCause]]:
+def _add_history(
+    topic: SampledTopic, line: Timeline | None, cause: SkewCause, part: Int64s, whole: Int64s
+) -> SkewCause:
+    """Add since when and until when a cause held, by the records or bytes that are its part of all."""
+    if line is None:
+        return cause
+    history = trace(topic, line, part, whole)
+    return replace(
+        cause,
+        since_ms=history.since_ms,
+        until_ms=history.until_ms,
+        times=history.times if history.times > 1 else None,
+        share_now=history.now if history.changed else None,
+    )
+
+
+def _rank_skew(
+    topic: SampledTopic, line: Timeline | None, *, repartitioned: bool
+) -> list[tuple[float, SkewCause]]:
     """Rank the causes of skew, overall or at times; equal ones stay in this order."""
     ranked: list[tuple[float, SkewCause]] = []
     if topic.result.keys_withheld is not None:
@@ -116,7 +141,9 @@ def _rank_skew(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float,
     if few is not None:
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
-        ranked.append((hot.explains, hot_cause(topic, hot)))
+        part = np.sum([getattr(key, hot.by) for key in hot.keys], axis=0)
+        cause = _add_history(topic, line, hot_cause(topic, hot), part, getattr(topic.counts, hot.by))
+        ranked.append((hot.explains, cause))
     return ranked
 
 

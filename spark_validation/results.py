@@ -534,6 +534,12 @@ class SkewCause:
         facts: The figures that it follows from; absent in reports made before they existed.
         placement: The placement of the keys, with the main cause, where Java's default partitioner would put
             them elsewhere; else absent.
+        since_ms: When it began, in milliseconds since 1970; absent where it was there from the first record
+            on, comes back, or times do not show it.
+        until_ms: When it ended; absent where it did not.
+        times: How often it was there; absent where it was there once.
+        share_now: The share of its keys, or of records without a key, in what is written now: since it last
+            changed, or, of a cause that comes back, while it is there. Absent where that is the overall one.
     """
 
     name: str
@@ -541,6 +547,10 @@ class SkewCause:
     explains: float | None = None
     facts: CauseFacts | None = field(default=None, metadata=OMITTED)
     placement: OwnPlacement | None = field(default=None, metadata=OMITTED)
+    since_ms: int | None = field(default=None, metadata=OMITTED)
+    until_ms: int | None = field(default=None, metadata=OMITTED)
+    times: int | None = field(default=None, metadata=OMITTED)
+    share_now: float | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ so for the first SUFFIXES suffixes. So a few are chosen whose partitions differ,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_validation.hashing import Int64s
+    from spark_validation.history import History
     from spark_validation.key_counts import Floats
     from spark_validation.sampled_topic import SampledTopic
 
@@ -63,19 +64,37 @@ Loads: TypeAlias = "Mapping[str, tuple[Floats, Mapping[str, SaltedKey]]]"
 
 
 def partition_loads(
-    topic: SampledTopic, by: str, partitioner: str | None
+    topic: SampledTopic, by: str, partitioner: str | None, histories: Mapping[str, History]
 ) -> tuple[Floats, dict[str, SaltedKey]]:
     """Return the loads of partitions, and the part of each frequent key, by its hash.
 
     These are the loads that current producers cause: every key lies where their partitioner puts it on
     the present count, and records without a key are spread evenly. Where no such prediction holds, they are
-    those of the log.
+    those of the log. Keys have the share that they have now, and the others share the rest.
 
     Args:
         topic: The topic.
         by: `records` or `bytes`.
         partitioner: The one that places all keys now; None where there are several, or it is not known.
+        histories: Of the keys whose share is another one now.
     """
+    loads, keys = _overall_loads(topic, by, partitioner)
+    total = float(loads.sum())
+    changed = {name: histories[name] for name in keys.keys() & histories.keys()}
+    if not changed or total <= 0:
+        return loads, keys
+    rest = np.maximum(loads - sum(keys[name].loads for name in changed), 0.0)
+    for name, history in changed.items():
+        own = keys[name].loads
+        keys[name] = replace(keys[name], loads=own * history.now * total / max(float(own.sum()), 1e-12))
+    part = max(0.0, 1 - sum(history.now for history in changed.values()))
+    rest *= part * total / max(float(rest.sum()), 1e-12)
+    return rest + sum(keys[name].loads for name in changed), keys
+
+
+def _overall_loads(
+    topic: SampledTopic, by: str, partitioner: str | None
+) -> tuple[Floats, dict[str, SaltedKey]]:
     hashes = {key.key_hash: key for key in topic.counts.hot}
     number = -1 if partitioner is None else list(PARTITIONERS).index(partitioner)
     if (

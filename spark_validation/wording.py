@@ -136,7 +136,23 @@ def _name_partitions(partitions: Sequence[int], most: int = _MOST_PARTITIONS) ->
 
 def describe_cause(cause: SkewCause) -> str:
     """Return the facts of a cause as one sentence or more."""
-    return _describe_facts(cause) + (_describe_placement(cause.placement) if cause.placement else "")
+    placement = _describe_placement(cause.placement) if cause.placement else ""
+    return _describe_facts(cause) + _describe_history(cause) + placement
+
+
+def _describe_history(cause: SkewCause) -> str:
+    """Describe since when and until when a cause held; empty if it held all the time."""
+    share = "" if cause.share_now is None else f"{percent(cause.share_now)}"
+    if cause.until_ms is not None:
+        since = "" if cause.since_ms is None else f" began about {utc(cause.since_ms)} and"
+        now = f", and the share is {share} since then" if share else ""
+        return f" This{since} ended about {utc(cause.until_ms)}{now}."
+    if cause.since_ms is not None:
+        now = f", and the share is {share} since then" if share else ""
+        return f" This began about {utc(cause.since_ms)}{now}."
+    if cause.times is not None:
+        return f" This comes back: it was there {cause.times} times, with a share of {share or 'as much'} then."
+    return f" The share is {share} now." if share else ""
 
 
 def _describe_facts(cause: SkewCause) -> str:

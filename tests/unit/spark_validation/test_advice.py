@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from spark_validation import figures
 from spark_validation.advice import advise
+from spark_validation.analysis import LogFacts
 from spark_validation.imbalance import expected_ratio, keys_needed, most_partitions
 from spark_validation.results import (
     BurstFacts,
@@ -25,8 +28,10 @@ from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
+    START_MS,
     SimulatedTopic,
     bursts,
+    counted_by_offsets,
     empty,
     few_keys,
     hash_keys,
@@ -432,3 +437,79 @@ def test_no_advice_shows_a_key() -> None:
     topics = (hot_key(50_000, 500), bursts(50_000, 500), produced([0, 1], [b"customer-1", b"customer-2"], 3))
     for topic in topics:
         assert not [one for one in analysed(topic).advice if "customer-" in one]
+
+
+HOUR = 3_600_000
+
+
+def over_hours(
+    share: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]], hours: int, seed: int = 0
+) -> SimulatedTopic:
+    """48,000 records over some hours, of which key 0 has a share that is given by the hour."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(1, 5_000, 48_000)
+    at = np.arange(len(codes)) / len(codes) * hours
+    codes[random.random(len(codes)) < share(at)] = 0
+    return spread_over(produced(codes, named(5_000), 12, seed=seed), hours)
+
+
+def spread_over(topic: SimulatedTopic, hours: int) -> SimulatedTopic:
+    pace = hours * HOUR / int(topic.records.sum())
+    return replace(
+        topic, times=tuple(START_MS + ((at - START_MS) * pace).astype(np.int64) for at in topic.times)
+    )
+
+
+def written_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
+    newest = [times >= since_ms for times in topic.times]
+    codes, sizes, times = (
+        tuple(array[new] for array, new in zip(arrays, newest, strict=True))
+        for arrays in (topic.codes, topic.sizes, topic.times)
+    )
+    return replace(topic, codes=codes, sizes=sizes, times=times)
+
+
+HISTORIES = {
+    "began 12 of 24 hours ago": (lambda at: np.where(at < 12, 0.0, 0.3), 24, 12, None),
+    "began 2 of 24 hours ago": (lambda at: np.where(at < 22, 0.0, 0.5), 24, 22, None),
+    "three times as much since 12 hours": (lambda at: np.where(at < 12, 0.1, 0.3), 24, 12, None),
+    "ended 24 of 48 hours ago": (lambda at: np.where(at < 24, 0.3, 0.0), 48, None, 24),
+    "ended 19 of 24 hours ago": (lambda at: np.where(at < 5, 0.4, 0.0), 24, None, 5),
+    "was there for four hours": (lambda at: np.where((at < 10) | (at >= 14), 0.0, 0.5), 24, 10, 14),
+}
+"""The share of a key by the hour, all hours, and the hours at which it began and ended to be hot."""
+
+
+@pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1), (8_000, 2)])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int) -> None:
+    share, hours, began, ended = HISTORIES[name]
+    topic = over_hours(share, hours, seed)
+    log = LogFacts(count_between=counted_by_offsets(topic))
+    result = skew_analysis.analysed(topic, records, seed, log=log)
+    cause = next(cause for cause in result.causes if cause.name == "hot_keys")
+    for hour, found in ((began, cause.since_ms), (ended, cause.until_ms)):
+        assert (hour is None) == (found is None)
+        assert hour is None or found == pytest.approx(START_MS + hour * HOUR, abs=HOUR * hours / 15)
+    splits = [sentence for sentence in result.advice if "split key" in sentence]
+    if ended is not None:
+        assert not splits
+        assert "More partitions" not in " ".join(result.advice)
+        return
+    (sentence,) = splits
+    promised = float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
+    again = written_since(topic, START_MS + int(began or 0) * HOUR)
+    assert carried_out(again, salted(sentence, digests(topic)), 12) == pytest.approx(promised, rel=0.07)
+
+
+def test_a_key_that_was_split_is_not_split_again() -> None:
+    """Five of 24 hours ago its producers began to append one of six suffixes."""
+    random = np.random.default_rng(0)
+    keys = [*named(5_000), *(f"{named(1)[0].decode()}#{salt}".encode() for salt in range(6))]
+    codes = random.integers(1, 5_000, 48_000)
+    hot, late = random.random(len(codes)) < 0.4, np.arange(len(codes)) >= len(codes) * 5 / 24
+    codes[hot & ~late] = 0
+    codes[hot & late] = 5_000 + random.integers(0, 6, int((hot & late).sum()))
+    topic = spread_over(produced(codes, keys, 12), 24)
+    for records in (FULL, 8_000):
+        assert "split key" not in " ".join(analysed(topic, SkewLimits(max_partition_ratio=2.0), records).advice)

@@ -1,0 +1,170 @@
+"""The history of a part of a topic's records, such as those of one key: since when and until when it was large.
+
+The intervals of a timeline are divided where the part's share of the records changes most, and both sides
+again, as long as chance does not explain the change (binary segmentation: Scott and Knott 1974; Vostrikova
+1981). A level is high from half of the highest level on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from spark_validation.causes_burst import count_share
+from spark_validation.sampled_topic import LEAST_LIFT, MEASURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_validation.causes_burst import Timeline
+    from spark_validation.key_counts import Floats, Int64s
+    from spark_validation.sampled_topic import SampledTopic
+
+
+DEVIATIONS = 6.0
+"""A change must be so many standard deviations above what chance gives."""
+LEAST_CHANGE = 1.25
+"""The least quotient of two levels that are told apart."""
+HIGH = 0.5
+"""From this part of the highest level on, a level is high."""
+LONGER = 2.0
+"""What came back has ended when it is away so many times as long as it was before."""
+_MEDIAN_OF_SQUARE = 0.4549
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of a part of the records.
+
+    Attributes:
+        now: Its share in what is written now: since its level last changed; of what comes back, its share when
+            it is there.
+        since_ms: When it began to be high, in milliseconds since 1970; None if it always was, or comes back.
+        until_ms: When it ended to be high; None if it is, or comes back.
+        times: How often it was high, with lower levels between.
+        overall: Its share in the whole period.
+    """
+
+    now: float
+    overall: float
+    since_ms: int | None = None
+    until_ms: int | None = None
+    times: int = 1
+
+    @property
+    def changed(self) -> bool:
+        """Return whether its share is another one now than overall."""
+        return not 1 / LEAST_CHANGE < self.now / self.overall < LEAST_CHANGE
+
+
+Histories: TypeAlias = "Mapping[str, Mapping[str, History]]"
+"""By `records` and `bytes`, the history of each frequent key whose share is another one now, by its hash."""
+
+
+def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
+    """Return the histories of frequent keys whose share is another one now; none without a timeline."""
+    if line is None:
+        return {by: {} for by in MEASURES}
+    traced: dict[str, dict[str, History]] = {}
+    for by, whole in (("records", topic.counts.records), ("bytes", topic.counts.bytes)):
+        least = LEAST_LIFT * float(topic.loads(by).sum()) / topic.partitions
+        traced[by] = {
+            key.key_hash: history
+            for key in topic.counts.hot
+            if float(topic.key_loads(key, by).sum()) >= least
+            and (history := trace(topic, line, getattr(key, by), whole)).changed
+        }
+    return traced
+
+
+def trace(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> History:
+    """Return the history of a part of the records or bytes.
+
+    Args:
+        topic: The topic.
+        line: Its timeline.
+        part: What was read of the part (partitions by replicates).
+        whole: What was read of all (partitions by replicates).
+    """
+    in_part, in_whole, records = (
+        line.sum_intervals(topic.per_offset(counts)) for counts in (part, whole, topic.counts.records)
+    )
+    parts, wholes = in_part.sum(axis=0), in_whole.sum(axis=0)
+    overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
+    levels = [*_divide(parts, wholes, 0, len(parts), _unit(topic, part, whole))]
+    if len(levels) == 1:
+        return History(overall, overall)
+    shares = [_share(parts, wholes, start, end) for start, end in levels]
+    high = [share >= HIGH * max(shares) for share in shares]
+    # The stretches of high and of lower levels in turn: where each begins and ends.
+    runs = [
+        (is_high, [level for level, _ in run])
+        for is_high, run in groupby(zip(levels, high, strict=True), key=lambda entry: entry[1])
+    ]
+    there = [(run[0][0], run[-1][1]) for is_high, run in runs if is_high]
+    edges = line.edges
+    away = [float(edges[after] - edges[end]) for (_, end), (after, _) in pairwise(there)]
+    is_high, last = runs[-1][0], runs[-1][1][0][0]
+    if len(there) > 1 and (is_high or edges[-1] - edges[last] <= LONGER * max(away)):
+        when = np.concatenate([np.arange(start, end) for start, end in there])
+        return History(float(parts[when].sum() / wholes[when].sum()), overall, times=len(there))
+    now = count_share(topic, line, levels[-1], in_part, in_whole, records)
+    return History(
+        shares[-1] if now is None else now,
+        overall,
+        int(edges[there[0][0]]) if there[0][0] else None,
+        None if is_high else int(edges[last]),
+        len(there),
+    )
+
+
+def _divide(parts: Floats, wholes: Floats, start: int, end: int, unit: float) -> Iterator[tuple[int, int]]:
+    """Divide intervals into levels; yield where each begins and ends."""
+    at = np.arange(start + 1, end)
+    if len(at):
+        upto, of = (np.cumsum(values[start:end]) for values in (parts, wholes))
+        part, whole = max(float(upto[-1]), 1e-12), max(float(of[-1]), 1e-12)
+        left, right = (upto[:-1], of[:-1]), (upto[-1] - upto[:-1], of[-1] - of[:-1])
+        # The logarithm of the likelihood ratio of two Poisson rates against one.
+        gains = sum(_log_likelihood(own, out_of) for own, out_of in (left, right)) - part * np.log(part / whole)
+        best = int(np.argmax(gains))
+        rates = sorted(float(own[best]) / max(float(out_of[best]), 1e-12) for own, out_of in (left, right))
+        if gains[best] > DEVIATIONS**2 / 2 * unit and rates[1] >= LEAST_CHANGE * rates[0]:
+            yield from _divide(parts, wholes, start, int(at[best]), unit)
+            yield from _divide(parts, wholes, int(at[best]), end, unit)
+            return
+    yield start, end
+
+
+def _log_likelihood(part: Floats, whole: Floats) -> Floats:
+    return np.asarray(part * np.log(np.maximum(part, 1e-12) / np.maximum(whole, 1e-12)))
+
+
+def _share(parts: Floats, wholes: Floats, start: int, end: int) -> float:
+    """Return the share at a level, without the intervals at its ends where it may begin or end within."""
+    inner = slice(start + (start > 0), end - (end < len(parts)))
+    if float(wholes[inner].sum()) < float(wholes[start:end].sum()) / 2:
+        inner = slice(start, end)
+    return float(parts[inner].sum()) / max(float(wholes[inner].sum()), 1e-12)
+
+
+def _unit(topic: SampledTopic, part: Int64s, whole: Int64s) -> float:
+    """Return the variance of an estimate of the part over its value.
+
+    By the differences of neighbouring windows of the partition that has most of it: their median, which a few
+    changes of the level do not affect.
+    """
+    on = int(np.argmax(part.sum(axis=1)))
+    # Of bytes, the mean record is the least unit.
+    size = max(1.0, float(whole.sum()) / max(1.0, float(topic.counts.records.sum())))
+    read = whole[on] > 0
+    own, of = part[on, read].astype(np.float64), whole[on, read].astype(np.float64)
+    share = float(own.sum()) / max(1.0, float(of.sum()))
+    if len(own) < 2 or not 0 < share < 1:
+        return float(topic.weights[on]) * size
+    chance = share * (1 - share) * (1 / of[1:] + 1 / of[:-1])
+    dispersion = float(np.median(np.diff(own / of) ** 2 / chance)) / _MEDIAN_OF_SQUARE
+    return float(topic.weights[on]) * max(size, dispersion)

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
     from spark_validation.causes_placement import Placement
     from spark_validation.history import Histories
-    from spark_validation.results import (
-        GroupResult,
-        HotKeyResult,
-        SkewCause,
-        SkewLimits,
-        TopicResult,
-        WhatIf,
-    )
+    from spark_validation.results import GroupResult, HotKeyResult, SkewCause, SkewLimits, TopicResult, WhatIf
     from spark_validation.salts import Loads
 
 
@@ -84,7 +77,11 @@ def _replace_by_present(result: TopicResult, loads: Loads, histories: Histories)
 
     def now(key: HotKeyResult, by: str) -> Estimate:
         history = histories.get(by, {}).get(key.key_hash)
-        return (key.byte_share if by == "bytes" else key.share) if history is None else Estimate.exact(history.now)
+        return (
+            (key.byte_share if by == "bytes" else key.share)
+            if history is None
+            else Estimate.exact(history.now)
+        )
 
     return replace(
         result,

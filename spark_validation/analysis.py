@@ -20,6 +20,7 @@ from spark_validation.history import trace_keys
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.key_counts import NEVER
+from spark_validation.newest import measure_newest
 from spark_validation.predictions import find_withheld_reason, what_if
 from spark_validation.results import (
     Estimate,
@@ -192,10 +193,11 @@ def analyse(
     hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
     topic = replace(topic, result=replace(topic.result, hot_keys=hot))
     # A partition increase moves keys, so that between two windows their shares seem to change.
-    line = line if placed.repartition is None else None
-    histories = trace_keys(topic, line)
+    steady = line if placed.repartition is None else None
+    histories = trace_keys(topic, steady)
+    topic = replace(topic, result=measure_newest(topic, line))
     causes = tuple(
-        replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed, line)
+        replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed, steady)
     )
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:

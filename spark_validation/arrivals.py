@@ -226,10 +226,6 @@ def _allow_for_markers(period: ArrivalPeriod) -> ArrivalPeriod:
 def judge_spread(counts: Sequence[int]) -> Spread:
     """Judge arrivals: even by the ratio, or no more uneven than random placement makes them.
 
-    By chance, the largest of n Poisson counts of mean m exceeds m + t with a probability of at most 5 %,
-    where t = L/3 + sqrt(L²/9 + 2mL) and L = ln(n / 0.05): Bernstein's inequality for each count, and Boole's
-    for all of them.
-
     Args:
         counts: The records of each partition.
     """
@@ -237,10 +233,19 @@ def judge_spread(counts: Sequence[int]) -> Spread:
     if total < FEWEST_RECORDS:
         return Spread.LITTLE
     mean = total / len(counts)
-    limit = log(len(counts) / _BY_CHANCE)
-    by_chance = mean + limit / 3 + sqrt(limit**2 / 9 + 2 * mean * limit)
-    even = max(counts) <= max(EVEN_RATIO * mean, by_chance)
+    even = max(counts) <= max(EVEN_RATIO * mean, most_by_chance(mean, len(counts)))
     return Spread.EVEN if even else Spread.UNEVEN
+
+
+def most_by_chance(mean: float, partitions: int) -> float:
+    """Return how full random placement makes the fullest partition at most.
+
+    By chance, the largest of n Poisson counts of mean m exceeds m + t with a probability of at most 5 %,
+    where t = L/3 + sqrt(L²/9 + 2mL) and L = ln(n / 0.05): Bernstein's inequality for each count, and Boole's
+    for all of them.
+    """
+    limit = log(partitions / _BY_CHANCE)
+    return mean + limit / 3 + sqrt(limit**2 / 9 + 2 * mean * limit)
 
 
 # --- the period ------------------------------------------------------------------------------------

@@ -335,7 +335,12 @@ def _peak_share(
 
 
 def count_share(
-    topic: SampledTopic, line: Timeline, stretch: tuple[int, int], part: Floats, whole: Floats, records: Floats
+    topic: SampledTopic,
+    line: Timeline,
+    stretch: tuple[int, int],
+    part: Floats,
+    whole: Floats,
+    records: Floats,
 ) -> float | None:
     """Count by offsets which share a part of the records or bytes has in a stretch of time.
 

@@ -1,4 +1,4 @@
-"""The history of a part of a topic's records, such as those of one key: since when and until when it was large.
+"""The history of a part of a topic's records, such as those of a key: since when and until when it was large.
 
 The intervals of a timeline are divided where the part's share of the records changes most, and both sides
 again, as long as chance does not explain the change (binary segmentation: Scott and Knott 1974; Vostrikova
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_validation.causes_burst import Timeline
-    from spark_validation.key_counts import Floats, Int64s
+    from spark_validation.hashing import Int64s
+    from spark_validation.key_counts import Floats
     from spark_validation.sampled_topic import SampledTopic
 
 
@@ -40,8 +41,8 @@ class History:
     """The history of a part of the records.
 
     Attributes:
-        now: Its share in what is written now: since its level last changed; of what comes back, its share when
-            it is there.
+        now: Its share in what is written now, since its level last changed; of what comes back, its share
+            when it is there.
         since_ms: When it began to be high, in milliseconds since 1970; None if it always was, or comes back.
         until_ms: When it ended to be high; None if it is, or comes back.
         times: How often it was high, with lower levels between.
@@ -129,7 +130,9 @@ def _divide(parts: Floats, wholes: Floats, start: int, end: int, unit: float) ->
         part, whole = max(float(upto[-1]), 1e-12), max(float(of[-1]), 1e-12)
         left, right = (upto[:-1], of[:-1]), (upto[-1] - upto[:-1], of[-1] - of[:-1])
         # The logarithm of the likelihood ratio of two Poisson rates against one.
-        gains = sum(_log_likelihood(own, out_of) for own, out_of in (left, right)) - part * np.log(part / whole)
+        gains = sum(_log_likelihood(own, out_of) for own, out_of in (left, right)) - part * np.log(
+            part / whole
+        )
         best = int(np.argmax(gains))
         rates = sorted(float(own[best]) / max(float(out_of[best]), 1e-12) for own, out_of in (left, right))
         if gains[best] > DEVIATIONS**2 / 2 * unit and rates[1] >= LEAST_CHANGE * rates[0]:

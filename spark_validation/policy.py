@@ -6,7 +6,7 @@ within. Estimates are never so rounded that a limit seems kept that is not, or t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -26,13 +26,18 @@ FIELDS = {
 """The names of limits in manifests and policies, and those of SkewLimits."""
 
 _BOUNDS = {"maxPartitionRatio": (1.0, None), "maxKeyShare": (0.0, 1.0), "minDistinctKeys": (1, None)}
-_UNITS = ("records", "bytes")
+NOW = "now"
+CHOICES = {"by": ("records", "bytes"), "of": ("period", NOW)}
+"""What limits are about, by the names of manifests and of SkewLimits: the default first."""
 
 FEWEST_RECORDS = 300
 """The fewest records whose spread is judged."""
 
 _NOT_KNOWN = "not known"
 NO_RECORD = "there is no record to judge"
+NEWEST_UNKNOWN = (
+    "the last hour and the last tenth of the records have too few to judge, or times do not show these"
+)
 TOO_LITTLE = f"there are fewer than {FEWEST_RECORDS} records, which is too little data to judge"
 
 
@@ -46,6 +51,8 @@ class BrokenLimit:
         estimate: The measured value.
         certain: Whether the limit is surely broken.
         empty_key: Whether the empty key breaks it.
+        elsewhere: Whether it is broken in the part of the log alone that the policy does not judge, or kept
+            there alone.
     """
 
     name: str
@@ -53,6 +60,7 @@ class BrokenLimit:
     estimate: Estimate
     certain: bool
     empty_key: bool = False
+    elsewhere: bool = False
 
 
 def limits_of(policy: Mapping[str, object]) -> SkewLimits:
@@ -66,12 +74,13 @@ def limits_of(policy: Mapping[str, object]) -> SkewLimits:
     """
     from spark_validation.results import SkewLimits  # which plans do not need
 
-    unknown = sorted(policy.keys() - FIELDS.keys() - {"by"})
+    unknown = sorted(policy.keys() - FIELDS.keys() - CHOICES.keys())
     if unknown:
-        raise ValueError(f"unknown {unknown[0]!r}; use {', '.join((*FIELDS, 'by'))}")
-    by = policy.get("by", "records")
-    if by not in _UNITS:
-        raise ValueError(f"by must be {' or '.join(_UNITS)}, not {by!r}")
+        raise ValueError(f"unknown {unknown[0]!r}; use {', '.join((*FIELDS, *CHOICES))}")
+    chosen = {name: str(policy.get(name, default)) for name, (default, _) in CHOICES.items()}
+    for name, value in chosen.items():
+        if value not in CHOICES[name]:
+            raise ValueError(f"{name} must be {' or '.join(CHOICES[name])}, not {value!r}")
     limits: dict[str, float] = {}
     for name in FIELDS.keys() & policy.keys():
         least, most = _BOUNDS[name]
@@ -86,7 +95,7 @@ def limits_of(policy: Mapping[str, object]) -> SkewLimits:
         limits[FIELDS[name]] = number
     if not limits:
         raise ValueError(f"it sets none of {', '.join(FIELDS)}")
-    return SkewLimits(**limits, by=str(by))  # type: ignore[arg-type]  # minDistinctKeys was made an int
+    return SkewLimits(**limits, **chosen)  # type: ignore[arg-type]  # minDistinctKeys was made an int
 
 
 def verdict(result: TopicResult, limits: SkewLimits) -> SkewVerdict:
@@ -118,50 +127,105 @@ def unknown_ratio(result: TopicResult, limits: SkewLimits) -> str | None:
     from spark_validation.wording import state_unknown_ratio
 
     reason = result.arrivals_unknown or (result.bytes_unknown if limits.by == "bytes" else None)
-    if reason is None or limits.max_partition_ratio is None:
+    if limits.of == NOW:
+        reason = None if result.now is not None else NEWEST_UNKNOWN
+    # Keys are those of the records that were read, whatever is known of the others.
+    share = limits.max_key_share if limits.of == NOW else None
+    if reason is None or (limits.max_partition_ratio or share) is None:
         return None
     return state_unknown_ratio(result.name, limits.max_partition_ratio, limits.by, reason)
 
 
 def broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimit]:
-    """Yield the limits that a topic with records breaks, surely or perhaps."""
+    """Yield the limits that a topic with records breaks, surely or perhaps.
+
+    Limits that are surely broken in the whole period and surely kept in its newest part, or the other way,
+    are in doubt too: the policy may have to be about the other.
+    """
+    other = replace(limits, of="period" if limits.of == NOW else NOW)
+    broken, elsewhere = (
+        {limit.name: limit for limit in _find_broken(result, judged)} for judged in (limits, other)
+    )
+    yield from broken.values()
+    if result.now is None or unknown_ratio(result, limits) is not None:
+        return
+    from spark_validation.wording import state_disagreement
+
+    for name in sorted(broken.keys() ^ elsewhere.keys()):
+        limit = (broken | elsewhere)[name]
+        if limit.certain:
+            message = state_disagreement(result.name, name, now=(name in broken) == (limits.of == NOW))
+            yield replace(limit, message=message, certain=False, elsewhere=True)
+
+
+def judge_now(result: TopicResult) -> TopicResult:
+    """Return a result with the shares and ratios of the newest part of the log, of which that is known."""
+    newest = result.now
+    if newest is None:
+        return result
+    shares = zip(result.partitions, newest.shares, newest.byte_shares, strict=True)
+    return replace(
+        result,
+        partitions=tuple(replace(own, share=share, byte_share=of_bytes) for own, share, of_bytes in shares),
+        by_records=replace(result.by_records, max_mean_ratio=newest.record_ratio),
+        by_bytes=replace(result.by_bytes, max_mean_ratio=newest.byte_ratio),
+        hot_keys=tuple(
+            replace(key, share=key.now or key.share, byte_share=key.byte_now or key.byte_share)
+            for key in result.hot_keys
+        ),
+    )
+
+
+def _find_broken(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimit]:
+    if limits.of == NOW:
+        if result.now is None:
+            limits = replace(limits, max_key_share=None)
+        result = judge_now(result)
     if limits.max_partition_ratio is not None and unknown_ratio(result, limits) is None:
-        yield from _check_partition_ratio(result, limits.max_partition_ratio, limits.by)
+        yield from _check_partition_ratio(result, limits.max_partition_ratio, limits)
     if limits.max_key_share is not None:
-        yield from _check_key_share(result, limits.max_key_share, limits.by)
+        yield from _check_key_share(result, limits.max_key_share, limits)
     if limits.min_distinct_keys is not None:
         yield from _check_distinct_keys(result, limits.min_distinct_keys)
 
 
-def _check_partition_ratio(result: TopicResult, limit: float, by: str) -> Iterator[BrokenLimit]:
+def _check_partition_ratio(result: TopicResult, limit: float, limits: SkewLimits) -> Iterator[BrokenLimit]:
     from spark_validation.wording import state_ratio  # which plans do not need
 
-    estimate = ratio_of(result, by)
+    estimate = ratio_of(result, limits.by)
     if estimate.high <= limit:
         return
     shares = {
-        partition.partition: partition.byte_share if by == "bytes" else partition.share
+        partition.partition: partition.byte_share if limits.by == "bytes" else partition.share
         for partition in result.partitions
     }
     fullest = max(shares, key=lambda number: shares[number].value)
-    message = state_ratio(
-        result.name, fullest, ratio(estimate, limit), by, limit, result.diagnosis.replace("_", " ")
-    )
+    cause = result.diagnosis.replace("_", " ")
+    message = state_ratio(result.name, fullest, ratio(estimate, limit), _name_unit(limits), limit, cause)
     # Only an interval that is wholly beyond the limit breaks it for certain: chance must not fail a check.
     yield BrokenLimit("maxPartitionRatio", message, estimate, certain=estimate.low > limit)
 
 
-def _check_key_share(result: TopicResult, limit: float, by: str) -> Iterator[BrokenLimit]:
+def _name_unit(limits: SkewLimits) -> str:
+    return f"{limits.by} of the newest part of the log" if limits.of == NOW else limits.by
+
+
+def _check_key_share(result: TopicResult, limit: float, limits: SkewLimits) -> Iterator[BrokenLimit]:
     from spark_validation.wording import state_key_share
 
-    shares = [(key_share_of(key, by), key) for key in result.hot_keys]
+    shares = [(key_share_of(key, limits.by), key) for key in result.hot_keys]
     beyond = [pair for pair in shares if pair[0].low > limit]
     suspects = beyond or [pair for pair in shares if pair[0].high > limit]
     if not suspects:
         return
     worst, key = max(suspects, key=lambda pair: pair[0].value)
     message = state_key_share(
-        result.name, key, share(worst, limit), by, limit, others=len(suspects) - 1 if beyond else 0
+        result.name,
+        key,
+        share(worst, limit),
+        _name_unit(limits),
+        limit,
+        others=len(suspects) - 1 if beyond else 0,
     )
     yield BrokenLimit("maxKeyShare", message, worst, bool(beyond), empty_key=not key.key_length)
 

@@ -52,12 +52,14 @@ class SkewLimits:
         max_key_share: The share of one key, 0 to 1.
         min_distinct_keys: Distinct keys of the topic.
         by: `records` or `bytes`: what ratio and share are of.
+        of: `period` or `now`: whether they are of the whole period or of the newest part of the log.
     """
 
     max_partition_ratio: float | None = None
     max_key_share: float | None = None
     min_distinct_keys: int | None = None
     by: str = "records"
+    of: str = "period"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ class HotKeyResult:
         partitions: Where its sampled records lie, most first.
         slices_seen: In how many replicates it occurs.
         peak: Its largest share at a time over `share.value`; in one replicate where times do not show it.
+        now: Its share of the records of the newest part of the log; absent if that is not known.
+        byte_now: The same of the bytes.
     """
 
     key_hash: str
@@ -140,6 +144,8 @@ class HotKeyResult:
     partitions: tuple[int, ...]
     slices_seen: int
     peak: float
+    now: Estimate | None = field(default=None, metadata=OMITTED)
+    byte_now: Estimate | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -674,6 +680,29 @@ class ArrivalPeriod:
         return bound_ratio(self.counts, self.least, self.most)
 
 
+@dataclass(frozen=True, slots=True)
+class NewestPart:
+    """The newest part of the log: the last hour or the last tenth of the records.
+
+    That is the shorter one that has enough records.
+
+    Attributes:
+        since_ms: Its start, in milliseconds since 1970.
+        until_ms: Its end.
+        shares: The share of each partition in its records.
+        byte_shares: The same of the bytes.
+        record_ratio: The fullest partition over the mean, by records.
+        byte_ratio: The same by bytes.
+    """
+
+    since_ms: int
+    until_ms: int
+    shares: tuple[Estimate, ...]
+    byte_shares: tuple[Estimate, ...]
+    record_ratio: Estimate
+    byte_ratio: Estimate
+
+
 ENOUGH_REPEATS = 100
 """The fewest records of keys seen before that show it if 5 % of the records are placed otherwise."""
 
@@ -717,6 +746,7 @@ class TopicResult:
         keys_since_ms: The time of the first record whose key was counted, in milliseconds since 1970, where
             older ones have been removed; absent elsewhere.
         retention_bytes: The topic's retention.bytes, -1 without a limit; absent if unknown.
+        now: The newest part of the log; absent where it has too few records, or where times do not show it.
     """
 
     name: str
@@ -744,6 +774,7 @@ class TopicResult:
     keys_withheld: str | None = field(default=None, metadata=OMITTED)
     keys_since_ms: int | None = field(default=None, metadata=OMITTED)
     retention_bytes: int | None = field(default=None, metadata=OMITTED)
+    now: NewestPart | None = field(default=None, metadata=OMITTED)
 
     @property
     def keys_stay(self) -> bool | None:

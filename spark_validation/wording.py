@@ -142,17 +142,17 @@ def describe_cause(cause: SkewCause) -> str:
 
 def _describe_history(cause: SkewCause) -> str:
     """Describe since when and until when a cause held; empty if it held all the time."""
-    share = "" if cause.share_now is None else f"{percent(cause.share_now)}"
-    if cause.until_ms is not None:
-        since = "" if cause.since_ms is None else f" began about {utc(cause.since_ms)} and"
-        now = f", and the share is {share} since then" if share else ""
-        return f" This{since} ended about {utc(cause.until_ms)}{now}."
-    if cause.since_ms is not None:
-        now = f", and the share is {share} since then" if share else ""
-        return f" This began about {utc(cause.since_ms)}{now}."
-    if cause.times is not None:
-        return f" This comes back: it was there {cause.times} times, with a share of {share or 'as much'} then."
-    return f" The share is {share} now." if share else ""
+    changes = [
+        f"{verb} about {utc(at)}"
+        for verb, at in (("began", cause.since_ms), ("ended", cause.until_ms))
+        if at is not None
+    ]
+    when = " since then" if changes else " now"
+    if not changes and cause.times is not None:
+        changes, when = [f"was there {cause.times} times and comes back"], " then"
+    if cause.share_now is not None:
+        changes.append(f"has a share of {percent(cause.share_now)}{when}")
+    return f" This {join_items(changes)}." if changes else ""
 
 
 def _describe_facts(cause: SkewCause) -> str:
@@ -627,6 +627,21 @@ def state_distinct_keys(topic: str, keys: str, limit: int) -> str:
     return f"{topic} has {keys} distinct key{'' if keys == '1' else 's'}; the policy asks for {limit:,}"
 
 
+def state_disagreement(topic: str, limit: str, *, now: bool) -> str:
+    """State that a limit is kept only in the whole period, or only in its newest part.
+
+    Args:
+        topic: The topic.
+        limit: The name of the limit.
+        now: Whether the newest part alone breaks it.
+    """
+    broken, kept = ("newest part of the log", "whole period") if now else ("whole period", "newest part")
+    return (
+        f"{topic}: the {broken} breaks {limit}, and the {kept} keeps it; `skew.of` says which of them the "
+        "policy is about"
+    )
+
+
 # --- notes and reasons -----------------------------------------------------------------------------------
 
 CONFIGS_UNKNOWN = (
@@ -789,9 +804,11 @@ def explain_unknown_period(reason: str) -> str:
     return f"How the records of this period are spread is not known: {reason}."
 
 
-def state_unknown_ratio(topic: str, limit: float, by: str, reason: str) -> str:
-    """State that a limit of the ratio cannot be checked."""
-    return f"{topic}: whether the ratio by {by} is within {limit:g} is not known: {reason}"
+def state_unknown_ratio(topic: str, limit: float | None, by: str, reason: str) -> str:
+    """State that a limit of the ratio, or of the share of a key, cannot be checked."""
+    what = "the share of a key" if limit is None else "the ratio"
+    within = "its limit" if limit is None else f"{limit:g}"
+    return f"{topic}: whether {what} by {by} is within {within} is not known: {reason}"
 
 
 def explain_no_leader(partition: int) -> str:

@@ -227,7 +227,7 @@ _DETAILS = (
 
 _FIGURES = ("count", "percent", "ratio")
 _WORDS = (
-    "all_notes", "brief", "cause", "format_period", "format_retention", "headline",
+    "all_notes", "brief", "cause", "format_now", "format_period", "format_retention", "headline",
     "hidden_keys_note", "key_name",
     "moment", "numbers", "size", "summary", "verdict", "what_if_note",
 )  # fmt: skip

@@ -26,6 +26,7 @@ from kafkaform.report.skew_values import (
     describe_group,
     describe_sample,
     explained_part,
+    format_now,
     format_period,
     format_retention,
     headline,
@@ -164,18 +165,19 @@ def _format_cause(skew_cause: SkewCause) -> str:
 
 def _partition_table(topic: TopicResult, created_at: str) -> str:
     chosen = select_excerpt(topic.partitions, lambda p: p.share.value, most=MOST_ROWS, last=_LAST_ROWS)
-    rows = [_partition_row(p, created_at) for p in chosen.first]
+    rows = [_partition_row(topic, p, created_at) for p in chosen.first]
     if chosen.left_out:
         rows.append(_remaining_row(chosen.left_out))
-        rows += [_partition_row(p, created_at) for p in chosen.last]
-    header = ("Partition", "Share", "Records", "Offsets", "Bytes", "Kept for", "On disk", "Read")
+        rows += [_partition_row(topic, p, created_at) for p in chosen.last]
+    header = ("Partition", "Share", "Now", "Records", "Offsets", "Bytes", "Kept for", "On disk", "Read")
     return _table(header, rows)
 
 
-def _partition_row(partition: PartitionResult, created_at: str) -> tuple[str, ...]:
+def _partition_row(topic: TopicResult, partition: PartitionResult, created_at: str) -> tuple[str, ...]:
     return (
         str(partition.partition),
         format_estimate(partition.share, percent),
+        format_now(topic, partition),
         count(partition.records.value),
         count(partition.log_records),
         size(partition.bytes.value),
@@ -190,6 +192,7 @@ def _remaining_row(left_out: Sequence[PartitionResult]) -> tuple[str, ...]:
     return (
         f"… {len(left_out):,} more",
         percent(math.fsum(partition.share.value for partition in left_out)),
+        "",
         count(math.fsum(partition.records.value for partition in left_out)),
         count(sum(partition.log_records for partition in left_out)),
         size(math.fsum(partition.bytes.value for partition in left_out)),
@@ -218,6 +221,7 @@ def _key_table(topic: TopicResult) -> str:
         *(["Key"] if with_text else []),
         "Bytes",
         "Share",
+        "Now",
         "Of bytes",
         "Partitions",
         "Peak",
@@ -236,6 +240,7 @@ def _key_row(topic: TopicResult, key: HotKeyResult, *, with_text: bool) -> list[
         *([text] if with_text else []),
         f"{key.key_length:,}",
         format_estimate(key.share, percent),
+        NOTHING if key.now is None else percent(key.now.value),
         percent(key.byte_share.value),
         numbers(key.partitions),
         peak if is_bursty(topic, key) else NOTHING,

@@ -30,6 +30,7 @@ from kafkaform.report.skew_values import (
     describe_group,
     describe_sample,
     explained_part,
+    format_now,
     format_period,
     format_retention,
     headline,
@@ -347,6 +348,7 @@ def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | Non
     columns += [Column("KEY", least=8)] if with_text else []
     columns += [Column("SHARE", right=True)]
     columns += [Column("95 % INTERVAL")] if with_interval else []
+    columns += [Column("NOW", right=True)] if topic.now is not None else []
     columns += [Column("OF BYTES", right=True), Column("PARTITIONS", least=10)]
     columns += [Column("PEAK", right=True)] if with_peak else []
     rows = []
@@ -355,6 +357,7 @@ def key_table(topic: TopicResult, keys: Sequence[HotKeyResult], width: int | Non
         row += [NOTHING if key.key is None else brief(key.key)] if with_text else []
         row += [percent(key.share.value)]
         row += [interval(key.share, percent) or "exact"] if with_interval else []
+        row += [NOTHING if key.now is None else percent(key.now.value)] if topic.now is not None else []
         row += [percent(key.byte_share.value), numbers(key.partitions)]
         row += [f"{ratio(key.peak)} x" if is_bursty(topic, key) else NOTHING] if with_peak else []
         rows.append(row)
@@ -417,6 +420,7 @@ class _PartitionColumns:
     def __init__(self, topic: TopicResult, width: int | None, created_at: str) -> None:
         partitions = topic.partitions
         self._created_at = created_at
+        self._topic = topic
         self._kept = any(p.kept_from for p in partitions)
         self._interval = (width is None or width >= _WIDE) and not all(is_exact(p.share) for p in partitions)
         # Offsets differ from records where logs were compacted, or have markers of transactions.
@@ -424,6 +428,7 @@ class _PartitionColumns:
         self._disk = any(p.log_bytes is not None for p in partitions)
         self.columns = [Column("PARTITION", right=True), Column("SHARE", right=True)]
         self.columns += [Column("95 % INTERVAL")] if self._interval else []
+        self.columns += [Column("NOW", right=True)] if topic.now is not None else []
         self.columns += [Column("RECORDS", right=True)]
         self.columns += [Column("OFFSETS", right=True)] if self._offsets else []
         self.columns += [Column("BYTES", right=True)]
@@ -434,6 +439,7 @@ class _PartitionColumns:
         """Return the cells of a partition."""
         cells = [str(partition.partition), percent(partition.share.value)]
         cells += [interval(partition.share, percent)] if self._interval else []
+        cells += [format_now(self._topic, partition)] if self._topic.now is not None else []
         cells += [count(partition.records.value)]
         cells += [count(partition.log_records)] if self._offsets else []
         cells += [size(partition.bytes.value)]
@@ -444,6 +450,9 @@ class _PartitionColumns:
         """Return the cells of left-out partitions, summed."""
         cells = [f"… {len(left_out):,} more", percent(math.fsum(p.share.value for p in left_out))]
         cells += [""] if self._interval else []
+        if self._topic.now is not None:
+            shares = self._topic.now.shares
+            cells += [percent(math.fsum(shares[p.partition].value for p in left_out))]
         cells += [count(math.fsum(p.records.value for p in left_out))]
         cells += [count(sum(p.log_records for p in left_out))] if self._offsets else []
         cells += [size(math.fsum(p.bytes.value for p in left_out))]

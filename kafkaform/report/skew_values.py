@@ -341,7 +341,7 @@ def format_period(topic: TopicResult, created_at: str) -> str:
         created_at: The time of the report, in ISO 8601.
     """
     since_ms, periods = topic.sample.since_ms, topic.arrivals or ()
-    if since_ms is None and not periods:
+    if since_ms is None and not periods and topic.now is None:
         return ""
     since = "since the topic was made"
     if since_ms is not None:
@@ -353,6 +353,9 @@ def format_period(topic: TopicResult, created_at: str) -> str:
         for period in periods
         if period.name in _PERIODS and period.estimated_ratio is not None
     ]
+    if topic.now is not None:
+        since_now = moment(topic.now.since_ms)
+        ratios.append(f"newest part since {since_now} {format_estimate(topic.now.record_ratio, ratio)}")
     text = f"{text}; max/mean in the {', '.join(ratios)}" if ratios else text
     for reason in dict.fromkeys(period.unknown for period in periods if period.unknown is not None):
         names = [_PERIODS.get(period.name, period.name) for period in periods if period.unknown == reason]
@@ -367,6 +370,11 @@ def _format_length(since_ms: int, until: str) -> str:
     except (ValueError, OverflowError):
         return ""
     return f" ({coarse_duration(length_ms)})" if length_ms > 0 else ""
+
+
+def format_now(topic: TopicResult, partition: PartitionResult) -> str:
+    """Format the share of a partition in the newest part of the log."""
+    return NOTHING if topic.now is None else percent(topic.now.shares[partition.partition].value)
 
 
 def format_retention(partition: PartitionResult, created_at: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, Update
 from spark_validation.figures import percent
-from spark_validation.policy import FIELDS, key_share_of, ratio, ratio_of, share
+from spark_validation.policy import CHOICES, FIELDS, key_share_of, ratio, ratio_of, share
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Change, Intent, ResourceRef
@@ -33,14 +33,15 @@ class SkewFacts:
 
 
 def limits_of(intent: Intent) -> SkewLimits | None:
-    """Return the limits that a manifest sets; None without any (`by` alone is no limit)."""
+    """Return the limits that a manifest sets; None without any (`by` or `of` alone is no limit)."""
     policy = intent.spec.get("skew")
     if not isinstance(policy, Mapping):
         return None
     from spark_validation.results import SkewLimits  # few topics need it
 
     limits = {name: policy[field] for field, name in FIELDS.items() if policy.get(field) is not None}
-    return SkewLimits(**limits, by=policy_unit(intent)) if limits else None
+    of = str(policy.get("of", CHOICES["of"][0]))
+    return SkewLimits(**limits, by=policy_unit(intent), of=of) if limits else None
 
 
 def policy_unit(intent: Intent) -> str:
@@ -110,7 +111,9 @@ def predict_increase(result: TopicResult, before: int, after: int, by: str) -> P
     # from a prediction.
     log = ratio_of(result, by) if measured else None
     now = _ratio(present, by) if present is not None else log
-    hot = result.hot_keys and any(cause.name == _HOT_KEYS for cause in result.causes)
+    hot = result.hot_keys and any(
+        cause.name == _HOT_KEYS and cause.until_ms is None for cause in result.causes
+    )
     return Prediction(
         now,
         _ratio(planned, by),

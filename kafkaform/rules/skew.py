@@ -37,8 +37,10 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
 
     The brokers and the consumer of that partition carry more load than the others, and a group is as slow
     as the member that reads it. The limit is `skew.maxPartitionRatio` of the manifest, by records, or by
-    bytes with `by: bytes`. A topic without this limit is not checked. If the whole interval of the
-    estimate is above the limit, the finding is an error; if the limit is within the interval, a warning.
+    bytes with `by: bytes`, and of the whole period, or of the newest part of the log with `of: now`; a
+    warning says where only one of the two keeps it. A topic without this limit is not checked. If the whole
+    interval of the estimate is above the limit, the finding is an error; if the limit is within the
+    interval, a warning.
     In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
     `kafkaform skew` names the cause of the skew, and what helps. If the ratio is not known, for example
     because records were deleted, the finding is a warning with the reason.
@@ -251,7 +253,7 @@ def _report_broken(
                 yield Finding(
                     subject,
                     broken.message,
-                    remedy(result, broken, times) if broken.certain else _read_more(result),
+                    remedy(result, broken, times) if broken.certain else _mend_doubt(result, broken),
                     certain if broken.certain else possible,
                     f"skew.{name}",
                 )
@@ -270,8 +272,10 @@ def _mend(result: TopicResult) -> str:
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 
-def _read_more(result: TopicResult) -> str:
+def _mend_doubt(result: TopicResult, broken: BrokenLimit) -> str:
     """Suggest how to determine on which side of a limit a value is."""
+    if broken.elsewhere:
+        return "write skew.of: now if the policy is about what is written now, or measure with --since"
     look = command("skew", result.name, options=("--full",))
     return f"the limit lies within the interval; read every record: {look}"
 

@@ -6,7 +6,7 @@ which key each record has, and what places it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -268,6 +268,38 @@ def bursts(
         bursting[start : start + long] = True
     codes[bursting & (random.random(records) < within)] = 0
     return produced(codes, named(keys), partitions, seed=seed)
+
+
+def hot_over_time(
+    share: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    hours: float,
+    records: int = 48_000,
+    *,
+    seed: int = 0,
+) -> SimulatedTopic:
+    """Key 0 has a share of its own that is given by the hour; the others are uniform."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(1, 5_000, records)
+    codes[random.random(records) < share(np.arange(records) / records * hours)] = 0
+    return spread_over(produced(codes, named(5_000), 12, seed=seed), hours)
+
+
+def spread_over(topic: SimulatedTopic, hours: float) -> SimulatedTopic:
+    """The same log, of one record a millisecond, over some hours."""
+    pace = hours * 3_600_000 / int(topic.records.sum())
+    return replace(
+        topic, times=tuple(START_MS + ((at - START_MS) * pace).astype(np.int64) for at in topic.times)
+    )
+
+
+def written_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
+    """The records of a log from a time on."""
+    newest = [times >= since_ms for times in topic.times]
+    codes, sizes, times = (
+        tuple(array[new] for array, new in zip(arrays, newest, strict=True))
+        for arrays in (topic.codes, topic.sizes, topic.times)
+    )
+    return replace(topic, codes=codes, sizes=sizes, times=times)
 
 
 @lru_cache(8)

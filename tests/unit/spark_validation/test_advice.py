@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from spark_validation import figures
@@ -36,13 +34,16 @@ from tests.support.skew.simulation import (
     few_keys,
     hash_keys,
     hot_key,
+    hot_over_time,
     lying,
     mixed_partitioners,
     named,
     null_keys,
     produced,
     repartitioned,
+    spread_over,
     uniform,
+    written_since,
     zipf,
 )
 
@@ -440,35 +441,6 @@ def test_no_advice_shows_a_key() -> None:
 
 
 HOUR = 3_600_000
-
-
-def over_hours(
-    share: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]], hours: int, seed: int = 0
-) -> SimulatedTopic:
-    """48,000 records over some hours, of which key 0 has a share that is given by the hour."""
-    random = np.random.default_rng(seed)
-    codes = random.integers(1, 5_000, 48_000)
-    at = np.arange(len(codes)) / len(codes) * hours
-    codes[random.random(len(codes)) < share(at)] = 0
-    return spread_over(produced(codes, named(5_000), 12, seed=seed), hours)
-
-
-def spread_over(topic: SimulatedTopic, hours: int) -> SimulatedTopic:
-    pace = hours * HOUR / int(topic.records.sum())
-    return replace(
-        topic, times=tuple(START_MS + ((at - START_MS) * pace).astype(np.int64) for at in topic.times)
-    )
-
-
-def written_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
-    newest = [times >= since_ms for times in topic.times]
-    codes, sizes, times = (
-        tuple(array[new] for array, new in zip(arrays, newest, strict=True))
-        for arrays in (topic.codes, topic.sizes, topic.times)
-    )
-    return replace(topic, codes=codes, sizes=sizes, times=times)
-
-
 HISTORIES = {
     "began 12 of 24 hours ago": (lambda at: np.where(at < 12, 0.0, 0.3), 24, 12, None),
     "began 2 of 24 hours ago": (lambda at: np.where(at < 22, 0.0, 0.5), 24, 22, None),
@@ -484,7 +456,7 @@ HISTORIES = {
 @pytest.mark.parametrize("name", HISTORIES)
 def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int) -> None:
     share, hours, began, ended = HISTORIES[name]
-    topic = over_hours(share, hours, seed)
+    topic = hot_over_time(share, hours, seed=seed)
     log = LogFacts(count_between=counted_by_offsets(topic))
     result = skew_analysis.analysed(topic, records, seed, log=log)
     cause = next(cause for cause in result.causes if cause.name == "hot_keys")
@@ -512,4 +484,6 @@ def test_a_key_that_was_split_is_not_split_again() -> None:
     codes[hot & late] = 5_000 + random.integers(0, 6, int((hot & late).sum()))
     topic = spread_over(produced(codes, keys, 12), 24)
     for records in (FULL, 8_000):
-        assert "split key" not in " ".join(analysed(topic, SkewLimits(max_partition_ratio=2.0), records).advice)
+        assert "split key" not in " ".join(
+            analysed(topic, SkewLimits(max_partition_ratio=2.0), records).advice
+        )

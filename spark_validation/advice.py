@@ -12,7 +12,7 @@ from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
 from spark_validation.results import BurstFacts, Estimate
 from spark_validation.salts import MOST_SALTS, split
-from spark_validation.sampled_topic import LEAST_LIFT, STANDS_OUT, max_over_mean
+from spark_validation.sampled_topic import LEAST_LIFT, NULLS_WORTH_NAMING, STANDS_OUT, max_over_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +115,7 @@ def _advise_on_cause(
                     yield from _advise_on_hot_keys(result, limits, partitions, loads)
         case "few_keys":
             yield from _advise_on_few_keys(result, limits)
-        case "null_keys" if cause.until_ms is None:
+        case "null_keys" if cause.share_now is None or cause.share_now >= NULLS_WORTH_NAMING:
             yield wording.advise_on_null_keys(result.null_key_share.value)
         case "mixed_partitioners":
             yield from _advise_on_mix(result, placement)

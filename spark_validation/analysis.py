@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spark_validation.causes_placement import Placement
     from spark_validation.key_counts import CountsLayout, KeyCounts
     from spark_validation.results import PartitionChange
-    from spark_validation.sampled_topic import CountBetween
+    from spark_validation.sampled_topic import CountBetween, OffsetsAt
     from spark_validation.windows import SamplePlan
 
 
@@ -169,7 +169,7 @@ def analyse(
     read_changes = context.partition_changes
     # Recorded changes take a while to read: only where one may explain misfits.
     changes = read_changes() if read_changes is not None and len(counts.misfits) else ()
-    topic = SampledTopic(result, counts, plan, layout, tuple(changes), log.count_between)
+    topic = SampledTopic(result, counts, plan, layout, tuple(changes), log.count_between, log.offsets_at)
     result = replace(result, spread=str(topic.spread))
     topic = replace(topic, result=result)
     placed = find_placement(topic)
@@ -187,17 +187,22 @@ def analyse(
         ]
         result = replace(result, what_if=tuple(cases))
     topic = replace(topic, result=result)
-    line = causes_burst.find_timeline(topic)
+    windows = causes_burst.find_timeline(topic)
+    fine = None if windows is None else causes_burst.refine_timeline(topic, windows)
+    # By offsets, but with no more intervals than windows show: keys are those of windows.
+    line = None if windows is None or fine is None else replace(fine, edges=windows.edges)
     # A replicate has an equal part of every partition, so it shows less of a short peak than its time does.
-    peaks = {} if line is None else causes_burst.find_peaks(topic, line)
+    peaks = {} if fine is None else causes_burst.find_peaks(topic, fine)
     hot = tuple(replace(key, peak=peaks.get(key.key_hash, key.peak)) for key in hot)
-    topic = replace(topic, result=replace(topic.result, hot_keys=hot))
+    shortest_ms = None if fine is None else fine.shortest_ms(topic)
+    topic = replace(topic, result=replace(topic.result, hot_keys=hot, shortest_ms=shortest_ms))
     # A partition increase moves keys, so that between two windows their shares seem to change.
     steady = line if placed.repartition is None else None
     histories = trace_keys(topic, steady)
     topic = replace(topic, result=measure_newest(topic, line))
     causes = tuple(
-        replace(cause, evidence=wording.describe_cause(cause)) for cause in diagnose(topic, placed, steady)
+        replace(cause, evidence=wording.describe_cause(cause))
+        for cause in diagnose(topic, placed, steady, fine)
     )
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:
@@ -278,6 +283,9 @@ class LogFacts:
         count_between: Counts the offsets that were written to each partition between two times (ms since
             1970, the second one exclusive); None if the cluster cannot be asked. Its result is None where the
             logs do not cover that time.
+        offsets_at: Finds the first offset of each partition that is not older than a time (ms since 1970),
+            with one request for each leader; None if the cluster cannot be asked. Its result is None where
+            leaders do not answer.
     """
 
     arrivals: TopicArrivals | None = None
@@ -285,6 +293,7 @@ class LogFacts:
     retention_bytes: int | None = None
     keys_withheld: str | None = None
     count_between: CountBetween | None = None
+    offsets_at: OffsetsAt | None = None
 
     @property
     def exact(self) -> tuple[int, ...] | None:

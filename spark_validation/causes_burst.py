@@ -21,6 +21,7 @@ from spark_validation.sampled_topic import LEAST_LIFT, NULLS_WORTH_NAMING, Sampl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_validation.hashing import Int64s
     from spark_validation.key_counts import Bools, Floats
     from spark_validation.windows import Window
 
@@ -37,6 +38,14 @@ FEWEST_TIMES = 4
 """The fewest distinct timestamps per replicate that are fine enough."""
 LEAST_MS = 60_000
 """A log that was written in less time shows its producers' batches, not bursts."""
+TIMES = 168
+"""The number of times at which brokers are asked for offsets: every hour of a week."""
+WORTH_ASKING = 0.25
+"""Brokers are asked where a key alone fills a partition to this part of the mean."""
+CHANCE = 3.0
+"""The standard deviations by which a peak between two times may be above what it is a sample of."""
+ALONE = 0.8
+"""The part of the records or bytes of a key that must lie on one partition for offsets to show when."""
 OUT_OF_ORDER = 0.1
 """The part of windows that may overlap the one before, by more than this part of the whole time."""
 
@@ -65,12 +74,20 @@ class Timeline:
     Attributes:
         curves: By partition.
         partitions: The topic's partition count.
-        edges: The bounds of the intervals (ms since 1970), ascending; each interval has equally many records.
+        edges: The bounds of the intervals (ms since 1970), ascending; each interval has equally many records,
+            or is equally long where brokers were asked for offsets.
+        exact: Whether brokers were asked for offsets, so that the curves hold between windows.
     """
 
     curves: tuple[OffsetCurve, ...]
     partitions: int
     edges: Floats
+    exact: bool = False
+
+    def shortest_ms(self, topic: SampledTopic) -> int:
+        """Return the least length of a burst that is seen: the time between offsets, or that of a window."""
+        parts = TIMES if self.exact else topic.layout.replicates
+        return round(float(self.edges[-1] - self.edges[0]) / parts)
 
     def sum_intervals(self, density: Floats) -> Floats:
         """Return an amount in each interval (partitions by intervals).
@@ -287,6 +304,59 @@ def find_timeline(topic: SampledTopic) -> Timeline | None:
     return None if windows is None else build_timeline(topic, windows)
 
 
+def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
+    """Return a timeline by the offsets of many times, where brokers can be asked and a key is worth it."""
+    total = float(topic.loads("records").sum())
+    largest = max((float(topic.key_loads(key, "records").sum()) for key in topic.counts.hot), default=0.0)
+    if topic.offsets_at is None or topic.partitions < 2 or largest * topic.partitions < WORTH_ASKING * total:
+        return line
+    times = np.linspace(line.edges[0], line.edges[-1], TIMES + 1)
+    answers: list[Sequence[int]] = []
+    for time in times:
+        answer = topic.offsets_at(int(time))
+        if answer is None:
+            return line
+        answers.append(answer)
+    offsets = np.array(answers, dtype=np.float64)
+    curves = []
+    for curve in line.curves:
+        span = topic.plan.spans[curve.partition]
+        at = np.concatenate((offsets[:-1, curve.partition], [span.end])).clip(span.first, span.end)
+        window = np.searchsorted(curve.offsets, at).clip(max=len(curve.offsets) - 1)
+        # A record ahead of its time hides the records behind it from a search by time.
+        off = np.abs(np.interp(curve.times, times, at) - curve.offsets) * topic.layout.replicates
+        if np.mean(off > span.readable) > OUT_OF_ORDER:
+            return line
+        curves.append(OffsetCurve(curve.partition, times, at, curve.replicates[window]))
+    return Timeline(tuple(curves), line.partitions, times, exact=True)
+
+
+def sum_part(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> Floats:
+    """Return a part of the records or bytes, such as those of a key (partitions by intervals).
+
+    Windows mix what was written within them. Where offsets show when a partition was fuller, and the part
+    lies there alone, it is what the rest of the partition leaves, whose pace is that of the others.
+
+    Args:
+        topic: The topic.
+        line: Its timeline.
+        part: What was read of the part (partitions by replicates).
+        whole: What was read of all, alike.
+    """
+    found = line.sum_intervals(topic.per_offset(part))
+    on = int(np.argmax(found.sum(axis=1)))
+    total = float(found[on].sum())
+    if not line.exact or total < ALONE * float(found.sum()):
+        return found
+    everything = line.sum_intervals(topic.per_offset(whole))
+    others = everything.sum(axis=0) - everything[on]
+    own = everything[on] - (everything[on].sum() - total) * others / max(float(others.sum()), 1e-12)
+    # Where it would often be below 0, others there come and go, too.
+    if float(own.clip(0).sum()) <= total / ALONE:
+        found[on] = own.clip(0)
+    return found
+
+
 def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
     """Return the peak of each frequent key that surely has one, in multiples of its overall share.
 
@@ -299,7 +369,7 @@ def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
     for key in topic.counts.hot:
         if float(topic.key_loads(key, "records").sum()) * topic.partitions < LEAST_LIFT * everything.sum():
             continue
-        key_records = line.sum_intervals(topic.per_offset(key.records))
+        key_records = sum_part(topic, line, key.records, topic.counts.records)
         mass = key_records.sum(axis=0)
         usual = float(mass.sum() / everything.sum())
         expected = usual * everything
@@ -371,8 +441,13 @@ def count_share(
     return float(each @ part[:, start:end].sum(axis=1)) / total if total > 0 else None
 
 
-def find_burst(topic: SampledTopic) -> BurstFacts | None:
-    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates."""
+def find_burst(topic: SampledTopic, fine: Timeline | None) -> BurstFacts | None:
+    """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates.
+
+    Args:
+        topic: The topic.
+        fine: Its timeline of `refine_timeline`.
+    """
     if topic.partitions < 2:
         return None
     windows = window_times(topic)
@@ -382,8 +457,12 @@ def find_burst(topic: SampledTopic) -> BurstFacts | None:
             candidate if candidate is not None and _beats_chance(topic, windows, candidate) else None
             for candidate in (_find_by_records(topic, line), _find_by_bytes(topic, line))
         ]
+        # Offsets show bursts that windows mix with what was before and after them.
+        between = _find_by_records(topic, fine) if fine is not None and fine.exact else None
+        candidate = None if between is None else _verify(topic, line, between)
         first = bursts[0] or bursts[1]
-        candidate = _verify(topic, line, first) if first is not None else None
+        if candidate is None and first is not None:
+            candidate = _verify(topic, line, first)
         # Batches of records without a key come and go by themselves: then only a key makes a burst.
         batches = topic.result.null_key_share.value >= NULLS_WORTH_NAMING
         if candidate is not None and (candidate.key_hash is not None or not batches):
@@ -464,7 +543,7 @@ def _find_by_records(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
     units = np.maximum(1.0, topic.uncertainty(topic.keyed))
     surely = (mass - expected) > DEVIATIONS * np.sqrt(np.maximum(expected, 1.0) * units[:, None])
     # Where records come and go all the time, the curves are wrong by as much between two windows.
-    surely &= _exceeds_usual(mass, expected, INTERPOLATED)
+    surely &= line.exact | _exceeds_usual(mass, expected, INTERPOLATED)
     surely &= _exceeds_same_time(mass, expected, surely.any(axis=0))
     strongest = _strongest(topic, line, mass, surely, "records")
     if strongest is None:
@@ -473,7 +552,7 @@ def _find_by_records(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
     partition = strongest.partition
     surplus = float((mass - expected)[partition, within].sum())
     for key in topic.counts.hot:
-        records = line.sum_intervals(topic.per_offset(key.records))[partition]
+        records = sum_part(topic, line, key.records, topic.counts.records)[partition]
         steady = float(records.sum()) * float(in_all[within].sum()) / float(in_all.sum())
         if float(records[within].sum()) - steady >= MOST_OF_IT * surplus:
             return replace(strongest, key_hash=key.key_hash, key_length=key.length)
@@ -548,7 +627,9 @@ def _strongest(
     usual, in_all = _usual(mass)
     share = mass / np.maximum(in_all, 1e-12)
     steep = _steep(share, usual[:, None], topic.partitions)
-    high = steep & surely
+    # Single times have few records: chance must not make one of many the peak.
+    least = (mass - CHANCE * np.sqrt(mass)).clip(0) / np.maximum(in_all, 1e-12) if line.exact else share
+    high = _steep(least, usual[:, None], topic.partitions) & surely
     if not high.any():
         return None
     partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
@@ -617,7 +698,7 @@ BURST_PEAK = 2.0
 
 def burst_cause(topic: SampledTopic, burst: BurstFacts) -> SkewCause:
     """Return the cause; a key that bursts explains the part of the overall skew that is due to it."""
-    key = next((key for key in topic.counts.hot if key.key_hash == burst.key_hash), None)
+    key = topic.counts.find_hot(burst.key_hash)
     explains = None
     if key is not None and topic.skewed("records"):
         explains = topic.explain_excess(topic.key_loads(key, "records"), "records")

@@ -51,7 +51,7 @@ FULL = 1.0
 
 
 def diagnose(
-    topic: SampledTopic, placement: Placement, line: Timeline | None = None
+    topic: SampledTopic, placement: Placement, line: Timeline | None, fine: Timeline | None
 ) -> tuple[SkewCause, ...]:
     """Return the causes of how the keys lie, the main one first; else `balanced` or `empty` alone.
 
@@ -64,6 +64,7 @@ def diagnose(
         topic: Its result is complete but for diagnosis, causes and advice.
         placement: The partitioners that placed its keys.
         line: Its timeline; None where times do not show it.
+        fine: The same in as many intervals as are known.
     """
     if not int(topic.counts.records.sum()):
         return (SkewCause("empty", facts=EmptyFacts(topic.plan.records)),)
@@ -72,7 +73,7 @@ def diagnose(
         return (SkewCause("too_little_data", facts=facts),)
     ranked = _rank_placement(topic, placement)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
-    ranked += _rank_skew(topic, line, repartitioned=repartitioned)
+    ranked += _rank_skew(topic, line, fine, repartitioned=repartitioned)
     uneven = any(topic.skewed(by) for by in MEASURES)
     if uneven and topic.result.keys_withheld is not None:
         ranked.append((FULL, _unexplained_cause(topic, placement)))
@@ -119,7 +120,7 @@ def _add_history(
 
 
 def _rank_skew(
-    topic: SampledTopic, line: Timeline | None, *, repartitioned: bool
+    topic: SampledTopic, line: Timeline | None, fine: Timeline | None, *, repartitioned: bool
 ) -> list[tuple[float, SkewCause]]:
     """Rank the causes of skew, overall or at times; equal ones stay in this order."""
     ranked: list[tuple[float, SkewCause]] = []
@@ -127,9 +128,12 @@ def _rank_skew(
         return ranked
     hot = hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
-    burst = None if repartitioned else causes_burst.find_burst(topic)
+    burst = None if repartitioned else causes_burst.find_burst(topic, fine)
     if burst is not None:
         cause = causes_burst.burst_cause(topic, burst)
+        if (key := topic.counts.find_hot(burst.key_hash)) is not None:
+            history = _add_history(topic, line, cause, key.records, topic.counts.records)
+            cause = replace(cause, times=history.times if history.until_ms is None else None)
         rank = cause.explains
         if rank is None:
             # Without a part of the skew, a burst comes after the causes of it, and first where there is none.

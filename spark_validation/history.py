@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from spark_validation.causes_burst import count_share
+from spark_validation.causes_burst import count_share, sum_part
 from spark_validation.sampled_topic import LEAST_LIFT, MEASURES
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ LEAST_CHANGE = 1.25
 """The least quotient of two levels that are told apart."""
 HIGH = 0.5
 """From this part of the highest level on, a level is high."""
+MUCH = 0.1
+"""The highest level has at least this part of the records, with those above it."""
 LONGER = 2.0
 """What came back has ended when it is away so many times as long as it was before."""
 _MEDIAN_OF_SQUARE = 0.4549
@@ -90,16 +92,21 @@ def trace(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> H
         part: What was read of the part (partitions by replicates).
         whole: What was read of all (partitions by replicates).
     """
-    in_part, in_whole, records = (
-        line.sum_intervals(topic.per_offset(counts)) for counts in (part, whole, topic.counts.records)
+    in_part = sum_part(topic, line, part, whole)
+    in_whole, records = (
+        line.sum_intervals(topic.per_offset(counts)) for counts in (whole, topic.counts.records)
     )
     parts, wholes = in_part.sum(axis=0), in_whole.sum(axis=0)
     overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
-    levels = [*_divide(parts, wholes, 0, len(parts), _unit(topic, part, whole))]
+    levels = [*_divide(parts, wholes, 0, len(parts), _unit(topic, line, part, whole))]
     if len(levels) == 1:
         return History(overall, overall)
     shares = [_share(parts, wholes, start, end) for start, end in levels]
-    high = [share >= HIGH * max(shares) for share in shares]
+    # A single high interval with few of the records is no level of the others.
+    falling = np.argsort(shares)[::-1]
+    upto = np.cumsum([parts[slice(*levels[number])].sum() for number in falling])
+    top = shares[falling[int(np.argmax(upto >= MUCH * upto[-1]))]]
+    high = [share >= HIGH * top for share in shares]
     # The stretches of high and of lower levels in turn: where each begins and ends.
     runs = [
         (is_high, [level for level, _ in run])
@@ -154,7 +161,7 @@ def _share(parts: Floats, wholes: Floats, start: int, end: int) -> float:
     return float(parts[inner].sum()) / max(float(wholes[inner].sum()), 1e-12)
 
 
-def _unit(topic: SampledTopic, part: Int64s, whole: Int64s) -> float:
+def _unit(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> float:
     """Return the variance of an estimate of the part over its value.
 
     By the differences of neighbouring windows of the partition that has most of it: their median, which a few
@@ -166,7 +173,8 @@ def _unit(topic: SampledTopic, part: Int64s, whole: Int64s) -> float:
     read = whole[on] > 0
     own, of = part[on, read].astype(np.float64), whole[on, read].astype(np.float64)
     share = float(own.sum()) / max(1.0, float(of.sum()))
-    if len(own) < 2 or not 0 < share < 1:
+    # By offsets, windows only say how much there is of the part, and not when.
+    if line.exact or len(own) < 2 or not 0 < share < 1:
         return float(topic.weights[on]) * size
     chance = share * (1 - share) * (1 / of[1:] + 1 / of[:-1])
     dispersion = float(np.median(np.diff(own / of) ** 2 / chance)) / _MEDIAN_OF_SQUARE

@@ -286,6 +286,10 @@ class KeyCounts:
             mixture.keys_moved + difference.keys_moved,
         )
 
+    def find_hot(self, key_hash: str | None) -> HotKey | None:
+        """Return the frequent key of a name in reports; None if there is none."""
+        return next((key for key in self.hot if key.key_hash == key_hash), None)
+
 
 _NESTED = {"placements", "differences", "hot"}
 """The fields of `KeyCounts` that are no arrays or numbers."""

@@ -131,7 +131,8 @@ class HotKeyResult:
         byte_share: Of the topic's bytes.
         partitions: Where its sampled records lie, most first.
         slices_seen: In how many replicates it occurs.
-        peak: Its largest share at a time over `share.value`; in one replicate where times do not show it.
+        peak: Its largest share at a time over `share.value`, as far as these are seen (the topic's
+            `shortest_ms`); in one replicate where times do not show it.
         now: Its share of the records of the newest part of the log; absent if that is not known.
         byte_now: The same of the bytes.
     """
@@ -747,6 +748,8 @@ class TopicResult:
             older ones have been removed; absent elsewhere.
         retention_bytes: The topic's retention.bytes, -1 without a limit; absent if unknown.
         now: The newest part of the log; absent where it has too few records, or where times do not show it.
+        shortest_ms: The least length of bursts and of peaks of keys that are seen, in milliseconds: whether
+            there are shorter ones is not known. Absent where times do not show any.
     """
 
     name: str
@@ -775,6 +778,7 @@ class TopicResult:
     keys_since_ms: int | None = field(default=None, metadata=OMITTED)
     retention_bytes: int | None = field(default=None, metadata=OMITTED)
     now: NewestPart | None = field(default=None, metadata=OMITTED)
+    shortest_ms: int | None = field(default=None, metadata=OMITTED)
 
     @property
     def keys_stay(self) -> bool | None:

@@ -35,6 +35,8 @@ LEAST_LIFT = 0.05
 MEASURES = ("records", "bytes")
 CountBetween: TypeAlias = "Callable[[int, int], Sequence[int] | None]"
 """The type of `analysis.LogFacts.count_between`."""
+OffsetsAt: TypeAlias = "Callable[[int], Sequence[int] | None]"
+"""The type of `analysis.LogFacts.offsets_at`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ class SampledTopic:
         layout: The layout of the counts.
         partition_changes: Changes of the partition count that were recorded, in the order of time.
         count_between: Counts the records written between two times; None if the cluster cannot be asked.
+        offsets_at: Finds the first offsets that are not older than a time; None likewise.
     """
 
     result: TopicResult
@@ -56,6 +59,7 @@ class SampledTopic:
     layout: CountsLayout
     partition_changes: tuple[PartitionChange, ...] = ()
     count_between: CountBetween | None = None
+    offsets_at: OffsetsAt | None = None
 
     @property
     def partitions(self) -> int:

@@ -35,6 +35,7 @@ from kafkaform.inspect.skew_input import (
     is_glob,
     limits,
     list_topics_with_policy,
+    offsets_at,
     read_logs,
     read_new_records,
     readers,
@@ -45,7 +46,7 @@ from spark_validation.arrivals import Spread
 from spark_validation.metrics import ARRIVALS_RATIO, arrival_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cli.skew_run import AnalysisResults, Progress
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from spark_validation.errors import SkewError
     from spark_validation.job import JobSettings
     from spark_validation.results import PartitionChange, SkewReport, TopicResult
-    from spark_validation.sampled_topic import CountBetween
     from spark_validation.time_search import ReadRecords
     from spark_validation.windows import Span
 
@@ -251,8 +251,9 @@ def _analyse_cluster(
                         None if name in chosen.unread else name in chosen.compacted,
                         chosen.retention_bytes.get(name),
                         count_between=partial(
-                            _count_burst, name, partial(count_between, cluster, reading, read_records, name)
+                            _ask_leaders, name, partial(count_between, cluster, reading, read_records, name)
                         ),
+                        offsets_at=partial(_ask_leaders, name, partial(offsets_at, cluster, reading, name)),
                     ),
                     reading.arrivals[name].since_ms,
                 )
@@ -294,12 +295,14 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
     return read
 
 
-def _count_burst(topic: str, count: CountBetween, since_ms: int, until_ms: int) -> Sequence[int] | None:
-    """Count the records of a burst; returns None and prints a line if leaders do not answer."""
+def _ask_leaders(
+    topic: str, ask: Callable[..., Sequence[int] | None], *times_ms: int
+) -> Sequence[int] | None:
+    """Ask for offsets by time; returns None and prints a line if leaders do not answer."""
     try:
-        return count(since_ms, until_ms)
+        return ask(*times_ms)
     except ClusterError as error:
-        click.echo(printable(f"not read: the offsets of a burst of {topic}: {error.message}"), err=True)
+        click.echo(printable(f"not read: the offsets of {topic} by time: {error.message}"), err=True)
         return None
 
 

@@ -477,6 +477,17 @@ def count_between(
     return search.count_between(since_ms, until_ms)
 
 
+def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms: int) -> tuple[int, ...]:
+    """Return the first offset of each partition of a topic that is not older than a time (ms since 1970).
+
+    Raises:
+        ClusterError: The leaders do not answer.
+    """
+    ends = {(topic, log.partition): log.end for log in reading.logs[topic]}
+    found = cluster.offsets_at(dict.fromkeys(ends, time_ms))
+    return tuple(min(found[place][0], end) if place in found else end for place, end in ends.items())
+
+
 def recorded_increases(
     entries: Iterable[AuditEntry], reports: Iterable[SkewReport], cluster_id: str, topic: str
 ) -> tuple[PartitionChange, ...]:

@@ -302,6 +302,9 @@ def all_notes(topic: TopicResult) -> tuple[str, ...]:
             "Older records have been removed: shares of keys cover records since "
             f"{moment(topic.keys_since_ms)}."
         )
+    if topic.shortest_ms is not None and len(topic.partitions) > 1:
+        length = coarse_duration(topic.shortest_ms)
+        notes.append(f"Whether keys were hot for less than about {length} is not known.")
     return (*notes, *topic.sample.notes)
 
 

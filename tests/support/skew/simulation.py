@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_validation.counting import Rows, count_rows
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.key_counts import NEVER, CountsLayout, KeyCounts
-from spark_validation.sampled_topic import CountBetween
+from spark_validation.sampled_topic import CountBetween, OffsetsAt
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.nightly import select_daily
 
@@ -446,6 +446,18 @@ def counted_by_offsets(topic: SimulatedTopic) -> CountBetween:
         ]
 
     return between
+
+
+def offsets_by_time(topic: SimulatedTopic) -> OffsetsAt:
+    """Find the first offset, by offset, that is not older than a time, as brokers do."""
+
+    def find(time_ms: int) -> list[int]:
+        return [
+            int(offsets[np.argmax(times >= time_ms)]) if (times >= time_ms).any() else end
+            for times, offsets, end in zip(topic.times, topic.offsets, topic.ends, strict=True)
+        ]
+
+    return find
 
 
 def _without(topic: SimulatedTopic, gone: Sequence[npt.NDArray[np.bool_]]) -> SimulatedTopic:

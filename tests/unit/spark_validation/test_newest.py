@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spark_validation.analysis import LogFacts
 from spark_validation.policy import limits_of, verdict
-from spark_validation.results import SkewLimits, TopicResult
+from spark_validation.results import BurstFacts, SkewLimits, TopicResult
 from tests.support.skew.analysis import FULL, analysed
 from tests.support.skew.simulation import (
     START_MS,
     SimulatedTopic,
     counted_by_offsets,
     hot_over_time,
+    offsets_by_time,
     uniform,
     written_since,
 )
@@ -84,3 +86,40 @@ def test_a_policy_is_about_the_period_or_about_now_and_says_where_they_disagree(
         )
         assert judged.status == status, judged
         assert any("skew.of" in reason for reason in judged.reasons) is (period != now)
+
+
+NIGHTS = hot_over_time(lambda at: np.where((at % 24 >= 2) & (at % 24 < 4), 0.9, 0.0), 7 * 24)
+"""A key that has 90 % of the records from 2 to 4 h of each night of a week."""
+
+
+@pytest.mark.parametrize("records", [FULL, 8_000])
+def test_a_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> None:
+    log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
+    result = analysed(NIGHTS, records, log=log)
+    cause = next(cause for cause in result.causes if cause.name == "bursty")
+    assert isinstance(cause.facts, BurstFacts)
+    assert cause.facts.key_hash == result.hot_keys[0].key_hash
+    assert result.hot_keys[0].peak == pytest.approx(0.9 / NIGHTS.share(0), rel=0.25)
+    assert cause.times is not None
+    assert 5 <= cause.times <= 7
+    assert cause.until_ms is None
+    assert result.shortest_ms is not None
+    assert result.shortest_ms < 1.1 * HOUR
+
+
+def test_bursts_that_windows_cannot_show_are_not_known() -> None:
+    result = analysed(NIGHTS)
+    assert result.shortest_ms is not None
+    assert result.shortest_ms > 2 * HOUR
+
+
+@pytest.mark.parametrize("partition", [7, 3])
+def test_times_of_one_partition_that_mislead_a_search_make_no_burst(partition: int) -> None:
+    """The clock of the producer of one early record is ahead until shortly before the end."""
+    ahead = STEADY.times[partition].copy()
+    ahead[2] = STEADY.times[partition][-1] - HOUR // 2
+    topic = replace(STEADY, times=tuple(ahead if n == partition else at for n, at in enumerate(STEADY.times)))
+    log = LogFacts(count_between=counted_by_offsets(STEADY), offsets_at=offsets_by_time(topic))
+    for records in (FULL, 8_000):
+        (cause,) = analysed(topic, records, log=log).causes
+        assert (cause.name, cause.since_ms, cause.until_ms, cause.times) == ("hot_keys", None, None, None)

@@ -331,7 +331,7 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
     return Timeline(tuple(curves), line.partitions, times, exact=True)
 
 
-def sum_part(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> Floats:
+def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s) -> Floats:
     """Return a part of the records or bytes, such as those of a key (partitions by intervals).
 
     Windows mix what was written within them. Where offsets show when a partition was fuller, and the part

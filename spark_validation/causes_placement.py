@@ -20,12 +20,14 @@ from spark_validation.causes_repartition import (
     in_order,
 )
 from spark_validation.hashing import PARTITIONERS, are_alike, chance_of_none
+from spark_validation.history import LONGER
 from spark_validation.key_counts import NEVER
 from spark_validation.results import MixedFacts, OwnPlacement, SkewCause
+from spark_validation.sampled_topic import CLUMPED, dispersion
 
 if TYPE_CHECKING:
     from spark_validation.causes_repartition import Repartition
-    from spark_validation.key_counts import Floats
+    from spark_validation.key_counts import Bools, Floats
     from spark_validation.results import Step, TopicResult
     from spark_validation.sampled_topic import SampledTopic
 
@@ -210,6 +212,7 @@ class Newest:
         other: The share that no known partitioner placed, likewise.
         certain: Whether the newest part is long enough for the absence of misplaced records to be evidence.
         ended: The ends of the misplaced records before the newest part, for each partition where they show.
+        times: How often misplaced records were seen, where they come back; 0 elsewhere.
     """
 
     main: str
@@ -217,6 +220,7 @@ class Newest:
     other: float
     certain: bool
     ended: tuple[Step, ...]
+    times: int = 0
 
     @property
     def single(self) -> bool:
@@ -241,7 +245,9 @@ def _find_newest(topic: SampledTopic, first: int) -> Newest | None:
     ]
     # The partitioner whose misplaced records end first; of equal ones that with the fewest at the end.
     number = min(range(len(until)), key=lambda index: (until[index], of_each[index, filled[-1]]))
-    begin = min(until[number] + 1, int(filled[-1]))
+    times = _count_returns(topic, wrong[number], keyed, first)
+    # Of what comes back, all of the log shows what is at work.
+    begin = 0 if times else min(until[number] + 1, int(filled[-1]))
     read = float(by_replicate[begin:].sum())
     misplaced = float(of_each[number, begin:].sum()) / read
     none = float(topic.counts.fits_none[first:, begin:].sum()) / read
@@ -257,7 +263,43 @@ def _find_newest(topic: SampledTopic, first: int) -> Newest | None:
         unknown if unknown >= WORTH_NAMING else 0.0,
         misplaced >= WORTH_NAMING or before * read >= ENOUGH,
         find_steps(topic, first, topic.partitions, topic.keyed - topic.counts.fits[number]) or (),
+        times,
     )
+
+
+def _count_returns(topic: SampledTopic, wrong: Floats, keyed: Floats, first: int) -> int:
+    """Return how often misplaced records were seen, if they come and go and may come again; else 0.
+
+    They come and go if windows between the first and the last that have some have none, or shares that vary
+    far more than by chance. They have ended if they are away for much longer than they were before, and than
+    windows show.
+
+    Args:
+        topic: The topic.
+        wrong: The misplaced records (partitions from number `first` on, by replicates).
+        keyed: The records with a key, alike.
+        first: The first partition.
+    """
+    there: Bools = np.asarray(wrong > 0)
+    number = np.arange(wrong.shape[1])
+    if not there.any() or not in_order(topic):
+        return 0
+    last = len(number) - 1 - there[:, ::-1].argmax(axis=1)
+    # The outermost windows may have some in a part of them only.
+    inner = (number > there.argmax(axis=1)[:, None]) & (number < last[:, None]) & there.any(axis=1)[:, None]
+    usual = keyed * float(wrong.sum() / keyed[there].sum())
+    gone = np.count_nonzero(inner & ~there & (usual >= ENOUGH / 2))
+    varies = np.median(np.nan_to_num(dispersion(wrong * inner, keyed * inner)))
+    if gone <= LEAST_ASCRIBED * np.count_nonzero(inner) and varies < CLUMPED:
+        return 0
+    begins, ends = topic.counts.first_ms[first:], topic.counts.last_ms[first:]
+    order = np.argsort(begins[there])
+    starts, until = begins[there][order], np.maximum.accumulate(ends[there][order])
+    gaps = np.append(starts[1:] - until[:-1], 0).clip(0)
+    away = int(ends.max()) - int(until[-1])
+    length = float(np.median((ends - begins)[there]))
+    returns = away > 0 and away <= LONGER * (int(gaps.max()) + length)
+    return 1 + int(np.count_nonzero(gaps)) if returns else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +411,9 @@ def mixed_cause(topic: SampledTopic, placement: Placement) -> SkewCause | None:
         mix.shared,
         placement.strays,
     )
-    return SkewCause("mixed_partitioners", explains=explains, facts=_add_extent(topic, placement, facts))
+    times = placement.newest.times if placement.newest is not None else 0
+    extended = _add_extent(topic, placement, facts)
+    return SkewCause("mixed_partitioners", explains=explains, facts=extended, times=times or None)
 
 
 def _add_extent(topic: SampledTopic, placement: Placement, facts: MixedFacts) -> MixedFacts:

@@ -10,6 +10,7 @@ import numpy as np
 from spark_validation import causes_burst, causes_placement
 from spark_validation.arrivals import EVEN_RATIO, MUCH_MORE, Spread
 from spark_validation.causes_repartition import repartition_cause
+from spark_validation.hashing import PARTITIONERS
 from spark_validation.history import trace
 from spark_validation.imbalance import expected_ratio
 from spark_validation.policy import FEWEST_RECORDS
@@ -25,6 +26,7 @@ from spark_validation.results import (
     UnexplainedFacts,
 )
 from spark_validation.sampled_topic import (
+    CLUMPED,
     LEAST_LIFT,
     MEASURES,
     NULLS_WORTH_NAMING,
@@ -44,8 +46,6 @@ CHANCE_IS_ENOUGH = 0.5
 """The part of the excess that the number of keys alone must explain by chance."""
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
-CLUMPED = 3.0
-"""From this dispersion on (SampledTopic.null_dispersion), records without a key come in batches."""
 FULL = 1.0
 """The rank of a cause that explains all."""
 
@@ -71,7 +71,7 @@ def diagnose(
     if topic.spread is Spread.LITTLE:
         facts = LittleDataFacts(round(float(topic.written.sum())), FEWEST_RECORDS)
         return (SkewCause("too_little_data", facts=facts),)
-    ranked = _rank_placement(topic, placement)
+    ranked = _rank_placement(topic, placement, line)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
     ranked += _rank_skew(topic, line, fine, repartitioned=repartitioned)
     uneven = any(topic.skewed(by) for by in MEASURES)
@@ -90,7 +90,9 @@ def diagnose(
     return (main, *(cause for _, cause in others))
 
 
-def _rank_placement(topic: SampledTopic, placement: Placement) -> list[tuple[float, SkewCause]]:
+def _rank_placement(
+    topic: SampledTopic, placement: Placement, line: Timeline | None
+) -> list[tuple[float, SkewCause]]:
     """Rank the causes that place keys in two ways: above a full explanation, unless only strays are."""
     ranked = []
     mix, repartition = placement.mix, placement.repartition
@@ -99,12 +101,19 @@ def _rank_placement(topic: SampledTopic, placement: Placement) -> list[tuple[flo
         ranked.append((repartition.misplaced, repartition_cause(topic, repartition, newer)))
     mixed = causes_placement.mixed_cause(topic, placement)
     if mixed is not None and mix is not None:
+        if not placement.ended and mixed.times is None:
+            misplaced = topic.keyed - topic.counts.fits[list(PARTITIONERS).index(mix.main)]
+            mixed = replace(mixed, since_ms=_add_history(topic, line, mixed, misplaced, topic.keyed).since_ms)
         ranked.append((mix.misplaced, mixed))
     return [(2 * FULL if misplaced >= SERIOUS else misplaced, cause) for misplaced, cause in ranked]
 
 
 def _add_history(
-    topic: SampledTopic, line: Timeline | None, cause: SkewCause, part: Int64s, whole: Int64s
+    topic: SampledTopic,
+    line: Timeline | None,
+    cause: SkewCause,
+    part: Floats | Int64s,
+    whole: Floats | Int64s,
 ) -> SkewCause:
     """Add since when and until when a cause held, by the records or bytes that are its part of all."""
     if line is None:

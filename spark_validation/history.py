@@ -83,7 +83,7 @@ def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
     return traced
 
 
-def trace(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> History:
+def trace(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s) -> History:
     """Return the history of a part of the records or bytes.
 
     Args:
@@ -161,7 +161,7 @@ def _share(parts: Floats, wholes: Floats, start: int, end: int) -> float:
     return float(parts[inner].sum()) / max(float(wholes[inner].sum()), 1e-12)
 
 
-def _unit(topic: SampledTopic, line: Timeline, part: Int64s, whole: Int64s) -> float:
+def _unit(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s) -> float:
     """Return the variance of an estimate of the part over its value.
 
     By the differences of neighbouring windows of the partition that has most of it: their median, which a few

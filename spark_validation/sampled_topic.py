@@ -32,6 +32,8 @@ STANDS_OUT = 3.0
 however few, are not."""
 LEAST_LIFT = 0.05
 """A hot key must also alone fill a partition to this part of the mean: less shows in no ratio."""
+CLUMPED = 3.0
+"""From this dispersion on (`dispersion`), records come in batches."""
 MEASURES = ("records", "bytes")
 CountBetween: TypeAlias = "Callable[[int, int], Sequence[int] | None]"
 """The type of `analysis.LogFacts.count_between`."""
@@ -146,8 +148,8 @@ class SampledTopic:
         where all records, or none, have a key.
         """
         read, nulls = self.counts.records, self.counts.null_records
-        dispersion = _dispersion(nulls.reshape(1, -1), read.reshape(1, -1))[0]
-        return None if np.isnan(dispersion) else float(dispersion)
+        found = dispersion(nulls.reshape(1, -1), read.reshape(1, -1))[0]
+        return None if np.isnan(found) else float(found)
 
     def uncertainty(self, counts: Floats | Int64s) -> Floats:
         """Return the variance of an estimate over its value, for what not every offset has (partitions).
@@ -160,8 +162,8 @@ class SampledTopic:
             counts: Records (partitions by replicates).
         """
         # fmax ignores NaN, which stands for a partition where nothing varies.
-        dispersion = np.fmax(1.0, _dispersion(counts, self.offsets))
-        return np.where((counts == self.offsets).all(axis=1), 0.0, self.weights * dispersion)
+        varies = np.fmax(1.0, dispersion(counts, self.offsets))
+        return np.where((counts == self.offsets).all(axis=1), 0.0, self.weights * varies)
 
     def explain_excess(self, part: Floats, by: str) -> float:
         """Return the part of the fullest partition's excess over the mean that goes away with some records.
@@ -183,7 +185,7 @@ class SampledTopic:
         return max(self.result.partitions, key=lambda partition: getattr(partition, by).value).partition
 
 
-def _dispersion(counts: Floats | Int64s, read: Floats | Int64s) -> Floats:
+def dispersion(counts: Floats | Int64s, read: Floats | Int64s) -> Floats:
     """Return the variance of counts between windows over the binomial one, for each row of windows.
 
     This is Pearson's chi-squared statistic over its degrees of freedom. NaN where all or none of what was

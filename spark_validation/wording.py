@@ -149,7 +149,8 @@ def _describe_history(cause: SkewCause) -> str:
     ]
     when = " since then" if changes else " now"
     if not changes and cause.times is not None:
-        changes, when = [f"was there {cause.times} times and comes back"], " then"
+        often = f"was there {cause.times} times and comes back" if cause.times > 1 else "comes and goes"
+        changes, when = [often], " then"
     if cause.share_now is not None:
         changes.append(f"has a share of {percent(cause.share_now)}{when}")
     return f" This {join_items(changes)}." if changes else ""

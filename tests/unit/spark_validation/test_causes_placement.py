@@ -14,6 +14,7 @@ import pytest
 from kafkaform.report.skew_values import headline
 from spark_validation import wording
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.key_counts import Bools, Floats
 from spark_validation.results import (
     MixedFacts,
     OwnPlacement,
@@ -24,7 +25,16 @@ from spark_validation.results import (
 )
 from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
-from tests.support.skew.simulation import EACH_PARTITIONER, START_MS, SimulatedTopic, hash_keys, lying, named
+from tests.support.skew.simulation import (
+    EACH_PARTITIONER,
+    START_MS,
+    SimulatedTopic,
+    hash_keys,
+    lying,
+    named,
+    produced,
+    spread_over,
+)
 
 RECORDS = 120_000
 KEYS = 6_000
@@ -430,3 +440,45 @@ def test_a_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
         assert [*mix(result).partitioner_shares] == ["other"]
     else:
         assert result.causes[0].placement is not None
+
+
+Hours = Callable[[Floats], Bools]
+
+
+def at_times(on: Hours, hours: int, share: float, seed: int) -> SimulatedTopic:
+    """48,000 records over some hours, of which CRC32 places a share at some hours, and murmur2 the others."""
+    random = np.random.default_rng(seed)
+    codes, at = random.integers(0, 5_000, 48_000), np.arange(48_000) / 48_000 * hours
+    crc32 = on(at) & (random.random(len(codes)) < share)
+    return spread_over(produced(codes, named(5_000), 12, crc32=crc32, seed=seed), hours)
+
+
+def nightly(at: Floats) -> Bools:
+    return np.asarray((at % 24 >= 2) & (at % 24 < 4))
+
+
+PARTITIONERS_OVER_TIME: dict[str, tuple[Hours, int, float, str]] = {
+    "every night of a week": (nightly, 168, 1.0, "comes back"),
+    "half of the records, every night of a week": (nightly, 168, 0.5, "comes back"),
+    "three nights": (nightly, 72, 1.0, "comes back"),
+    "every night until three days ago": (lambda at: nightly(at) & (at < 96), 168, 1.0, "ended"),
+    "until half of a week": (lambda at: at < 84, 168, 0.5, "ended"),
+    "a few until half of a week": (lambda at: at < 84, 168, 0.03, "ended"),
+    "one day": (lambda at: (at > 48) & (at < 72), 168, 1.0, "ended"),
+    "all the time": (lambda at: at >= 0, 168, 0.3, "is at work"),
+    "since half of a week": (lambda at: at > 84, 168, 0.5, "is at work"),
+}
+"""The hours at which CRC32 places a share of the records, all hours, that share, and what is true of it."""
+
+
+@pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1), (8_000, 2)])
+@pytest.mark.parametrize("name", PARTITIONERS_OVER_TIME)
+def test_a_partitioner_that_comes_back_has_not_ended(name: str, records: int, seed: int) -> None:
+    on, hours, share, truth = PARTITIONERS_OVER_TIME[name]
+    result = analysed(at_times(on, hours, share, seed), records, seed)
+    (cause,) = result.causes
+    assert cause.name == "mixed_partitioners"
+    assert (cause.times is not None) is (truth == "comes back")
+    ended = "No producer needs to change" in " ".join(result.advice)
+    assert ended is (truth == "ended")
+    assert ("murmur2_random" in " ".join(result.advice)) is not ended

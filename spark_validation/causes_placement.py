@@ -286,7 +286,11 @@ def _count_returns(topic: SampledTopic, wrong: Floats, keyed: Floats, first: int
         return 0
     last = len(number) - 1 - there[:, ::-1].argmax(axis=1)
     # The outermost windows may have some in a part of them only.
-    inner = (number > there.argmax(axis=1)[:, None]) & (number < last[:, None]) & there.any(axis=1)[:, None]
+    inner = (
+        (number > there.argmax(axis=1)[:, None])
+        & (number < last[:, None])
+        & np.asarray(there.any(axis=1, keepdims=True))
+    )
     usual = keyed * float(wrong.sum() / keyed[there].sum())
     gone = np.count_nonzero(inner & ~there & (usual >= ENOUGH / 2))
     varies = np.median(np.nan_to_num(dispersion(wrong * inner, keyed * inner)))

@@ -83,13 +83,13 @@ def partition_loads(
     changed = {name: histories[name] for name in keys.keys() & histories.keys()}
     if not changed or total <= 0:
         return loads, keys
-    rest = np.maximum(loads - sum(keys[name].loads for name in changed), 0.0)
+    unchanged = np.maximum(loads - sum(keys[name].loads for name in changed), 0.0)
     for name, history in changed.items():
         own = keys[name].loads
         keys[name] = replace(keys[name], loads=own * history.now * total / max(float(own.sum()), 1e-12))
     part = max(0.0, 1 - sum(history.now for history in changed.values()))
-    rest *= part * total / max(float(rest.sum()), 1e-12)
-    return rest + sum(keys[name].loads for name in changed), keys
+    unchanged *= part * total / max(float(unchanged.sum()), 1e-12)
+    return unchanged + sum(keys[name].loads for name in changed), keys
 
 
 def _overall_loads(

@@ -346,7 +346,7 @@ def format_period(topic: TopicResult, created_at: str) -> str:
     since_ms, periods = topic.sample.since_ms, topic.arrivals or ()
     if since_ms is None and not periods and topic.now is None:
         return ""
-    since = "since the topic was made"
+    since = "since the topic was made" if periods else ""
     if since_ms is not None:
         since = f"since {moment(since_ms)}{_format_length(since_ms, created_at)}"
     common = [period for period in periods if period.name == COMMON]
@@ -359,7 +359,8 @@ def format_period(topic: TopicResult, created_at: str) -> str:
     if topic.now is not None:
         since_now = moment(topic.now.since_ms)
         ratios.append(f"newest part since {since_now} {format_estimate(topic.now.record_ratio, ratio)}")
-    text = f"{text}; max/mean in the {', '.join(ratios)}" if ratios else text
+    if ratios:
+        text = "; ".join(filter(None, (text, f"max/mean in the {', '.join(ratios)}")))
     for reason in dict.fromkeys(period.unknown for period in periods if period.unknown is not None):
         names = [_PERIODS.get(period.name, period.name) for period in periods if period.unknown == reason]
         text += f"; {' and '.join(names)} not known: {reason}"

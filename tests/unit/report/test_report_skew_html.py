@@ -348,7 +348,7 @@ def test_hot_keys_have_bars_with_their_intervals() -> None:
     (row,) = table.all("tbody")[0].all("tr")
     topic = samples.bursty()
     assert [one.text for one in row.all("th", "td")] == [
-        topic.hot_keys[0].key_hash, "8 B", "5 %", "", "3.75 to 6.25 %", "5 %", "11",
+        topic.hot_keys[0].key_hash, "8 B", "5 %", "", "3.75 to 6.25 %", "-", "5 %", "11",
         "2 of 10, peak 4.8 times",
     ]  # fmt: skip
     assert row.all("rect")[0].attributes["width"] == "80%"

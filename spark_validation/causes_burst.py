@@ -8,7 +8,7 @@ are compared in intervals of time that each hold the same number of the topic's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ LEAST_MS = 60_000
 """A log that was written in less time shows its producers' batches, not bursts."""
 TIMES = 168
 """The number of times at which brokers are asked for offsets: every hour of a week."""
+MOST_ASKED = 1_000
+"""The most partitions of a topic whose leaders are asked so often."""
 WORTH_ASKING = 0.25
 """Brokers are asked where a key alone fills a partition to this part of the mean."""
 CHANCE = 3.0
@@ -77,12 +79,20 @@ class Timeline:
         edges: The bounds of the intervals (ms since 1970), ascending; each interval has equally many records,
             or is equally long where brokers were asked for offsets.
         exact: Whether brokers were asked for offsets, so that the curves hold between windows.
+        sums: What `sum_all` returned, with the counts that it is of, by their id.
     """
 
     curves: tuple[OffsetCurve, ...]
     partitions: int
     edges: Floats
     exact: bool = False
+    sums: dict[int, tuple[Floats | Int64s, Floats]] = field(default_factory=dict, init=False)
+
+    def sum_all(self, topic: SampledTopic, counts: Floats | Int64s) -> Floats:
+        """Return all records or bytes in each interval, which are the same for every key."""
+        if id(counts) not in self.sums:
+            self.sums[id(counts)] = counts, self.sum_intervals(topic.per_offset(counts))
+        return self.sums[id(counts)][1]
 
     def shortest_ms(self, topic: SampledTopic) -> int:
         """Return the least length of a burst that is seen: the time between offsets, or that of a window."""
@@ -308,7 +318,11 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
     """Return a timeline by the offsets of many times, where brokers can be asked and a key is worth it."""
     total = float(topic.loads("records").sum())
     largest = max((float(topic.key_loads(key, "records").sum()) for key in topic.counts.hot), default=0.0)
-    if topic.offsets_at is None or topic.partitions < 2 or largest * topic.partitions < WORTH_ASKING * total:
+    if (
+        topic.offsets_at is None
+        or not 2 <= topic.partitions <= MOST_ASKED
+        or largest * topic.partitions < WORTH_ASKING * total
+    ):
         return line
     times = np.linspace(line.edges[0], line.edges[-1], TIMES + 1)
     answers: list[Sequence[int]] = []
@@ -348,7 +362,7 @@ def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: 
     total = float(found[on].sum())
     if not line.exact or total < ALONE * float(found.sum()):
         return found
-    everything = line.sum_intervals(topic.per_offset(whole))
+    everything = line.sum_all(topic, whole)
     others = everything.sum(axis=0) - everything[on]
     own = everything[on] - (everything[on].sum() - total) * others / max(float(others.sum()), 1e-12)
     # Where it would often be below 0, others there come and go, too.
@@ -363,7 +377,7 @@ def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
     Shares are of the records of an interval of time; a replicate, which holds an equal part of each
     partition, would show less of a key that is hot for a short time only.
     """
-    arrivals = line.sum_intervals(topic.per_offset(topic.counts.records))
+    arrivals = line.sum_all(topic, topic.counts.records)
     everything = arrivals.sum(axis=0)
     peak_ratios = {}
     for key in topic.counts.hot:

@@ -93,9 +93,7 @@ def trace(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Flo
         whole: What was read of all (partitions by replicates).
     """
     in_part = sum_part(topic, line, part, whole)
-    in_whole, records = (
-        line.sum_intervals(topic.per_offset(counts)) for counts in (whole, topic.counts.records)
-    )
+    in_whole, records = (line.sum_all(topic, counts) for counts in (whole, topic.counts.records))
     parts, wholes = in_part.sum(axis=0), in_whole.sum(axis=0)
     overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
     levels = [*_divide(parts, wholes, 0, len(parts), _unit(topic, line, part, whole))]

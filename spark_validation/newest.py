@@ -33,8 +33,7 @@ def measure_newest(topic: SampledTopic, line: Timeline | None) -> TopicResult:
     if newest is None:
         return topic.result
     records, sizes = (
-        newest.sum_intervals(topic.per_offset(counts))[:, 0]
-        for counts in (topic.counts.records, topic.counts.bytes)
+        newest.sum_all(topic, counts)[:, 0] for counts in (topic.counts.records, topic.counts.bytes)
     )
     read = records / np.maximum(topic.weights, 1e-12)
     since_ms, until_ms = (int(edge) for edge in newest.edges)
@@ -91,9 +90,8 @@ def _estimate_ratio(shares: tuple[Estimate, ...]) -> Estimate:
 
 
 def _key_share(topic: SampledTopic, newest: Timeline, part: Int64s, whole: Int64s, read: Floats) -> Estimate:
-    own, of, records = (
-        newest.sum_intervals(topic.per_offset(counts)) for counts in (part, whole, topic.counts.records)
-    )
+    own = newest.sum_intervals(topic.per_offset(part))
+    of, records = (newest.sum_all(topic, counts) for counts in (whole, topic.counts.records))
     share = count_share(topic, newest, (0, 1), own, of, records)
     if share is None:
         share = float(own.sum()) / max(float(of.sum()), 1e-12)

@@ -114,11 +114,12 @@ def _add_history(
     cause: SkewCause,
     part: Floats | Int64s,
     whole: Floats | Int64s,
+    size: float = 1.0,
 ) -> SkewCause:
-    """Add since when and until when a cause held, by the records or bytes that are its part of all."""
+    """Add since when and until when a cause held; part, whole and size are those of `trace`."""
     if line is None:
         return cause
-    history = trace(topic, line, part, whole)
+    history = trace(topic, line, part, whole, size)
     return replace(
         cause,
         since_ms=history.since_ms,
@@ -155,7 +156,9 @@ def _rank_skew(
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
         part = np.sum([getattr(key, hot.by) for key in hot.keys], axis=0)
-        cause = _add_history(topic, line, hot_cause(topic, hot), part, getattr(topic.counts, hot.by))
+        size = max(key.mean_size(hot.by) for key in hot.keys)
+        whole = getattr(topic.counts, hot.by)
+        cause = _add_history(topic, line, hot_cause(topic, hot), part, whole, size)
         ranked.append((hot.explains, cause))
     return ranked
 

@@ -78,12 +78,14 @@ def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
             key.key_hash: history
             for key in topic.counts.hot
             if float(topic.key_loads(key, by).sum()) >= least
-            and (history := trace(topic, line, getattr(key, by), whole)).changed
+            and (history := trace(topic, line, getattr(key, by), whole, key.mean_size(by))).changed
         }
     return traced
 
 
-def trace(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s) -> History:
+def trace(
+    topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s, size: float = 1.0
+) -> History:
     """Return the history of a part of the records or bytes.
 
     Args:
@@ -91,12 +93,13 @@ def trace(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Flo
         line: Its timeline.
         part: What was read of the part (partitions by replicates).
         whole: What was read of all (partitions by replicates).
+        size: The size of a record of the part: its bytes, or 1 where records are counted.
     """
     in_part = sum_part(topic, line, part, whole)
     in_whole, records = (line.sum_all(topic, counts) for counts in (whole, topic.counts.records))
     parts, wholes = in_part.sum(axis=0), in_whole.sum(axis=0)
     overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
-    levels = [*_divide(parts, wholes, 0, len(parts), _unit(topic, line, part, whole))]
+    levels = [*_divide(parts, wholes, 0, len(parts), size * _unit(topic, line, part / size, whole / size))]
     if len(levels) == 1:
         return History(overall, overall)
     shares = [_share(parts, wholes, start, end) for start, end in levels]
@@ -166,14 +169,12 @@ def _unit(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Flo
     changes of the level do not affect.
     """
     on = int(np.argmax(part.sum(axis=1)))
-    # Of bytes, the mean record is the least unit.
-    size = max(1.0, float(whole.sum()) / max(1.0, float(topic.counts.records.sum())))
     read = whole[on] > 0
     own, of = part[on, read].astype(np.float64), whole[on, read].astype(np.float64)
     share = float(own.sum()) / max(1.0, float(of.sum()))
     # By offsets, windows only say how much there is of the part, and not when.
     if line.exact or len(own) < 2 or not 0 < share < 1:
-        return float(topic.weights[on]) * size
+        return float(topic.weights[on])
     chance = share * (1 - share) * (1 / of[1:] + 1 / of[:-1])
     dispersion = float(np.median(np.diff(own / of) ** 2 / chance)) / _MEDIAN_OF_SQUARE
-    return float(topic.weights[on]) * max(size, dispersion)
+    return float(topic.weights[on]) * max(1.0, dispersion)

@@ -121,6 +121,10 @@ class HotKey:
         """The name of the key in reports: the first 12 digits of its hash."""
         return self.digest[:12]
 
+    def mean_size(self, by: str) -> float:
+        """Return the mean bytes of its records; 1 by records."""
+        return 1.0 if by == "records" else float(self.bytes.sum()) / max(1, int(self.records.sum()))
+
 
 def suffix(number: int) -> str:
     """Return the text that makes one of a key's salts when it is appended to the key."""

@@ -14,7 +14,7 @@ from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.resources.base import Layer
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
-from spark_validation.results import Estimate, SkewLimits, TopicResult
+from spark_validation.results import Estimate, NewestPart, SkewLimits, TopicResult
 from tests.support.golden import wording
 from tests.support.plans.rules import PathAsPlace
 from tests.support.plans.scenes import absent, declared
@@ -279,3 +279,31 @@ def test_a_policy_is_merged_limit_by_limit_and_found_where_it_was_set(
     assert (one.code, one.severity) == ("KF501", Severity.ERROR)
     assert one.location is not None
     assert (one.location.file, one.location.line) == (str(file), line)
+
+
+@pytest.mark.parametrize(
+    ("of", "ratio", "newest", "severity"),
+    [
+        ("period", FINE, SURE, "warning"),
+        ("now", FINE, SURE, "error"),
+        ("period", SURE, FINE, "error"),
+        ("now", SURE, FINE, "warning"),
+        ("now", FINE, FINE, None),
+    ],
+)
+def test_a_policy_is_about_the_period_or_about_now(
+    of: str, ratio: Estimate, newest: Estimate, severity: str | None
+) -> None:
+    share = Estimate.exact(1 / 3)
+    part = NewestPart(0, 1, (share,) * 3, (share,) * 3, newest, newest)
+    result = replace(measured(ratio=ratio), now=part)
+    severities = {severity for _, severity, _ in told(policed(maxPartitionRatio=2.0, of=of), result)}
+    assert max(severities, key=["warning", "error"].index, default=None) == severity
+    assert not severities or "warning" in severities, "the two disagree"
+
+
+@pytest.mark.parametrize(
+    "topic", [policed(of="now", maxPartitionRatio=2.0), policed(of="now", maxKeyShare=0.1)]
+)
+def test_a_newest_part_that_is_not_known_is_a_warning(topic: Desired) -> None:
+    assert told(topic, measured()) == [("KF501", "warning", RATIO)]

@@ -11,11 +11,15 @@ from spark_validation.policy import limits_of, verdict
 from spark_validation.results import BurstFacts, SkewLimits, TopicResult
 from tests.support.skew.analysis import FULL, analysed
 from tests.support.skew.simulation import (
+    NULL,
     START_MS,
     SimulatedTopic,
     counted_by_offsets,
     hot_over_time,
+    named,
     offsets_by_time,
+    produced,
+    spread_over,
     uniform,
     written_since,
 )
@@ -123,3 +127,35 @@ def test_times_of_one_partition_that_mislead_a_search_make_no_burst(partition: i
     for records in (FULL, 8_000):
         (cause,) = analysed(topic, records, log=log).causes
         assert (cause.name, cause.since_ms, cause.until_ms, cause.times) == ("hot_keys", None, None, None)
+
+
+HALF = np.arange(48_000) < 24_000
+
+
+def kinds(began: bool) -> dict[str, tuple[SimulatedTopic, str]]:
+    """Topics of which half of the time has a cause, by its kind; and a word of the advice on it."""
+    random = np.random.default_rng(0)
+    codes, there = random.integers(1, 5_000, 48_000), HALF ^ began
+    some = there & (random.random(len(codes)) < 0.3)
+    nulls = produced(np.where(some, NULL, codes), named(5_000), 12)
+    codes[random.random(len(codes)) < 0.02] = 7
+    heavy = produced(codes, named(5_000), 12, sizes=np.where(there & (codes == 7), 5_000, 200))
+    return {
+        "null_keys": (spread_over(nulls, 24), "add a key"),
+        "hot_keys": (spread_over(heavy, 24), "split key"),
+    }
+
+
+@pytest.mark.parametrize("records", [FULL, 12_000])
+@pytest.mark.parametrize("began", [True, False])
+@pytest.mark.parametrize("name", ["null_keys", "hot_keys"])
+def test_causes_of_each_kind_have_their_times_and_advice_while_they_last(
+    name: str, began: bool, records: int
+) -> None:
+    topic, advice = kinds(began)[name]
+    result = measured(topic, records)
+    cause = next(cause for cause in result.causes if cause.name == name)
+    held, other = (cause.since_ms, cause.until_ms) if began else (cause.until_ms, cause.since_ms)
+    assert other is None
+    assert held == pytest.approx(START_MS + 12 * HOUR, abs=1.6 * HOUR)
+    assert (advice in " ".join(result.advice)) is began

@@ -35,6 +35,7 @@ from spark_validation.key_counts import (
     HotKey,
     KeyCounts,
     KeyPlacement,
+    estimate_squares,
     first_misfits,
     hottest,
     reduce_misfits,
@@ -118,6 +119,8 @@ class _RowCounter:
         counts.distinct += count
         counts.multiplicity += np.bincount(np.minimum(records, MULTIPLICITIES) - 1, minlength=MULTIPLICITIES)
         counts.keys += np.bincount(self.partition, minlength=self.layout.partitions)
+        weights = self.weights[self.partition]
+        counts.squares += [estimate_squares(of, weights).sum() for of in (self.records, self.bytes)]
         shared = np.bincount(self.code, minlength=count) > 1
         counts.shared_keys += int(shared.sum())
         counts.shared_records += int(records[shared].sum())

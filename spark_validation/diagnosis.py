@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,21 +24,19 @@ from spark_validation.results import (
     UnexplainedFacts,
 )
 from spark_validation.sampled_topic import (
-    LEAST_LIFT,
+    CHANCE_IS_ENOUGH,
+    MANY_KEYS,
     MEASURES,
     NULLS_WORTH_NAMING,
-    STANDS_OUT,
     SampledTopic,
     max_over_mean,
 )
 
 if TYPE_CHECKING:
     from spark_validation.causes_placement import Placement
-    from spark_validation.key_counts import Floats, HotKey
+    from spark_validation.sampled_topic import HotKeys
 
 
-CHANCE_IS_ENOUGH = 0.5
-"""The part of the excess that the number of keys alone must explain by chance."""
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
 CLUMPED = 3.0
@@ -123,21 +121,24 @@ def _rank_skew(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float,
 def few_cause(topic: SampledTopic) -> SkewCause | None:
     """Return the cause, if keys are so few that chance would make the skew even of equal keys."""
     distinct = topic.result.distinct_keys.value
-    ratio = topic.ratio("records").value
-    if distinct < 1 or not topic.skewed("records"):
+    by = next((by for by in MEASURES if topic.skewed(by)), None)
+    if distinct < 1 or by is None:
         return None
     expected = expected_ratio(distinct, topic.partitions)
     # Records without a key are spread evenly by their producers, and dilute what few keys do.
     keyed = 1 - topic.result.null_key_share.value
-    explains = min(1.0, keyed * (expected - 1) / (ratio - 1))
-    if explains < CHANCE_IS_ENOUGH and distinct >= topic.partitions:
+    explains = min(1.0, keyed * (expected - 1) / (topic.ratio(by).value - 1))
+    if distinct >= MANY_KEYS * topic.partitions or (
+        explains < CHANCE_IS_ENOUGH and distinct >= topic.partitions
+    ):
         return None
     facts = FewKeysFacts(
         topic.result.distinct_keys,
         topic.partitions,
         int(np.count_nonzero(topic.counts.keys == 0)),
         expected,
-        topic.ratio("records"),
+        topic.ratio(by),
+        by,
     )
     return SkewCause("few_keys", explains=explains, facts=facts)
 
@@ -162,7 +163,7 @@ def _unexplained_cause(topic: SampledTopic, placement: Placement) -> SkewCause:
     """Return the cause of a skew that no other cause explains, under the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
     largest = sorted((float(topic.key_loads(key, by).sum()) for key in topic.counts.hot), reverse=True)
-    total = float(topic.loads(by).sum())
+    total, fullest, keys = float(topic.loads(by).sum()), topic.fullest(by), topic.counts.keys
     if topic.result.keys_withheld is not None:
         name, reason = "unknown", "keys_withheld"
     elif placement.mix is not None and placement.mix.unknown:
@@ -174,12 +175,13 @@ def _unexplained_cause(topic: SampledTopic, placement: Placement) -> SkewCause:
     facts = UnexplainedFacts(
         reason,
         by,
-        topic.fullest(by),
+        fullest,
         topic.ratio(by),
         topic.ratio("records"),
         len(largest),
         largest[0] / total if largest else 0.0,
         sum(largest) / total if largest else 0.0,
+        float(keys[fullest] / keys.mean()) if keys.any() else 1.0,
     )
     return SkewCause(name, facts=facts)
 
@@ -193,31 +195,9 @@ def _balanced_cause(topic: SampledTopic) -> SkewCause:
         topic.ratio("bytes"),
         largest / total if total else 0.0,
         topic.result.null_key_share,
+        next((topic.chance_limit(by) for by in MEASURES if topic.ratio(by).value > EVEN_RATIO), None),
     )
     return SkewCause("balanced", facts=facts)
-
-
-MOST_OF_IT = 0.75
-"""Keys are added, largest first, until they explain this part of the excess."""
-WORTH_NAMING = 0.25
-"""Keys that explain less of the excess are no cause of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class HotKeys:
-    """The fewest keys that explain the skew.
-
-    Attributes:
-        keys: Largest first.
-        shares: Of the topic's records or bytes, alike.
-        by: `records` or `bytes`.
-        explains: The part of the excess that goes with them (`SampledTopic.explain_excess`).
-    """
-
-    keys: tuple[HotKey, ...]
-    shares: tuple[float, ...]
-    by: str
-    explains: float
 
 
 def hot_keys(topic: SampledTopic) -> HotKeys | None:
@@ -229,8 +209,8 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
     # Consumers are limited by records or by bytes; the more uneven one shows which keys to split.
     for by in reversed(MEASURES) if by_bytes > MUCH_MORE * by_records else MEASURES:
         if topic.skewed(by):
-            hot = _find_hot_keys(topic, by)
-            if hot is not None and hot.explains >= WORTH_NAMING:
+            hot = topic.hot_keys[by]
+            if hot is not None:
                 return hot
     return None
 
@@ -244,42 +224,3 @@ def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
     without = 1 + (ratio.value - 1) * (1 - hot.explains)
     facts = HotKeysFacts(hot.by, tuple(keys), topic.fullest(hot.by), ratio, without, topic.ratio("records"))
     return SkewCause("hot_keys", explains=hot.explains, facts=facts)
-
-
-def _find_hot_keys(topic: SampledTopic, by: str) -> HotKeys | None:
-    chosen: list[HotKey] = []
-    shares: list[float] = []
-    part: Floats | None = None
-    best: HotKeys | None = None
-    for key, share in find_prominent_keys(topic, by):
-        chosen.append(key)
-        shares.append(share)
-        load = topic.key_loads(key, by)
-        part = load if part is None else part + load
-        explains = topic.explain_excess(part, by)
-        # A further key on other partitions lowers the mean alone, and explains no more.
-        if best is None or explains > best.explains:
-            best = HotKeys(tuple(chosen), tuple(shares), by, explains)
-        if explains >= MOST_OF_IT:
-            break
-    return best
-
-
-def find_prominent_keys(topic: SampledTopic, by: str) -> list[tuple[HotKey, float]]:
-    """Return the keys that are far larger than most, with their shares, largest first."""
-    total = float(topic.loads(by).sum())
-    if total <= 0:
-        return []
-    shares = [(key, float(topic.key_loads(key, by).sum()) / total) for key in topic.counts.hot]
-    shares.sort(key=lambda entry: (-entry[1], entry[0].digest))
-    remaining = 1 - float(topic.nulls(by).sum()) / total
-    # The estimate must not be below the keys that were seen.
-    distinct = max(topic.result.distinct_keys.value, len(shares))
-    prominent = []
-    for number, (key, share) in enumerate(shares, start=1):
-        remaining -= share
-        average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
-        if share < STANDS_OUT * average or share * topic.partitions < LEAST_LIFT:
-            break
-        prominent.append((key, share))
-    return prominent

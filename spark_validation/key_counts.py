@@ -122,6 +122,22 @@ class HotKey:
         return self.digest[:12]
 
 
+def estimate_squares(counts: Int64s, weights: Floats) -> Floats:
+    """Estimate the squares of totals from a sample of windows (Horvitz and Thompson 1952).
+
+    A window is in the sample with the probability f = 1 / weight, and two are with f² (G - 1) / (G - f), if G
+    were read. The square of the weighted count would be far too high where few windows meet a key.
+
+    Args:
+        counts: What was counted of each total (totals by replicates).
+        weights: The number of records that one that was read stands for (totals).
+    """
+    replicates = counts.shape[1]
+    single = np.einsum("ij,ij->i", counts, counts, dtype=np.float64)
+    pairs = counts.sum(axis=1, dtype=np.float64) ** 2 - single
+    return np.asarray(weights * (single + pairs * (weights * replicates - 1) / max(1, replicates - 1)))
+
+
 def suffix(number: int) -> str:
     """Return the text that makes one of a key's salts when it is appended to the key."""
     return f"#{number}"
@@ -181,6 +197,7 @@ class KeyCounts:
             the frequency counts f_k of Chao 1984.
         incidence: Distinct keys that are in 1, 2, … replicates (replicates): the incidence
             frequency counts, to which Chao 1987 applies.
+        squares: The estimated sums of squares of keys' records, and of their bytes (2).
         fits: For each partitioner of hashing.PARTITIONERS, records with a key that lie where it puts them
             (partitioners by partitions by replicates).
         fits_none: Records with a key that lie where none of them puts them.
@@ -207,6 +224,7 @@ class KeyCounts:
     shared_records: int
     multiplicity: Int64s
     incidence: Int64s
+    squares: Floats
     fits: Int64s
     fits_none: Int64s
     misfits: Int64s
@@ -235,6 +253,7 @@ class KeyCounts:
             shared_records=0,
             multiplicity=zeros(MULTIPLICITIES),
             incidence=zeros(layout.replicates),
+            squares=np.zeros(2),
             fits=zeros(len(PARTITIONERS), *shape),
             fits_none=zeros(*shape),
             misfits=zeros(0, len(MISFIT_COLUMNS)),

@@ -225,6 +225,7 @@ class BalancedFacts:
         byte_ratio: The same by bytes.
         largest_key: The share of the most frequent key in the records; 0 if none is known.
         null_key_share: Records without a key.
+        by_chance: Where a ratio is above 1.25, the one that such keys exceed by chance in one of 100 cases.
     """
 
     partition_count: int
@@ -232,6 +233,7 @@ class BalancedFacts:
     byte_ratio: Estimate
     largest_key: float
     null_key_share: Estimate
+    by_chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ class UnexplainedFacts:
 
     Attributes:
         reason: `keys_withheld`, `own_partitioner` (producers choose partitions themselves), `no_keys`, or
-            `many_keys` (of uneven size).
+            `many_keys`.
         by: `records` or `bytes`.
         fullest: The fullest partition.
         ratio: The fullest partition over the mean.
@@ -248,6 +250,7 @@ class UnexplainedFacts:
         examined_keys: The number of most frequent keys whose shares are known.
         largest_key: The share of the largest of them.
         largest_keys: Their share together.
+        key_ratio: The keys on the fullest partition over the mean.
     """
 
     reason: str
@@ -258,6 +261,7 @@ class UnexplainedFacts:
     examined_keys: int
     largest_key: float
     largest_keys: float
+    key_ratio: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +310,7 @@ class FewKeysFacts:
         keyless_partitions: Partitions without a key.
         ratio_by_chance: The fullest partition over the mean that so many equal keys are expected to make.
         ratio: The measured one.
+        by: `records` or `bytes`: what it is of.
     """
 
     distinct_keys: Estimate
@@ -313,6 +318,7 @@ class FewKeysFacts:
     keyless_partitions: int
     ratio_by_chance: float
     ratio: Estimate
+    by: str = "records"
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,8 @@ def _describe_balance(facts: BalancedFacts) -> str:
         text += f"; the most frequent key has {percent(facts.largest_key)} of the records"
     if facts.null_key_share.value:
         text += f"; {percent(facts.null_key_share.value)} have no key"
+    if facts.by_chance is not None:
+        text += f"; keys of these sizes reach {ratio(facts.by_chance)} by chance"
     return f"{text}."
 
 
@@ -192,10 +194,16 @@ def _describe_unexplained(facts: UnexplainedFacts) -> str:
         return f"{text}, and no frequent key causes it."
     if facts.reason == "no_keys":
         return f"{text}, though no record has a key."
+    # What a partition has is its number of keys times their mean size: one of the two is above the others'.
+    larger = facts.ratio.value / max(facts.key_ratio, 1e-12)
+    more = (
+        f"it has {ratio(facts.key_ratio)} times as many keys as the mean partition"
+        if facts.key_ratio > larger
+        else f"its keys are {ratio(larger)} times as large as those of the mean partition"
+    )
     return (
-        f"{text}; not a few keys cause it, but many keys of uneven size: the largest has "
-        f"{percent(facts.largest_key)}, the {facts.examined_keys} largest have {percent(facts.largest_keys)} "
-        f"of the {facts.by}."
+        f"{text}; no few keys cause it, but {more}: the largest has {percent(facts.largest_key)}, the "
+        f"{facts.examined_keys} largest have {percent(facts.largest_keys)} of the {facts.by}."
     )
 
 
@@ -231,7 +239,7 @@ def _describe_few_keys(facts: FewKeysFacts) -> str:
     return (
         f"{keys} too few for {facts.partition_count} partitions{without}: even equally frequent keys would "
         f"by chance give the fullest partition {times_mean(facts.ratio_by_chance)}; it has "
-        f"{ratio(facts.ratio.value)}."
+        f"{ratio(facts.ratio.value)}{' by bytes' if facts.by == 'bytes' else ''}."
     )
 
 

@@ -33,7 +33,7 @@ from spark_validation.results import (
     bound_ratio,
 )
 from spark_validation.salts import partition_loads
-from spark_validation.sampled_topic import MEASURES, SampledTopic
+from spark_validation.sampled_topic import SampledTopic
 from spark_validation.time_search import KNOWN
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
@@ -207,7 +207,7 @@ def analyse(
         )
     # Suffixes chosen for a partitioner that fits by chance would lead anywhere.
     known = not by_chance(counts.distinct, topic.partitions)
-    loads = {by: partition_loads(topic, by, placed.partitioner_now if known else None) for by in MEASURES}
+    loads = partition_loads(topic, placed.partitioner_now if known else None)
     return replace(result, advice=advise(result, context.limits, loads, placed))
 
 

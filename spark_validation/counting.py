@@ -40,6 +40,7 @@ from spark_validation.key_counts import (
     hottest,
     reduce_misfits,
     suffix,
+    takes_suffix,
 )
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class _RowCounter:
                     by_records,
                     by_bytes,
                     suffixed[code],
+                    takes_suffix(key),
                 )
             )
         self.counts.hot = hottest(self.counts.hot, self.weights)

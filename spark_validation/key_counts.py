@@ -107,6 +107,7 @@ class HotKey:
         suffixed: By the number of each partitioner that may be the topic's, the partition on which it puts
             the key, and then the key with each suffix of `suffix` (1 + SUFFIXES); none for a key of more than
             LONGEST_SALTED bytes.
+        is_text: Whether it takes a suffix (`takes_suffix`).
     """
 
     digest: str
@@ -115,6 +116,7 @@ class HotKey:
     records: Int64s
     bytes: Int64s
     suffixed: dict[int, Int64s]
+    is_text: bool = True
 
     @property
     def key_hash(self) -> str:
@@ -141,6 +143,15 @@ def estimate_squares(counts: Int64s, weights: Floats) -> Floats:
 def suffix(number: int) -> str:
     """Return the text that makes one of a key's salts when it is appended to the key."""
     return f"#{number}"
+
+
+def takes_suffix(key: bytes) -> bool:
+    """Return whether a key is plain text: consumers could not decode a binary key or JSON with a suffix."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable() and not text.startswith(("{", "[", '"'))
 
 
 @dataclass(slots=True, eq=False)
@@ -362,7 +373,7 @@ def pack(counts: KeyCounts) -> bytes:
         arrays[f"hot/{number}/cells"] = np.stack(
             [cells, key.records.reshape(-1)[cells], key.bytes.reshape(-1)[cells]]
         )
-        arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
+        arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None, key.is_text])
         arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
     # One array for all keys: an entry takes more bytes than its content.
     arrays["suffixed"] = np.array(
@@ -438,9 +449,9 @@ def _unpack_hot_keys(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
         cells, records, size = arrays[f"hot/{number}/cells"]
         by_records, by_bytes = np.zeros((2, int(np.prod(shape))), dtype=np.int64)
         by_records[cells], by_bytes[cells] = records, size
-        length, shown = arrays[f"hot/{number}/length"]
+        length, shown, is_text = arrays[f"hot/{number}/length"]
         key = arrays[f"hot/{number}/key"].tobytes() if shown else None
         digest = arrays[f"hot/{number}/digest"].tobytes().hex()
         shaped = by_records.reshape(shape), by_bytes.reshape(shape)
-        yield HotKey(digest, int(length), key, *shaped, suffixed[number])
+        yield HotKey(digest, int(length), key, *shaped, suffixed[number], bool(is_text))
         number += 1

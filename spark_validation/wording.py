@@ -521,9 +521,26 @@ def count_useful_members(group: str, useful: int, members: int, *, fullest: floa
     )
 
 
-def name_goal(most: float, by: str, key_share: float | None) -> str:
+def name_goal(most: float, measures: Sequence[str], key_share: float | None) -> str:
     """Name the limits that a split of keys is to keep."""
-    return f"a ratio of {most:g} by {by}" + (f" and a key share of {percent(key_share)}" if key_share else "")
+    share = f" and a key share of {percent(key_share)}" if key_share else ""
+    return f"a ratio of {most:g} by {join_items(measures)}{share}"
+
+
+def join_ratios(ratios: Sequence[float], measures: Sequence[str]) -> str:
+    """Join the ratios of one or both measures."""
+    texts = [ratio(value) for value in ratios]
+    if len({*texts}) == 1:
+        return f"{texts[0]} times the mean"
+    return f"{texts[0]} times the mean by {measures[0]} and {texts[1]} by {measures[1]}"
+
+
+def explain_unique_keys(goal: str) -> str:
+    """Explain that keys of hardly more than one record each cannot be split."""
+    return (
+        f"For {goal}, make the largest records smaller, or use fewer partitions: keys have hardly more than "
+        "one record each, and no split divides a record."
+    )
 
 
 def explain_no_split(
@@ -548,14 +565,14 @@ def explain_no_split(
 
 
 def advise_split(
-    splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: float, *, known: bool
+    splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: str, *, known: bool
 ) -> str:
     """Advise to split keys into salts.
 
     Args:
         splits: Each key with the suffixes of its salts.
         goal: The goal (`name_goal`).
-        after: The fullest partition over the mean after the split.
+        after: The ratio after the split.
         known: Whether the partitioner is known, so that the suffixes hold for every producer.
     """
     parts: list[str] = []
@@ -573,8 +590,20 @@ def advise_split(
         if counts:
             how += " (choose those of the other keys likewise, by partitioner(key + suffix))"
     return (
-        f"To stay within {goal}, split {join_items(parts)}{how}: the fullest then has {times_mean(after)}"
+        f"To stay within {goal}, split {join_items(parts)}{how}: the fullest then has {after}"
         ". Order is kept only within a salt."
+    )
+
+
+def advise_spread(splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: str) -> str:
+    """Advise to spread keys that take no suffix; arguments as of `advise_split`, with partitions."""
+    parts = [f"{name_key(key)} over partitions {join_items(partitions)}" for key, partitions in splits]
+    return (
+        f"To stay within {goal}, spread the records of {join_items(parts)}: these keys are binary or JSON, "
+        "and no consumer could decode them with a suffix. Let a partitioner of your own choose these "
+        "partitions in turn and keep the key as it is, or add a field to the key's own schema, with values "
+        f"that its partitioner puts there. The fullest then has {after}. Order is kept only within one of "
+        "them."
     )
 
 

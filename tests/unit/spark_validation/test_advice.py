@@ -20,7 +20,7 @@ from spark_validation.results import (
     TopicResult,
     WhatIf,
 )
-from spark_validation.salts import MOST_SALTS, Loads
+from spark_validation.salts import MOST_SALTS, TopicLoads
 from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
 from tests.support.skew.simulation import (
@@ -44,7 +44,7 @@ from tests.support.skew.simulation import (
 KEYS = 10_000
 
 
-NO_KEYS: Loads = {by: (np.ones(12), {}) for by in ("records", "bytes")}
+NO_KEYS = TopicLoads(np.ones((2, 12)), {})
 
 
 def analysed(

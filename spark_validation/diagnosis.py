@@ -115,6 +115,11 @@ def _rank_skew(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float,
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
         ranked.append((hot.explains, hot_cause(topic, hot)))
+        # One key may be hot by records, and another by bytes.
+        others = [topic.hot_keys[by] for by in MEASURES if by != hot.by and topic.skewed(by)]
+        for other in others:
+            if other is not None and other.keys[0] not in hot.keys:
+                ranked.append((min(hot.explains, other.explains), hot_cause(topic, other)))
     return ranked
 
 

@@ -9,7 +9,7 @@ from spark_validation import wording
 from spark_validation.causes_placement import by_chance, misplaced_share, mixed_by_chance
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
-from spark_validation.results import BurstFacts
+from spark_validation.results import BurstFacts, NullKeysFacts
 from spark_validation.salts import MOST_SALTS, split
 from spark_validation.sampled_topic import LEAST_LIFT, MEASURES, STANDS_OUT, max_over_mean
 
@@ -88,7 +88,8 @@ def _advise_on_cause(
         case "few_keys":
             yield from _advise_on_few_keys(result, limits)
         case "null_keys":
-            yield wording.advise_on_null_keys(result.null_key_share.value)
+            chosen = cause.facts.chosen_partitions if isinstance(cause.facts, NullKeysFacts) else ()
+            yield wording.advise_on_null_keys(result.null_key_share.value, chosen)
         case "mixed_partitioners":
             yield from _advise_on_mix(result, placement)
         case "repartitioned":

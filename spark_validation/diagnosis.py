@@ -31,6 +31,7 @@ from spark_validation.sampled_topic import (
     SampledTopic,
     max_over_mean,
 )
+from spark_validation.windows import FEWEST_PER_PARTITION
 
 if TYPE_CHECKING:
     from spark_validation.causes_placement import Placement
@@ -41,6 +42,11 @@ SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
 CLUMPED = 3.0
 """From this dispersion on (SampledTopic.null_dispersion), records without a key come in batches."""
+ALMOST_ALWAYS = 0.9
+"""The part of the time in which a chosen partition has more records without a key than the mean."""
+CHOSEN = 1.5
+"""It also has so many times as many of these records as any that was not chosen: partitioners that prefer the
+brokers that answer faster (KIP-794) make smaller steps."""
 FULL = 1.0
 """The rank of a cause that explains all."""
 
@@ -117,9 +123,11 @@ def _rank_skew(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float,
         ranked.append((hot.explains, hot_cause(topic, hot)))
         # One key may be hot by records, and another by bytes.
         others = [topic.hot_keys[by] for by in MEASURES if by != hot.by and topic.skewed(by)]
-        for other in others:
-            if other is not None and other.keys[0] not in hot.keys:
-                ranked.append((min(hot.explains, other.explains), hot_cause(topic, other)))
+        ranked += [
+            (min(hot.explains, other.explains), hot_cause(topic, other))
+            for other in others
+            if other is not None and other.keys[0] not in hot.keys
+        ]
     return ranked
 
 
@@ -156,12 +164,40 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
     nulls = topic.nulls("records")
     ratio = max_over_mean(nulls)
     dispersion = topic.null_dispersion
+    chosen = _find_chosen_partitions(topic) if ratio > EVEN_RATIO else ()
     spread = "evenly" if ratio <= EVEN_RATIO else "unevenly"
-    if dispersion is not None and dispersion >= CLUMPED:
+    if chosen:
+        spread = "by choice"
+    elif dispersion is not None and dispersion >= CLUMPED:
         spread = "in batches"
     explains = topic.explain_excess(nulls, "records") if topic.skewed("records") else None
-    facts = NullKeysFacts(topic.result.null_key_share, spread, ratio, dispersion)
+    facts = NullKeysFacts(topic.result.null_key_share, spread, ratio, dispersion, chosen)
     return SkewCause("null_keys", explains=explains, facts=facts)
+
+
+def _find_chosen_partitions(topic: SampledTopic) -> tuple[int, ...]:
+    """Return the partitions that producers choose for records without a key; empty if a partitioner does.
+
+    Batches of a sticky partitioner go to one partition after another. A partition that has more of these
+    records than others at nearly all times was chosen.
+    """
+    nulls = topic.nulls("records")
+    windows = causes_burst.window_times(topic)
+    line = None if windows is None else causes_burst.build_timeline(topic, windows)
+    if line is not None:
+        loads = line.sum_intervals(topic.per_offset(topic.counts.null_records))
+    else:
+        # Without keys and times, windows show nothing, but no partitioner fills one partition alone.
+        loads = topic.counts.null_records * topic.weights[:, None]
+        if not topic.keyed.any() and nulls.max() < ALMOST_ALWAYS * nulls.sum():
+            return ()
+    total = loads.sum(axis=0)
+    more = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
+    if more.shape[1] < FEWEST_PER_PARTITION:
+        return ()
+    chosen = more.mean(axis=1) >= ALMOST_ALWAYS
+    alone = chosen.any() and nulls[chosen].min() >= CHOSEN * nulls[~chosen].max(initial=0.0)
+    return tuple(np.flatnonzero(chosen).tolist()) if alone else ()
 
 
 def _unexplained_cause(topic: SampledTopic, placement: Placement) -> SkewCause:

@@ -327,15 +327,17 @@ class NullKeysFacts:
 
     Attributes:
         null_key_share: Of the topic's records.
-        spread: `evenly`, `unevenly` or `in batches`.
+        spread: `evenly`, `unevenly`, `in batches`, or `by choice` of the partition by producers.
         null_ratio: The fullest partition over the mean, of these records.
         dispersion: The variance of their share between windows over that by chance; None if unknown.
+        chosen_partitions: The partitions that producers choose.
     """
 
     null_key_share: Estimate
     spread: str
     null_ratio: float
     dispersion: float | None
+    chosen_partitions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,14 +244,16 @@ def _describe_few_keys(facts: FewKeysFacts) -> str:
 
 
 def _describe_null_keys(facts: NullKeysFacts) -> str:
-    share, spread = facts.null_key_share.value, facts.spread
-    if spread == "in batches":
+    share, spread = facts.null_key_share.value, f"spread {facts.spread}"
+    if facts.chosen_partitions:
+        spread = f"put on {_name_partitions(facts.chosen_partitions)} by their producers at all times"
+    if facts.spread == "in batches":
         spread += (
             f" (their share varies {ratio(facts.dispersion or 0)} times as much between windows as by chance)"
         )
     subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
     return (
-        f"{subject}; they are spread {spread}, with {ratio(facts.null_ratio)} times their mean on the "
+        f"{subject}; they are {spread}, with {ratio(facts.null_ratio)} times their mean on the "
         f"fullest partition, and have no order relative to each other."
     )
 
@@ -420,8 +422,14 @@ def advise_finer_key(keys: float, partitions: int, *, target: float, fit: int, n
     )
 
 
-def advise_on_null_keys(share: float) -> str:
-    """Advise to add a key, or to declare that there is none."""
+def advise_on_null_keys(share: float, chosen: Sequence[int]) -> str:
+    """Advise to add a key, or to declare that there is none; or to leave the partition to the partitioner."""
+    if chosen:
+        return (
+            f"Find the producer that sets {_name_partitions(chosen)} itself for records without a key, and "
+            "let it leave the partition to its partitioner, which spreads them; if the order of related "
+            f"records matters, add a key to the {percent(share)} of records that have none."
+        )
     return (
         f"If the order of related records matters, add a key to the {percent(share)} of records that "
         f"have none; if it does not, declare the topic `keyed: false`."
@@ -753,8 +761,9 @@ def explain_unknown_partitioner(share: float) -> str:
 def explain_uneven_nulls(share: float, null_ratio: float) -> str:
     """Explain that records without a key cannot be placed on another partition count."""
     return (
-        f"Records without a key ({percent(share)}) are not spread evenly: a partition has "
-        f"{ratio(null_ratio)} times their mean. How they would spread over another count cannot be predicted."
+        f"How records without a key ({percent(share)}) would spread over another count cannot be predicted: "
+        f"they differ between partitions by more than single records do by chance (the fullest has "
+        f"{ratio(null_ratio)} times their mean), and would by more on twice as many."
     )
 
 

@@ -276,6 +276,8 @@ BESIDE = 3.0
 """The peak must also be so many median absolute deviations of the same time above the expected."""
 FEWEST_BESIDE = 6
 """The fewest partitions whose deviations at the same time are compared."""
+EXCEPTIONAL = 2.0
+"""A key's peak must have so many times what the steepest of half of the replicates have."""
 MOST_OF_IT = 0.5
 """The part of a partition's surplus in a burst that one key must have, to be named as its cause."""
 
@@ -522,7 +524,9 @@ def _strongest(
     usual, in_all = _usual(mass)
     share = mass / np.maximum(in_all, 1e-12)
     steep = _steep(share, usual[:, None], topic.partitions)
-    high = steep & surely
+    # Where keys come and go, as those of windows do, some partition has as large a share at any time.
+    odds = _odds(share) / np.maximum(_odds(usual[:, None]), 1e-12)
+    high = steep & surely & (odds >= np.median(odds.max(axis=0)) ** 3)
     if not high.any():
         return None
     partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
@@ -553,10 +557,12 @@ def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
     """Find the key with the steepest peak in one replicate: for logs whose timestamps are unusable."""
     totals = (topic.counts.records * topic.weights[:, None]).sum(axis=0)
     best: BurstFacts | None = None
+    steepest = np.zeros(len(totals))
     for key in topic.counts.hot:
         records = (key.records * topic.weights[:, None]).sum(axis=0)
         usual = float(records.sum()) / max(float(totals.sum()), 1e-12)
         share = records / np.maximum(totals, 1e-12)
+        steepest = np.maximum(steepest, np.where(_odds(share) >= ODDS * _odds(np.array(usual)), share, 0.0))
         peak = int(np.argmax(share))
         if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
@@ -582,7 +588,7 @@ def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
                 parts=len(share),
                 parts_with_key=int(np.count_nonzero(key.records.sum(axis=0))),
             )
-    return best
+    return best if best is not None and best.burst_share >= EXCEPTIONAL * np.median(steepest) else None
 
 
 BURST_PEAK = 2.0

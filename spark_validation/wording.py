@@ -246,7 +246,7 @@ def _describe_few_keys(facts: FewKeysFacts) -> str:
 def _describe_null_keys(facts: NullKeysFacts) -> str:
     share, spread = facts.null_key_share.value, f"spread {facts.spread}"
     if facts.chosen_partitions:
-        spread = f"put on {_name_partitions(facts.chosen_partitions)} by their producers at all times"
+        spread = f"put on {_name_partitions(facts.chosen_partitions)} by their producers"
     if facts.spread == "in batches":
         spread += (
             f" (their share varies {ratio(facts.dispersion or 0)} times as much between windows as by chance)"

@@ -95,6 +95,11 @@ def window_times(topic: SampledTopic) -> Floats | None:
         return None
     windows = np.stack([counts.first_ms, counts.last_ms], axis=2).astype(np.float64)
     windows[~known] = np.nan
+    filled = windows[known.any(axis=1)]
+    if len(filled) > 2:
+        # A time that only one partition reaches cannot be compared, and may be that of a wrong clock.
+        first, last = np.nanmin(filled, axis=(1, 2)), np.nanmax(filled, axis=(1, 2))
+        windows = windows.clip(np.partition(first, 1)[1], np.partition(last, -2)[-2])
     duration = float(np.nanmax(windows) - np.nanmin(windows))
     distinct = len(np.unique(windows[known]))
     if duration < LEAST_MS or distinct < FEWEST_TIMES * topic.layout.replicates:

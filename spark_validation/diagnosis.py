@@ -122,12 +122,11 @@ def _rank_skew(topic: SampledTopic, *, repartitioned: bool) -> list[tuple[float,
     if hot is not None:
         ranked.append((hot.explains, hot_cause(topic, hot)))
         # One key may be hot by records, and another by bytes.
-        others = [topic.hot_keys[by] for by in MEASURES if by != hot.by and topic.skewed(by)]
-        ranked += [
-            (min(hot.explains, other.explains), hot_cause(topic, other))
-            for other in others
-            if other is not None and other.keys[0] not in hot.keys
-        ]
+        for by in (by for by in MEASURES if by != hot.by and topic.skewed(by)):
+            other = topic.hot_keys[by]
+            further = [key for key in other.keys if key not in hot.keys] if other else []
+            if other and further and (further[0] is other.keys[0] or not topic.is_large(further[0], hot.by)):
+                ranked.append((min(hot.explains, other.explains), hot_cause(topic, other)))
     return ranked
 
 

@@ -153,7 +153,7 @@ class SampledTopic:
         if self.result.null_key_share.value > 0.5 or self.has_few_keys:
             return True
         hot = self.hot_keys[by]
-        if hot is not None and hot.explains > 1 - CHANCE_IS_ENOUGH and self._is_large(hot.keys[0], by):
+        if hot is not None and hot.explains > 1 - CHANCE_IS_ENOUGH and self.is_large(hot.keys[0], by):
             return True
         return ratio.value > self.chance_limit(by)
 
@@ -171,7 +171,7 @@ class SampledTopic:
     def _chance_limits(self) -> dict[str, float]:
         return {by: self._find_chance_limit(by) for by in MEASURES}
 
-    def _is_large(self, key: HotKey, by: str) -> bool:
+    def is_large(self, key: HotKey, by: str) -> bool:
         """Return whether a key alone makes its partition uneven."""
         load, mean = float(self.key_loads(key, by).sum()), float(self.loads(by).mean())
         return load > (EVEN_RATIO - 1) * mean and bool(key.records.sum() >= FEWEST_OF_KEY)
@@ -181,7 +181,7 @@ class SampledTopic:
         squares = float(self.counts.squares[MEASURES.index(by)])
         large = []
         for key in self.counts.hot:
-            is_large = self._is_large(key, by)
+            is_large = self.is_large(key, by)
             # What is known of a key from a few sampled records is in the squares.
             if not is_large and not self.plan.full and key.records.sum() < FEWEST_OF_KEY:
                 continue

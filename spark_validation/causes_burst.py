@@ -107,7 +107,7 @@ def window_times(topic: SampledTopic) -> Floats | None:
     # Records with old times bend the beginnings, records with times in the future the ends.
     begin, end = (np.where([True, False], windows, np.nan), np.where([False, True], windows, np.nan))
     if _backwards(end, 0.0) != _backwards(begin, 0.0) or _backwards(windows, 0.0) > OUT_OF_ORDER:
-        windows = min(end, begin, key=_unevenness)
+        windows = min(end, begin, key=lambda side: (_backwards(side, 0.0), _unevenness(side)))
     return None if _backwards(windows, OUT_OF_ORDER * duration) > OUT_OF_ORDER else windows
 
 

@@ -179,11 +179,11 @@ class SampledTopic:
     def _find_chance_limit(self, by: str) -> float:
         keyed = float((self.loads(by) - self.nulls(by)).sum())
         squares = float(self.counts.squares[MEASURES.index(by)])
-        large = []
+        large, whole = [], self.plan.full
         for key in self.counts.hot:
             is_large = self.is_large(key, by)
             # What is known of a key from a few sampled records is in the squares.
-            if not is_large and not self.plan.full and key.records.sum() < FEWEST_OF_KEY:
+            if not is_large and not whole and key.records.sum() < FEWEST_OF_KEY:
                 continue
             load = float(self.key_loads(key, by).sum())
             keyed -= load

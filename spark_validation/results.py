@@ -233,7 +233,7 @@ class BalancedFacts:
     byte_ratio: Estimate
     largest_key: float
     null_key_share: Estimate
-    by_chance: float | None = None
+    by_chance: float | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,10 +191,10 @@ def _find_chosen_partitions(topic: SampledTopic) -> tuple[int, ...]:
         if not topic.keyed.any() and nulls.max() < ALMOST_ALWAYS * nulls.sum():
             return ()
     total = loads.sum(axis=0)
-    more = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
-    if more.shape[1] < FEWEST_PER_PARTITION:
+    above = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
+    if above.shape[1] < FEWEST_PER_PARTITION:
         return ()
-    chosen = more.mean(axis=1) >= ALMOST_ALWAYS
+    chosen = above.mean(axis=1) >= ALMOST_ALWAYS
     alone = chosen.any() and nulls[chosen].min() >= CHOSEN * nulls[~chosen].max(initial=0.0)
     return tuple(np.flatnonzero(chosen).tolist()) if alone else ()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
 PARTITIONER_NAMES = {
     "murmur2": "murmur2 (Java's default)",
@@ -261,7 +261,7 @@ class UnexplainedFacts:
     examined_keys: int
     largest_key: float
     largest_keys: float
-    key_ratio: float = 1.0
+    key_ratio: float = field(default=1.0, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class FewKeysFacts:
     keyless_partitions: int
     ratio_by_chance: float
     ratio: Estimate
-    by: str = "records"
+    by: str = field(default="records", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +337,7 @@ class NullKeysFacts:
     spread: str
     null_ratio: float
     dispersion: float | None
-    chosen_partitions: tuple[int, ...] = ()
+    chosen_partitions: tuple[int, ...] = field(default=(), metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -824,4 +824,10 @@ def _choose_type(kinds: tuple[Any, ...], value: Any) -> Any:
     given = [kind for kind in kinds if kind is not types.NoneType]
     if len(given) == 1:
         return given[0]
-    return next(kind for kind in given if {field.name for field in fields(kind)} == value.keys())
+    return next(kind for kind in given if _has_fields(kind, value.keys()))
+
+
+def _has_fields(kind: Any, names: Set[str]) -> bool:
+    """Return whether these are the fields of a dataclass, but for those that older reports do not have."""
+    required = {field.name for field in fields(kind) if not field.metadata}
+    return required <= names <= {field.name for field in fields(kind)}

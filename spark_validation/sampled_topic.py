@@ -190,9 +190,9 @@ class SampledTopic:
             squares -= float(estimate_squares(getattr(key, by), self.weights).sum())
             large += [] if is_large else [load]
         # So many equal keys have the same sum of squares (Kish, *Survey Sampling*, 1965).
-        rest = max(keyed, 0.0)
-        keys = max(1.0, min(self.result.distinct_keys.value, rest**2 / max(squares, 1e-12)))
-        return chance_limit(np.array(large), keys, rest, self.partitions)
+        keyed = max(keyed, 0.0)
+        keys = max(1.0, min(self.result.distinct_keys.value, keyed**2 / max(squares, 1e-12)))
+        return chance_limit(np.array(large), keys, keyed, self.partitions)
 
     @cached_property
     def hot_keys(self) -> dict[str, HotKeys | None]:

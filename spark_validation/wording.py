@@ -196,13 +196,13 @@ def _describe_unexplained(facts: UnexplainedFacts) -> str:
         return f"{text}, though no record has a key."
     # What a partition has is its number of keys times their mean size: one of the two is above the others'.
     larger = facts.ratio.value / max(facts.key_ratio, 1e-12)
-    more = (
+    surplus = (
         f"it has {ratio(facts.key_ratio)} times as many keys as the mean partition"
         if facts.key_ratio > larger
         else f"its keys are {ratio(larger)} times as large as those of the mean partition"
     )
     return (
-        f"{text}; no few keys cause it, but {more}: the largest has {percent(facts.largest_key)}, the "
+        f"{text}; no few keys cause it, but {surplus}: the largest has {percent(facts.largest_key)}, the "
         f"{facts.examined_keys} largest have {percent(facts.largest_keys)} of the {facts.by}."
     )
 

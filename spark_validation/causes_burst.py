@@ -97,9 +97,12 @@ def window_times(topic: SampledTopic) -> Floats | None:
     windows[~known] = np.nan
     filled = windows[known.any(axis=1)]
     if len(filled) > 2:
-        # A time that only one partition reaches cannot be compared, and may be that of a wrong clock.
-        first, last = np.nanmin(filled, axis=(1, 2)), np.nanmax(filled, axis=(1, 2))
-        windows = windows.clip(np.partition(first, 1)[1], np.partition(last, -2)[-2])
+        # One wrong clock: a window ends after a later one, and at a time that no other partition reaches.
+        ends = np.where(known, windows[:, :, 1], np.inf)
+        next_ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+        latest = np.partition(np.nanmax(filled, axis=(1, 2)), -2)[-2]
+        wrong = known & (ends > next_ends) & (ends > latest)
+        windows[:, :, 1] = np.where(wrong, next_ends, windows[:, :, 1])
     duration = float(np.nanmax(windows) - np.nanmin(windows))
     distinct = len(np.unique(windows[known]))
     if duration < LEAST_MS or distinct < FEWEST_TIMES * topic.layout.replicates:

@@ -10,31 +10,28 @@ from spark_validation import wording
 from spark_validation.causes_placement import by_chance, misplaced_share, mixed_by_chance
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
-from spark_validation.results import BurstFacts, Estimate
+from spark_validation.results import BurstFacts, Estimate, NullKeysFacts
 from spark_validation.salts import MOST_SALTS, split
-from spark_validation.sampled_topic import LEAST_LIFT, NULLS_WORTH_NAMING, STANDS_OUT, max_over_mean
+from spark_validation.sampled_topic import LEAST_LIFT, MEASURES, NULLS_WORTH_NAMING, STANDS_OUT, max_over_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spark_validation.causes_placement import Placement
-    from spark_validation.history import Histories
     from spark_validation.results import GroupResult, HotKeyResult, SkewCause, SkewLimits, TopicResult, WhatIf
-    from spark_validation.salts import Loads
+    from spark_validation.salts import Split, TopicLoads
 
 
 WORTH_MOVING = 0.1
 """The least decrease of the ratio, beyond the intervals, that makes another partition count worth it."""
+RARELY_REPEATED = 0.5
+"""From so many keys for each record on, a key has hardly more than one record."""
 _STRAYS = 0.001
 """Misplaced records below this share are strays, on which no advice is given."""
 
 
 def advise(
-    result: TopicResult,
-    limits: SkewLimits,
-    loads: Loads,
-    placement: Placement | None = None,
-    histories: Histories | None = None,
+    result: TopicResult, limits: SkewLimits, loads: TopicLoads, placement: Placement | None = None
 ) -> tuple[str, ...]:
     """Return the advice that follows from a result, that on the main cause first.
 
@@ -43,18 +40,15 @@ def advise(
     Args:
         result: The result, with its causes.
         limits: The topic's policy; advice aims at a ratio of 1.5 where it has none.
-        loads: The loads of `salts.partition_loads`, by `records` and `bytes`.
+        loads: The loads of `salts.partition_loads`.
         placement: The partitioners that placed the keys; None if unknown.
-        histories: Of the keys whose share is another one now; None if there are none.
     """
     names = [cause.name for cause in result.causes]
     if {"empty", "too_little_data"} & {*names}:
         return ()
-    changed = {by: own for by, own in (histories or {}).items() if own}
     # Predictions for other counts are of the keys of the whole period.
-    partitions = [] if changed else list(_advise_on_counts(result, limits))
-    if changed:
-        result = _replace_by_present(result, loads, changed)
+    partitions = [] if loads.histories else list(_advise_on_counts(result, limits))
+    result = _replace_by_present(result, loads)
     sentences = [
         sentence
         for cause in result.causes
@@ -69,19 +63,18 @@ def advise(
     sentences += partitions
     for group in result.groups:
         sentences += _advise_on_members(result, group)
-    return tuple(sentences)
+    # Keys that are hot by records and others by bytes are two causes, with the same advice.
+    return tuple(dict.fromkeys(sentences))
 
 
-def _replace_by_present(result: TopicResult, loads: Loads, histories: Histories) -> TopicResult:
+def _replace_by_present(result: TopicResult, loads: TopicLoads) -> TopicResult:
     """Return a result with the shares of keys and the fullest partitions of what is written now."""
 
     def now(key: HotKeyResult, by: str) -> Estimate:
-        history = histories.get(by, {}).get(key.key_hash)
-        return (
-            (key.byte_share if by == "bytes" else key.share)
-            if history is None
-            else Estimate.exact(history.now)
-        )
+        history = loads.histories.get(by, {}).get(key.key_hash)
+        if history is None:
+            return key.byte_share if by == "bytes" else key.share
+        return Estimate.exact(history.now)
 
     return replace(
         result,
@@ -89,9 +82,11 @@ def _replace_by_present(result: TopicResult, loads: Loads, histories: Histories)
             replace(key, share=now(key, "records"), byte_share=now(key, "bytes")) for key in result.hot_keys
         ),
         **{
-            name: replace(getattr(result, name), max_mean_ratio=Estimate.exact(max_over_mean(loads[by][0])))
-            for name, by in (("by_records", "records"), ("by_bytes", "bytes"))
-            if by in histories
+            f"by_{by}": replace(
+                getattr(result, f"by_{by}"), max_mean_ratio=Estimate.exact(max_over_mean(load))
+            )
+            for by, load in zip(MEASURES, loads.partitions, strict=True)
+            if by in loads.histories
         },
     )
 
@@ -101,7 +96,7 @@ def _advise_on_cause(
     cause: SkewCause,
     limits: SkewLimits,
     partitions: list[str],
-    loads: Loads,
+    loads: TopicLoads,
     placement: Placement | None,
 ) -> Iterator[str]:
     """Advise on one cause; `partitions` is the advice on other partition counts."""
@@ -116,7 +111,8 @@ def _advise_on_cause(
         case "few_keys":
             yield from _advise_on_few_keys(result, limits)
         case "null_keys" if cause.share_now is None or cause.share_now >= NULLS_WORTH_NAMING:
-            yield wording.advise_on_null_keys(result.null_key_share.value)
+            chosen = cause.facts.chosen_partitions if isinstance(cause.facts, NullKeysFacts) else ()
+            yield wording.advise_on_null_keys(result.null_key_share.value, chosen)
         case "mixed_partitioners":
             yield from _advise_on_mix(result, placement)
         case "repartitioned":
@@ -134,17 +130,37 @@ def _target(limits: SkewLimits) -> float:
 
 
 def _advise_on_hot_keys(
-    result: TopicResult, limits: SkewLimits, partitions: list[str], loads: Loads
+    result: TopicResult, limits: SkewLimits, partitions: list[str], loads: TopicLoads
 ) -> Iterator[str]:
-    by, target = limits.by, _target(limits)
-    if _ratio(result, by).value <= target < _ratio(result, "bytes").value:
-        by = "bytes"
-    keys = hottest(result, by)
-    key_share = limits.max_key_share if by == limits.by else None
-    yield from _advise_on_empty_key(keys, by)
-    yield from salt_advice(result, keys, loads, by, ratio=target, key_share=key_share)
-    if keys and not partitions:
-        yield from futile_partitions(result, keys[0], by, ratio=target)
+    target = _target(limits)
+    # Records that an earlier count placed may make the log more even than producers do now.
+    over = [
+        by
+        for by, load in zip(MEASURES, loads.partitions, strict=True)
+        if max(_ratio(result, by).value, max_over_mean(load)) > target
+    ]
+    # A key's share is limited by the first measure.
+    measures = sorted({*over} or {limits.by}, key=lambda by: by != limits.by)
+    keys = _hottest_by(result, measures, loads)
+    key_share = limits.max_key_share if measures[0] == limits.by else None
+    if not keys and over and result.distinct_keys.value > RARELY_REPEATED * _count_keyed(result):
+        yield wording.explain_unique_keys(wording.name_goal(target, measures, None))
+        return
+    yield from _advise_on_empty_key(keys, measures[0])
+    yield from salt_advice(keys, loads, measures, ratio=target, key_share=key_share)
+    if not partitions:
+        named: set[str] = set()
+        for by in measures:
+            hot = next(iter(_hottest_by(result, [by], loads)), None)
+            if hot is not None and hot.key_hash not in named:
+                named.add(hot.key_hash)
+                yield from futile_partitions(result, hot, by, ratio=target)
+
+
+def _count_keyed(result: TopicResult) -> float:
+    """Return the records with a key."""
+    written = sum(partition.records.value for partition in result.partitions)
+    return written * (1 - result.null_key_share.value)
 
 
 def _stays_uneven(result: TopicResult, limits: SkewLimits) -> bool:
@@ -161,14 +177,15 @@ def _predicted_ratio(case: WhatIf, limits: SkewLimits) -> Estimate:
     return case.byte_max_mean_ratio if limits.by == "bytes" else case.max_mean_ratio
 
 
-def _advise_on_policy(result: TopicResult, limits: SkewLimits, loads: Loads) -> Iterator[str]:
+def _advise_on_policy(result: TopicResult, limits: SkewLimits, loads: TopicLoads) -> Iterator[str]:
     """Advise on keys that cause no skew but exceed the share that the policy allows."""
     key_share = limits.max_key_share or 1.0
     over = [key for key in hottest(result, limits.by) if share_of(key, limits.by) > key_share]
     if over:
         yield from _advise_on_empty_key(over, limits.by)
-        ratio = max(_target(limits), _ratio(result, limits.by).value)
-        yield from salt_advice(result, over, loads, limits.by, ratio=ratio, key_share=key_share)
+        load = loads.partitions[MEASURES.index(limits.by)]
+        ratio = max(_target(limits), _ratio(result, limits.by).value, max_over_mean(load))
+        yield from salt_advice(over, loads, [limits.by], ratio=ratio, key_share=key_share)
 
 
 def _advise_on_few_keys(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
@@ -285,39 +302,65 @@ def share_of(key: HotKeyResult, by: str) -> float:
     return key.byte_share.value if by == "bytes" else key.share.value
 
 
+def _hottest_by(result: TopicResult, measures: Sequence[str], loads: TopicLoads) -> list[HotKeyResult]:
+    """Return the keys that stand out by any measure and can be split, largest first."""
+    keys = {key.key_hash: key for by in measures for key in hottest(result, by)}
+    return sorted(
+        (key for key in keys.values() if key.key_hash in loads.keys),
+        key=lambda key: -max(share_of(key, by) for by in measures),
+    )
+
+
 def salt_advice(
-    result: TopicResult,
     keys: list[HotKeyResult],
-    loads: Loads,
-    by: str,
+    loads: TopicLoads,
+    measures: Sequence[str],
     *,
     ratio: float,
     key_share: float | None,
 ) -> Iterator[str]:
-    """Advise how to split keys into salts that keep a ratio, and a share of each key (`salts.split`)."""
-    shares = [share_of(key, by) for key in keys]
-    over = key_share is not None and any(share > key_share for share in shares)
-    everything, salted = loads[by]
-    # Records that an earlier count placed may make the log more even than producers do now.
-    if max(_ratio(result, by).value, max_over_mean(everything)) <= ratio and not over:
-        return
-    chosen = [(key, salted[key.key_hash]) for key in keys if key.key_length and key.key_hash in salted]
+    """Advise how to split keys into salts that keep a ratio by each measure, and a share of each key.
+
+    Where no split keeps it by both, that by each is advised.
+    """
+    everything = loads.partitions
+    chosen = [(key, loads.keys[key.key_hash]) for key in keys if key.key_length]
     # Other advice has records with an empty key sent without one: they are then spread evenly.
     for key in keys:
-        if not key.key_length and key.key_hash in salted:
-            own = salted[key.key_hash].loads
-            everything = everything - own + own.sum() / len(own)
-    goal = wording.name_goal(ratio, by, key_share)
-    best = split(everything, [own for _, own in chosen], ratio=ratio, key_share=key_share)
+        if not key.key_length:
+            own = loads.keys[key.key_hash].loads
+            everything = everything - own + own.mean(axis=1, keepdims=True)
+    salted = [own for _, own in chosen]
+
+    def find_split(measures: Sequence[str], key_share: float | None) -> Split | None:
+        indices = [MEASURES.index(by) for by in measures]
+        return split(everything, salted, indices, ratio=ratio, key_share=key_share or 1.0)
+
+    best = find_split(measures, key_share)
+    if best is None and measures[1:]:
+        first, second = find_split(measures[:1], key_share), find_split(measures[1:], None)
+        if first or (second and key_share is None):
+            yield from salt_advice(keys, loads, measures[:1], ratio=ratio, key_share=key_share)
+            yield from salt_advice(keys, loads, measures[1:], ratio=ratio, key_share=None)
+            return
+    goal = wording.name_goal(ratio, measures, key_share)
     if best is None:
-        largest = share_of(chosen[0][0], by) if chosen else 0.0
+        by = measures[0]
+        largest = max((share_of(key, by) for key, _ in chosen), default=0.0)
         yield wording.explain_no_split([key for key, _ in chosen], by, goal, largest, MOST_SALTS)
     elif best.salts:
+        split_keys = [chosen[number][1] for number in best.suffixes]
+        is_text = all(own.is_text for own in split_keys)
+        known = all(own.suffixed is not None for own in split_keys)
         splits = [
-            (chosen[number][0], [suffix(salt) for salt in salts]) for number, salts in best.suffixes.items()
+            (chosen[number][0], [suffix(salt) if is_text else str(salt) for salt in salts])
+            for number, salts in best.suffixes.items()
         ]
-        known = all(chosen[number][1].suffixed is not None for number in best.suffixes)
-        yield wording.advise_split(splits, goal, best.ratio, known=known)
+        after = wording.join_ratios(best.ratios, measures)
+        if is_text:
+            yield wording.advise_split(splits, goal, after, known=known)
+        else:
+            yield wording.advise_spread(splits, goal, after)
 
 
 def _advise_on_empty_key(keys: list[HotKeyResult], by: str) -> Iterator[str]:

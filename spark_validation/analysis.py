@@ -35,7 +35,7 @@ from spark_validation.results import (
     bound_ratio,
 )
 from spark_validation.salts import partition_loads
-from spark_validation.sampled_topic import MEASURES, SampledTopic
+from spark_validation.sampled_topic import SampledTopic
 from spark_validation.time_search import KNOWN
 from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
 
@@ -202,7 +202,7 @@ def analyse(
     topic = replace(topic, result=measure_newest(topic, line))
     causes = tuple(
         replace(cause, evidence=wording.describe_cause(cause))
-        for cause in diagnose(topic, placed, steady, fine)
+        for cause in diagnose(topic, placed, windows, fine, steady)
     )
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:
@@ -219,9 +219,8 @@ def analyse(
         )
     # Suffixes chosen for a partitioner that fits by chance would lead anywhere.
     known = not by_chance(counts.distinct, topic.partitions)
-    partitioner = placed.partitioner_now if known else None
-    loads = {by: partition_loads(topic, by, partitioner, histories[by]) for by in MEASURES}
-    return replace(result, advice=advise(result, context.limits, loads, placed, histories))
+    loads = partition_loads(topic, placed.partitioner_now if known else None, histories)
+    return replace(result, advice=advise(result, context.limits, loads, placed))
 
 
 def _was_wrong(arrivals: TopicArrivals, placed: Placement) -> bool:

@@ -78,6 +78,7 @@ class Timeline:
         partitions: The topic's partition count.
         edges: The bounds of the intervals (ms since 1970), ascending; each interval has equally many records,
             or is equally long where brokers were asked for offsets.
+        windows: The times of `window_times` that it follows.
         exact: Whether brokers were asked for offsets, so that the curves hold between windows.
         sums: What `sum_all` returned, with the counts that it is of, by their id.
     """
@@ -85,6 +86,7 @@ class Timeline:
     curves: tuple[OffsetCurve, ...]
     partitions: int
     edges: Floats
+    windows: Floats
     exact: bool = False
     sums: dict[int, tuple[Floats | Int64s, Floats]] = field(default_factory=dict, init=False)
 
@@ -122,6 +124,14 @@ def window_times(topic: SampledTopic) -> Floats | None:
         return None
     windows = np.stack([counts.first_ms, counts.last_ms], axis=2).astype(np.float64)
     windows[~known] = np.nan
+    filled = windows[known.any(axis=1)]
+    if len(filled) > 2:
+        # One wrong clock: a window ends after a later one, and at a time that no other partition reaches.
+        ends = np.where(known, windows[:, :, 1], np.inf)
+        next_ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+        latest = np.partition(np.nanmax(filled, axis=(1, 2)), -2)[-2]
+        wrong = known & (ends > next_ends) & (ends > latest)
+        windows[:, :, 1] = np.where(wrong, next_ends, windows[:, :, 1])
     duration = float(np.nanmax(windows) - np.nanmin(windows))
     distinct = len(np.unique(windows[known]))
     if duration < LEAST_MS or distinct < FEWEST_TIMES * topic.layout.replicates:
@@ -129,7 +139,7 @@ def window_times(topic: SampledTopic) -> Floats | None:
     # Records with old times bend the beginnings, records with times in the future the ends.
     begin, end = (np.where([True, False], windows, np.nan), np.where([False, True], windows, np.nan))
     if _backwards(end, 0.0) != _backwards(begin, 0.0) or _backwards(windows, 0.0) > OUT_OF_ORDER:
-        windows = min(end, begin, key=_unevenness)
+        windows = min(end, begin, key=lambda side: (_backwards(side, 0.0), _unevenness(side)))
     return None if _backwards(windows, OUT_OF_ORDER * duration) > OUT_OF_ORDER else windows
 
 
@@ -195,7 +205,7 @@ def build_timeline(topic: SampledTopic, windows: Floats, *, extrapolated: bool =
     low = max([low, *(first for first, cut in zip(starts, trimmed, strict=True) if cut)])
     if high <= low:
         return None
-    return Timeline(extended, topic.partitions, _edges(extended, topic, low, high))
+    return Timeline(extended, topic.partitions, _edges(extended, topic, low, high), windows)
 
 
 def _curve(windows: Sequence[Window], times: Floats, earliest: float, latest: float) -> OffsetCurve | None:
@@ -304,6 +314,8 @@ BESIDE = 3.0
 """The peak must also be so many median absolute deviations of the same time above the expected."""
 FEWEST_BESIDE = 6
 """The fewest partitions whose deviations at the same time are compared."""
+EXCEPTIONAL = 2.0
+"""A key's peak must have so many times what the steepest of half of the replicates have."""
 MOST_OF_IT = 0.5
 """The part of a partition's surplus in a burst that one key must have, to be named as its cause."""
 
@@ -342,7 +354,7 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
         if np.mean(off > span.readable) > OUT_OF_ORDER:
             return line
         curves.append(OffsetCurve(curve.partition, times, at, curve.replicates[window]))
-    return Timeline(tuple(curves), line.partitions, times, exact=True)
+    return Timeline(tuple(curves), line.partitions, times, line.windows, exact=True)
 
 
 def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s) -> Floats:
@@ -455,20 +467,19 @@ def count_share(
     return float(each @ part[:, start:end].sum(axis=1)) / total if total > 0 else None
 
 
-def find_burst(topic: SampledTopic, fine: Timeline | None) -> BurstFacts | None:
+def find_burst(topic: SampledTopic, line: Timeline | None, fine: Timeline | None) -> BurstFacts | None:
     """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates.
 
     Args:
         topic: The topic.
+        line: Its timeline by windows.
         fine: Its timeline of `refine_timeline`.
     """
     if topic.partitions < 2:
         return None
-    windows = window_times(topic)
-    line = None if windows is None else build_timeline(topic, windows)
-    if windows is not None and line is not None:
+    if line is not None:
         bursts = [
-            candidate if candidate is not None and _beats_chance(topic, windows, candidate) else None
+            candidate if candidate is not None and _beats_chance(topic, line.windows, candidate) else None
             for candidate in (_find_by_records(topic, line), _find_by_bytes(topic, line))
         ]
         # Offsets show bursts that windows mix with what was before and after them.
@@ -643,7 +654,10 @@ def _strongest(
     steep = _steep(share, usual[:, None], topic.partitions)
     # Single times have few records: chance must not make one of many the peak.
     least = (mass - CHANCE * np.sqrt(mass)).clip(0) / np.maximum(in_all, 1e-12) if line.exact else share
-    high = _steep(least, usual[:, None], topic.partitions) & surely
+    # Where keys come and go, as those of windows do, some partition has as large a share at any time.
+    odds = _odds(least) / np.maximum(_odds(usual[:, None]), 1e-12)
+    high = surely & (odds >= np.median(odds.max(axis=0)) ** 3)
+    high &= _steep(least, usual[:, None], topic.partitions)
     if not high.any():
         return None
     partition, peak = np.unravel_index(int(np.argmax(np.where(high, share, 0.0))), share.shape)
@@ -674,10 +688,12 @@ def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
     """Find the key with the steepest peak in one replicate: for logs whose timestamps are unusable."""
     totals = (topic.counts.records * topic.weights[:, None]).sum(axis=0)
     best: BurstFacts | None = None
+    steepest = np.zeros(len(totals))
     for key in topic.counts.hot:
         records = (key.records * topic.weights[:, None]).sum(axis=0)
         usual = float(records.sum()) / max(float(totals.sum()), 1e-12)
         share = records / np.maximum(totals, 1e-12)
+        steepest = np.maximum(steepest, np.where(_odds(share) >= ODDS * _odds(np.array(usual)), share, 0.0))
         peak = int(np.argmax(share))
         if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
@@ -703,7 +719,7 @@ def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
                 parts=len(share),
                 parts_with_key=int(np.count_nonzero(key.records.sum(axis=0))),
             )
-    return best
+    return best if best is not None and best.burst_share >= EXCEPTIONAL * np.median(steepest) else None
 
 
 BURST_PEAK = 2.0

@@ -367,14 +367,12 @@ def find_placement(topic: SampledTopic) -> Placement:
     strange = topic.weigh(topic.counts.fits_none)
     unexplained = 1 - repartition.explains if repartition else 1.0
     unknown = min(1.0, float(strange.sum()) / keyed * _unknown_factor(topic)) * unexplained
+    if unknown < WORTH_NAMING:
+        # A few strays, though they may be more than a few of the newest part alone.
+        return Placement(mix, replace(newest, other=0.0), repartition, 0.0, 0.0, ())
     strays = _find_strays(topic, strange) if repartition is None and not mix.unknown else ()
     return Placement(
-        mix,
-        newest,
-        repartition,
-        unknown if unknown >= WORTH_NAMING else 0.0,
-        newest.other if repartition is None or first else 0.0,
-        strays if unknown >= WORTH_NAMING else (),
+        mix, newest, repartition, unknown, newest.other if repartition is None or first else 0.0, strays
     )
 
 

@@ -35,10 +35,12 @@ from spark_validation.key_counts import (
     HotKey,
     KeyCounts,
     KeyPlacement,
+    estimate_squares,
     first_misfits,
     hottest,
     reduce_misfits,
     suffix,
+    takes_suffix,
 )
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ class _RowCounter:
         counts.distinct += count
         counts.multiplicity += np.bincount(np.minimum(records, MULTIPLICITIES) - 1, minlength=MULTIPLICITIES)
         counts.keys += np.bincount(self.partition, minlength=self.layout.partitions)
+        weights = self.weights[self.partition]
+        counts.squares += [estimate_squares(of, weights).sum() for of in (self.records, self.bytes)]
         shared = np.bincount(self.code, minlength=count) > 1
         counts.shared_keys += int(shared.sum())
         counts.shared_records += int(records[shared].sum())
@@ -247,6 +251,7 @@ class _RowCounter:
                     by_records,
                     by_bytes,
                     suffixed[code],
+                    takes_suffix(key),
                 )
             )
         self.counts.hot = hottest(self.counts.hot, self.weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,32 +26,41 @@ from spark_validation.results import (
     UnexplainedFacts,
 )
 from spark_validation.sampled_topic import (
+    CHANCE_IS_ENOUGH,
     CLUMPED,
-    LEAST_LIFT,
+    MANY_KEYS,
     MEASURES,
     NULLS_WORTH_NAMING,
-    STANDS_OUT,
     SampledTopic,
     max_over_mean,
 )
+from spark_validation.windows import FEWEST_PER_PARTITION
 
 if TYPE_CHECKING:
     from spark_validation.causes_burst import Timeline
     from spark_validation.causes_placement import Placement
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import Floats, HotKey
+    from spark_validation.key_counts import Floats
+    from spark_validation.sampled_topic import HotKeys
 
 
-CHANCE_IS_ENOUGH = 0.5
-"""The part of the excess that the number of keys alone must explain by chance."""
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
+ALMOST_ALWAYS = 0.9
+"""The part of the time in which a chosen partition has more records without a key than the mean."""
+CHOSEN = 1.5
+"""It also has so many times as many of these records as any that was not chosen: partitioners that prefer the
+brokers that answer faster (KIP-794) make smaller steps."""
 FULL = 1.0
 """The rank of a cause that explains all."""
 
 
 def diagnose(
-    topic: SampledTopic, placement: Placement, line: Timeline | None, fine: Timeline | None
+    topic: SampledTopic,
+    placement: Placement,
+    windows: Timeline | None,
+    fine: Timeline | None,
+    line: Timeline | None,
 ) -> tuple[SkewCause, ...]:
     """Return the causes of how the keys lie, the main one first; else `balanced` or `empty` alone.
 
@@ -63,8 +72,9 @@ def diagnose(
     Args:
         topic: Its result is complete but for diagnosis, causes and advice.
         placement: The partitioners that placed its keys.
-        line: Its timeline; None where times do not show it.
+        windows: Its timeline by windows; None where times do not show it.
         fine: The same in as many intervals as are known.
+        line: The one of which histories are traced; None where keys have moved, too.
     """
     if not int(topic.counts.records.sum()):
         return (SkewCause("empty", facts=EmptyFacts(topic.plan.records)),)
@@ -73,11 +83,11 @@ def diagnose(
         return (SkewCause("too_little_data", facts=facts),)
     ranked = _rank_placement(topic, placement, line)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
-    ranked += _rank_skew(topic, line, fine, repartitioned=repartitioned)
+    ranked += _rank_skew(topic, windows, fine, line, repartitioned=repartitioned)
     uneven = any(topic.skewed(by) for by in MEASURES)
     if uneven and topic.result.keys_withheld is not None:
         ranked.append((FULL, _unexplained_cause(topic, placement)))
-    nulls = null_cause(topic)
+    nulls = null_cause(topic, windows)
     if nulls is not None:
         rank = topic.result.null_key_share.value if nulls.explains is None else nulls.explains
         nulls = _add_history(topic, line, nulls, topic.counts.null_records, topic.counts.records)
@@ -130,7 +140,12 @@ def _add_history(
 
 
 def _rank_skew(
-    topic: SampledTopic, line: Timeline | None, fine: Timeline | None, *, repartitioned: bool
+    topic: SampledTopic,
+    windows: Timeline | None,
+    fine: Timeline | None,
+    line: Timeline | None,
+    *,
+    repartitioned: bool,
 ) -> list[tuple[float, SkewCause]]:
     """Rank the causes of skew, overall or at times; equal ones stay in this order."""
     ranked: list[tuple[float, SkewCause]] = []
@@ -138,7 +153,7 @@ def _rank_skew(
         return ranked
     hot = hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
-    burst = None if repartitioned else causes_burst.find_burst(topic, fine)
+    burst = None if repartitioned else causes_burst.find_burst(topic, windows, fine)
     if burst is not None:
         cause = causes_burst.burst_cause(topic, burst)
         if (key := topic.counts.find_hot(burst.key_hash)) is not None:
@@ -155,37 +170,42 @@ def _rank_skew(
     if few is not None:
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
-        part = np.sum([getattr(key, hot.by) for key in hot.keys], axis=0)
-        size = max(key.mean_size(hot.by) for key in hot.keys)
-        whole = getattr(topic.counts, hot.by)
-        cause = _add_history(topic, line, hot_cause(topic, hot), part, whole, size)
-        ranked.append((hot.explains, cause))
+        ranked.append((hot.explains, hot_cause(topic, line, hot)))
+        # One key may be hot by records, and another by bytes.
+        for by in (by for by in MEASURES if by != hot.by and topic.skewed(by)):
+            other = topic.hot_keys[by]
+            further = [key for key in other.keys if key not in hot.keys] if other else []
+            if other and further and (further[0] is other.keys[0] or not topic.is_large(further[0], hot.by)):
+                ranked.append((min(hot.explains, other.explains), hot_cause(topic, line, other)))
     return ranked
 
 
 def few_cause(topic: SampledTopic) -> SkewCause | None:
     """Return the cause, if keys are so few that chance would make the skew even of equal keys."""
     distinct = topic.result.distinct_keys.value
-    ratio = topic.ratio("records").value
-    if distinct < 1 or not topic.skewed("records"):
+    by = next((by for by in MEASURES if topic.skewed(by)), None)
+    if distinct < 1 or by is None:
         return None
     expected = expected_ratio(distinct, topic.partitions)
     # Records without a key are spread evenly by their producers, and dilute what few keys do.
     keyed = 1 - topic.result.null_key_share.value
-    explains = min(1.0, keyed * (expected - 1) / (ratio - 1))
-    if explains < CHANCE_IS_ENOUGH and distinct >= topic.partitions:
+    explains = min(1.0, keyed * (expected - 1) / (topic.ratio(by).value - 1))
+    if distinct >= MANY_KEYS * topic.partitions or (
+        explains < CHANCE_IS_ENOUGH and distinct >= topic.partitions
+    ):
         return None
     facts = FewKeysFacts(
         topic.result.distinct_keys,
         topic.partitions,
         int(np.count_nonzero(topic.counts.keys == 0)),
         expected,
-        topic.ratio("records"),
+        topic.ratio(by),
+        by,
     )
     return SkewCause("few_keys", explains=explains, facts=facts)
 
 
-def null_cause(topic: SampledTopic) -> SkewCause | None:
+def null_cause(topic: SampledTopic, windows: Timeline | None) -> SkewCause | None:
     """Return the cause, if more records than strays have no key."""
     share = topic.result.null_key_share.value
     if share < NULLS_WORTH_NAMING:
@@ -193,19 +213,45 @@ def null_cause(topic: SampledTopic) -> SkewCause | None:
     nulls = topic.nulls("records")
     ratio = max_over_mean(nulls)
     dispersion = topic.null_dispersion
+    chosen = _find_chosen_partitions(topic, windows) if ratio > EVEN_RATIO else ()
     spread = "evenly" if ratio <= EVEN_RATIO else "unevenly"
-    if dispersion is not None and dispersion >= CLUMPED:
+    if chosen:
+        spread = "by choice"
+    elif dispersion is not None and dispersion >= CLUMPED:
         spread = "in batches"
     explains = topic.explain_excess(nulls, "records") if topic.skewed("records") else None
-    facts = NullKeysFacts(topic.result.null_key_share, spread, ratio, dispersion)
+    facts = NullKeysFacts(topic.result.null_key_share, spread, ratio, dispersion, chosen)
     return SkewCause("null_keys", explains=explains, facts=facts)
+
+
+def _find_chosen_partitions(topic: SampledTopic, windows: Timeline | None) -> tuple[int, ...]:
+    """Return the partitions that producers choose for records without a key; empty if a partitioner does.
+
+    Batches of a sticky partitioner go to one partition after another. A partition that has more of these
+    records than others at nearly all times was chosen.
+    """
+    nulls = topic.nulls("records")
+    if windows is not None:
+        loads = windows.sum_intervals(topic.per_offset(topic.counts.null_records))
+    else:
+        # Without keys and times, windows show nothing, but no partitioner fills one partition alone.
+        loads = topic.counts.null_records * topic.weights[:, None]
+        if not topic.keyed.any() and nulls.max() < ALMOST_ALWAYS * nulls.sum():
+            return ()
+    total = loads.sum(axis=0)
+    above = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
+    if above.shape[1] < FEWEST_PER_PARTITION:
+        return ()
+    chosen = above.mean(axis=1) >= ALMOST_ALWAYS
+    alone = chosen.any() and nulls[chosen].min() >= CHOSEN * nulls[~chosen].max(initial=0.0)
+    return tuple(np.flatnonzero(chosen).tolist()) if alone else ()
 
 
 def _unexplained_cause(topic: SampledTopic, placement: Placement) -> SkewCause:
     """Return the cause of a skew that no other cause explains, under the nearest name."""
     by = next(by for by in MEASURES if topic.skewed(by))
     largest = sorted((float(topic.key_loads(key, by).sum()) for key in topic.counts.hot), reverse=True)
-    total = float(topic.loads(by).sum())
+    total, fullest, keys = float(topic.loads(by).sum()), topic.fullest(by), topic.counts.keys
     if topic.result.keys_withheld is not None:
         name, reason = "unknown", "keys_withheld"
     elif placement.mix is not None and placement.mix.unknown:
@@ -217,12 +263,13 @@ def _unexplained_cause(topic: SampledTopic, placement: Placement) -> SkewCause:
     facts = UnexplainedFacts(
         reason,
         by,
-        topic.fullest(by),
+        fullest,
         topic.ratio(by),
         topic.ratio("records"),
         len(largest),
         largest[0] / total if largest else 0.0,
         sum(largest) / total if largest else 0.0,
+        float(keys[fullest] / keys.mean()) if keys.any() else 1.0,
     )
     return SkewCause(name, facts=facts)
 
@@ -236,31 +283,9 @@ def _balanced_cause(topic: SampledTopic) -> SkewCause:
         topic.ratio("bytes"),
         largest / total if total else 0.0,
         topic.result.null_key_share,
+        next((topic.chance_limit(by) for by in MEASURES if topic.ratio(by).value > EVEN_RATIO), None),
     )
     return SkewCause("balanced", facts=facts)
-
-
-MOST_OF_IT = 0.75
-"""Keys are added, largest first, until they explain this part of the excess."""
-WORTH_NAMING = 0.25
-"""Keys that explain less of the excess are no cause of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class HotKeys:
-    """The fewest keys that explain the skew.
-
-    Attributes:
-        keys: Largest first.
-        shares: Of the topic's records or bytes, alike.
-        by: `records` or `bytes`.
-        explains: The part of the excess that goes with them (`SampledTopic.explain_excess`).
-    """
-
-    keys: tuple[HotKey, ...]
-    shares: tuple[float, ...]
-    by: str
-    explains: float
 
 
 def hot_keys(topic: SampledTopic) -> HotKeys | None:
@@ -272,57 +297,21 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
     # Consumers are limited by records or by bytes; the more uneven one shows which keys to split.
     for by in reversed(MEASURES) if by_bytes > MUCH_MORE * by_records else MEASURES:
         if topic.skewed(by):
-            hot = _find_hot_keys(topic, by)
-            if hot is not None and hot.explains >= WORTH_NAMING:
+            hot = topic.hot_keys[by]
+            if hot is not None:
                 return hot
     return None
 
 
-def hot_cause(topic: SampledTopic, hot: HotKeys) -> SkewCause:
-    """Return the cause that these keys are."""
+def hot_cause(topic: SampledTopic, line: Timeline | None, hot: HotKeys) -> SkewCause:
+    """Return the cause that these keys are, with its history."""
     ratio = topic.ratio(hot.by)
     keys = [
         KeyShare(key.key_hash, key.length, share) for key, share in zip(hot.keys, hot.shares, strict=True)
     ]
     without = 1 + (ratio.value - 1) * (1 - hot.explains)
     facts = HotKeysFacts(hot.by, tuple(keys), topic.fullest(hot.by), ratio, without, topic.ratio("records"))
-    return SkewCause("hot_keys", explains=hot.explains, facts=facts)
-
-
-def _find_hot_keys(topic: SampledTopic, by: str) -> HotKeys | None:
-    chosen: list[HotKey] = []
-    shares: list[float] = []
-    part: Floats | None = None
-    best: HotKeys | None = None
-    for key, share in find_prominent_keys(topic, by):
-        chosen.append(key)
-        shares.append(share)
-        load = topic.key_loads(key, by)
-        part = load if part is None else part + load
-        explains = topic.explain_excess(part, by)
-        # A further key on other partitions lowers the mean alone, and explains no more.
-        if best is None or explains > best.explains:
-            best = HotKeys(tuple(chosen), tuple(shares), by, explains)
-        if explains >= MOST_OF_IT:
-            break
-    return best
-
-
-def find_prominent_keys(topic: SampledTopic, by: str) -> list[tuple[HotKey, float]]:
-    """Return the keys that are far larger than most, with their shares, largest first."""
-    total = float(topic.loads(by).sum())
-    if total <= 0:
-        return []
-    shares = [(key, float(topic.key_loads(key, by).sum()) / total) for key in topic.counts.hot]
-    shares.sort(key=lambda entry: (-entry[1], entry[0].digest))
-    remaining = 1 - float(topic.nulls(by).sum()) / total
-    # The estimate must not be below the keys that were seen.
-    distinct = max(topic.result.distinct_keys.value, len(shares))
-    prominent = []
-    for number, (key, share) in enumerate(shares, start=1):
-        remaining -= share
-        average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
-        if share < STANDS_OUT * average or share * topic.partitions < LEAST_LIFT:
-            break
-        prominent.append((key, share))
-    return prominent
+    part = np.sum([getattr(key, hot.by) for key in hot.keys], axis=0)
+    size = max(key.mean_size(hot.by) for key in hot.keys)
+    cause = SkewCause("hot_keys", explains=hot.explains, facts=facts)
+    return _add_history(topic, line, cause, part, getattr(topic.counts, hot.by), size)

@@ -64,23 +64,23 @@ class History:
 
 
 Histories: TypeAlias = "Mapping[str, Mapping[str, History]]"
-"""By `records` and `bytes`, the history of each frequent key whose share is another one now, by its hash."""
+"""By `records` and `bytes`, the histories of frequent keys whose share is another one now, by hash."""
 
 
 def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
     """Return the histories of frequent keys whose share is another one now; none without a timeline."""
     if line is None:
-        return {by: {} for by in MEASURES}
-    traced: dict[str, dict[str, History]] = {}
-    for by, whole in (("records", topic.counts.records), ("bytes", topic.counts.bytes)):
-        least = LEAST_LIFT * float(topic.loads(by).sum()) / topic.partitions
+        return {}
+    traced = {}
+    for by in MEASURES:
+        whole, least = getattr(topic.counts, by), LEAST_LIFT * float(topic.loads(by).mean())
         traced[by] = {
             key.key_hash: history
             for key in topic.counts.hot
             if float(topic.key_loads(key, by).sum()) >= least
             and (history := trace(topic, line, getattr(key, by), whole, key.mean_size(by))).changed
         }
-    return traced
+    return {by: histories for by, histories in traced.items() if histories}
 
 
 def trace(

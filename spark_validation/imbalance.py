@@ -151,7 +151,8 @@ def _estimate_statistic(
     return Estimate(level.value, min(level.low, seen.low), max(level.value, seen.high))
 
 
-_ONCE_IN_TWENTY = 0.95
+_ONCE_IN_A_HUNDRED = 0.99
+_DRAWS = 400
 # The mean from which a Poisson variable is as good as normal: the fullest is then found by Blom's formula
 # for the expected largest of normal variables (*Transformed Beta-Variables*, 1958).
 _GAUSSIAN_FROM = 5_000.0
@@ -171,15 +172,24 @@ def expected_ratio(keys: float, partitions: int) -> float:
     return float(np.sum(1 - _no_fuller(mean, partitions))) / mean
 
 
-def chance_limit(keys: float, partitions: int) -> float:
-    """Return the ratio that so many equal keys exceed by chance in one of 20 cases."""
-    mean = keys / partitions
-    if partitions == 1 or mean <= 0:
-        return 1.0
-    if mean >= _GAUSSIAN_FROM:
-        # All partitions stay below it with this probability if each one does with its root.
-        return 1 + NormalDist().inv_cdf(_ONCE_IN_TWENTY ** (1 / partitions)) / math.sqrt(mean)
-    return float(np.argmax(_no_fuller(mean, partitions) >= _ONCE_IN_TWENTY)) / mean
+def chance_limit(large: Floats, keys: float, rest: float, partitions: int) -> float:
+    """Return the ratio that keys exceed by chance in one of 100 cases, of many random placements.
+
+    Args:
+        large: The loads of the largest keys.
+        keys: The number of equal keys whose loads vary as those of the others do.
+        rest: What these have together.
+        partitions: The partitions.
+    """
+    # A fixed seed, so that the same sample always has the same limit.
+    random = np.random.default_rng(0)
+    each = rest / keys
+    loads = random.poisson(keys / partitions, (_DRAWS, partitions)) * each
+    for load in large:
+        loads[np.arange(_DRAWS), random.integers(0, partitions, _DRAWS)] += load
+    # Half a key more: sizes that differ a little do not decide.
+    fullest = float(np.quantile(loads.max(axis=1), _ONCE_IN_A_HUNDRED)) + each / 2
+    return fullest * partitions / max(rest + float(large.sum()), 1e-12)
 
 
 def most_partitions(keys: float, ratio: float, limit: int) -> int:

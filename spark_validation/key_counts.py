@@ -107,6 +107,7 @@ class HotKey:
         suffixed: By the number of each partitioner that may be the topic's, the partition on which it puts
             the key, and then the key with each suffix of `suffix` (1 + SUFFIXES); none for a key of more than
             LONGEST_SALTED bytes.
+        is_text: Whether it takes a suffix (`takes_suffix`).
     """
 
     digest: str
@@ -115,6 +116,7 @@ class HotKey:
     records: Int64s
     bytes: Int64s
     suffixed: dict[int, Int64s]
+    is_text: bool = True
 
     @property
     def key_hash(self) -> str:
@@ -126,9 +128,34 @@ class HotKey:
         return 1.0 if by == "records" else float(self.bytes.sum()) / max(1, int(self.records.sum()))
 
 
+def estimate_squares(counts: Int64s, weights: Floats) -> Floats:
+    """Estimate the squares of totals from a sample of windows (Horvitz and Thompson 1952).
+
+    A window is in the sample with the probability f = 1 / weight, and two are with f² (G - 1) / (G - f), if G
+    were read. The square of the weighted count would be far too high where few windows meet a key.
+
+    Args:
+        counts: What was counted of each total (totals by replicates).
+        weights: The number of records that one that was read stands for (totals).
+    """
+    replicates = counts.shape[1]
+    single = np.einsum("ij,ij->i", counts, counts, dtype=np.float64)
+    pairs = counts.sum(axis=1, dtype=np.float64) ** 2 - single
+    return np.asarray(weights * (single + pairs * (weights * replicates - 1) / max(1, replicates - 1)))
+
+
 def suffix(number: int) -> str:
     """Return the text that makes one of a key's salts when it is appended to the key."""
     return f"#{number}"
+
+
+def takes_suffix(key: bytes) -> bool:
+    """Return whether a key is plain text: consumers could not decode a binary key or JSON with a suffix."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable() and not text.startswith(("{", "[", '"'))
 
 
 @dataclass(slots=True, eq=False)
@@ -185,6 +212,7 @@ class KeyCounts:
             the frequency counts f_k of Chao 1984.
         incidence: Distinct keys that are in 1, 2, … replicates (replicates): the incidence
             frequency counts, to which Chao 1987 applies.
+        squares: The estimated sums of squares of keys' records, and of their bytes (2).
         fits: For each partitioner of hashing.PARTITIONERS, records with a key that lie where it puts them
             (partitioners by partitions by replicates).
         fits_none: Records with a key that lie where none of them puts them.
@@ -211,6 +239,7 @@ class KeyCounts:
     shared_records: int
     multiplicity: Int64s
     incidence: Int64s
+    squares: Floats
     fits: Int64s
     fits_none: Int64s
     misfits: Int64s
@@ -239,6 +268,7 @@ class KeyCounts:
             shared_records=0,
             multiplicity=zeros(MULTIPLICITIES),
             incidence=zeros(layout.replicates),
+            squares=np.zeros(2),
             fits=zeros(len(PARTITIONERS), *shape),
             fits_none=zeros(*shape),
             misfits=zeros(0, len(MISFIT_COLUMNS)),
@@ -351,7 +381,7 @@ def pack(counts: KeyCounts) -> bytes:
         arrays[f"hot/{number}/cells"] = np.stack(
             [cells, key.records.reshape(-1)[cells], key.bytes.reshape(-1)[cells]]
         )
-        arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None])
+        arrays[f"hot/{number}/length"] = np.array([key.length, key.key is not None, key.is_text])
         arrays[f"hot/{number}/key"] = np.frombuffer(key.key or b"", np.uint8)
     # One array for all keys: an entry takes more bytes than its content.
     arrays["suffixed"] = np.array(
@@ -427,9 +457,9 @@ def _unpack_hot_keys(arrays: Any, shape: tuple[int, ...]) -> Iterator[HotKey]:
         cells, records, size = arrays[f"hot/{number}/cells"]
         by_records, by_bytes = np.zeros((2, int(np.prod(shape))), dtype=np.int64)
         by_records[cells], by_bytes[cells] = records, size
-        length, shown = arrays[f"hot/{number}/length"]
+        length, shown, is_text = arrays[f"hot/{number}/length"]
         key = arrays[f"hot/{number}/key"].tobytes() if shown else None
         digest = arrays[f"hot/{number}/digest"].tobytes().hex()
         shaped = by_records.reshape(shape), by_bytes.reshape(shape)
-        yield HotKey(digest, int(length), key, *shaped, suffixed[number])
+        yield HotKey(digest, int(length), key, *shaped, suffixed[number], bool(is_text))
         number += 1

@@ -59,13 +59,12 @@ def measure_newest(topic: SampledTopic, line: Timeline | None) -> TopicResult:
 
 def _find_newest(topic: SampledTopic, line: Timeline) -> Timeline | None:
     """Return the timeline of the newest part alone; None where no part has enough records."""
-    density = topic.per_offset(topic.counts.records)
-    upto = np.concatenate(([0.0], line.sum_intervals(density).sum(axis=0).cumsum()))
+    upto = np.concatenate(([0.0], line.sum_all(topic, topic.counts.records).sum(axis=0).cumsum()))
     end = float(line.edges[-1])
     tenth = float(np.interp((1 - TENTH) * upto[-1], upto, line.edges))
     for since in sorted((end - HOUR_MS, tenth), reverse=True):
         newest = replace(line, edges=np.array([since, end]))
-        records = newest.sum_intervals(density)[:, 0]
+        records = newest.sum_all(topic, topic.counts.records)[:, 0]
         mean = float(records.mean())
         enough = most_by_chance(mean, topic.partitions) <= EVEN_RATIO * mean
         read = float((records / np.maximum(topic.weights, 1.0)).sum())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
 PARTITIONER_NAMES = {
     "murmur2": "murmur2 (Java's default)",
@@ -232,6 +232,7 @@ class BalancedFacts:
         byte_ratio: The same by bytes.
         largest_key: The share of the most frequent key in the records; 0 if none is known.
         null_key_share: Records without a key.
+        by_chance: Where a ratio is above 1.25, the one that such keys exceed by chance in one of 100 cases.
     """
 
     partition_count: int
@@ -239,6 +240,7 @@ class BalancedFacts:
     byte_ratio: Estimate
     largest_key: float
     null_key_share: Estimate
+    by_chance: float | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class UnexplainedFacts:
 
     Attributes:
         reason: `keys_withheld`, `own_partitioner` (producers choose partitions themselves), `no_keys`, or
-            `many_keys` (of uneven size).
+            `many_keys`.
         by: `records` or `bytes`.
         fullest: The fullest partition.
         ratio: The fullest partition over the mean.
@@ -255,6 +257,7 @@ class UnexplainedFacts:
         examined_keys: The number of most frequent keys whose shares are known.
         largest_key: The share of the largest of them.
         largest_keys: Their share together.
+        key_ratio: The keys on the fullest partition over the mean.
     """
 
     reason: str
@@ -265,6 +268,7 @@ class UnexplainedFacts:
     examined_keys: int
     largest_key: float
     largest_keys: float
+    key_ratio: float = field(default=1.0, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +317,7 @@ class FewKeysFacts:
         keyless_partitions: Partitions without a key.
         ratio_by_chance: The fullest partition over the mean that so many equal keys are expected to make.
         ratio: The measured one.
+        by: `records` or `bytes`: what it is of.
     """
 
     distinct_keys: Estimate
@@ -320,6 +325,7 @@ class FewKeysFacts:
     keyless_partitions: int
     ratio_by_chance: float
     ratio: Estimate
+    by: str = field(default="records", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +334,17 @@ class NullKeysFacts:
 
     Attributes:
         null_key_share: Of the topic's records.
-        spread: `evenly`, `unevenly` or `in batches`.
+        spread: `evenly`, `unevenly`, `in batches`, or `by choice` of the partition by producers.
         null_ratio: The fullest partition over the mean, of these records.
         dispersion: The variance of their share between windows over that by chance; None if unknown.
+        chosen_partitions: The partitions that producers choose.
     """
 
     null_key_share: Estimate
     spread: str
     null_ratio: float
     dispersion: float | None
+    chosen_partitions: tuple[int, ...] = field(default=(), metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -861,4 +869,10 @@ def _choose_type(kinds: tuple[Any, ...], value: Any) -> Any:
     given = [kind for kind in kinds if kind is not types.NoneType]
     if len(given) == 1:
         return given[0]
-    return next(kind for kind in given if {field.name for field in fields(kind)} == value.keys())
+    return next(kind for kind in given if _has_fields(kind, value.keys()))
+
+
+def _has_fields(kind: Any, names: Set[str]) -> bool:
+    """Return whether these are the fields of a dataclass, but for those that older reports do not have."""
+    required = {field.name for field in fields(kind) if not field.metadata}
+    return required <= names <= {field.name for field in fields(kind)}

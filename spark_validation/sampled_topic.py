@@ -10,6 +10,7 @@ import numpy as np
 
 from spark_validation.arrivals import EVEN_RATIO, Spread, judge_spread
 from spark_validation.imbalance import chance_limit, expected_ratio
+from spark_validation.key_counts import estimate_squares
 from spark_validation.policy import FEWEST_RECORDS
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ SURELY = 1 + (EVEN_RATIO - 1) / 2
 MOST_BY_CHANCE = 1.5
 """Up to this ratio, what so many equal keys make by chance is as even as these keys can be. Beyond it, they
 are too few for the partitions."""
+CHANCE_IS_ENOUGH = 0.5
+"""The part of the excess that the number of keys alone must explain by chance."""
 STANDS_OUT = 3.0
 """A key is hot if its share is so many times that of the average key less frequent than it: equal keys,
 however few, are not."""
@@ -34,11 +37,36 @@ LEAST_LIFT = 0.05
 """A hot key must also alone fill a partition to this part of the mean: less shows in no ratio."""
 CLUMPED = 3.0
 """From this dispersion on (`dispersion`), records come in batches."""
+MOST_OF_IT = 0.75
+"""Keys are added, largest first, until they explain this part of the excess."""
+WORTH_NAMING = 0.25
+"""Keys that explain less of the excess are no cause of it."""
+FEWEST_OF_KEY = 5
+"""A key with fewer records in the sample is not hot: no split divides one large record."""
+MANY_KEYS = 20
+"""So many keys for each partition are not few, though the fullest of many is far above the mean."""
 MEASURES = ("records", "bytes")
 CountBetween: TypeAlias = "Callable[[int, int], Sequence[int] | None]"
 """The type of `analysis.LogFacts.count_between`."""
 OffsetsAt: TypeAlias = "Callable[[int], Sequence[int] | None]"
 """The type of `analysis.LogFacts.offsets_at`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeys:
+    """The fewest keys that explain the skew.
+
+    Attributes:
+        keys: Largest first.
+        shares: Of the topic's records or bytes, alike.
+        by: `records` or `bytes`.
+        explains: The part of the excess that goes with them (`SampledTopic.explain_excess`).
+    """
+
+    keys: tuple[HotKey, ...]
+    shares: tuple[float, ...]
+    by: str
+    explains: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,18 +148,100 @@ class SampledTopic:
         """Return whether partitions are less even than chance makes them.
 
         The ratio is above EVEN_RATIO, its lower bound above SURELY, and it is more than what so many records
-        (`arrivals.judge_spread`) and so many keys of equal weight make by chance in 19 of 20 cases.
+        (`arrivals.judge_spread`) and keys of these sizes (`chance_limit`) make by chance.
         """
         ratio = self.ratio(by)
         if self.partitions < 2 or ratio.value <= EVEN_RATIO or ratio.low <= SURELY:
             return False
         if by == "records" and judge_spread(self.written.round().astype(int).tolist()) is not Spread.UNEVEN:
             return False
-        keys = self.result.distinct_keys.value
-        # Mostly without keys, or with too few of them, chance is no excuse for a skew.
-        if self.result.null_key_share.value > 0.5 or expected_ratio(keys, self.partitions) > MOST_BY_CHANCE:
+        # Mostly without keys, or with too few of them, chance is no excuse for a skew; nor for a hot key's.
+        if self.result.null_key_share.value > 0.5 or self.has_few_keys:
             return True
-        return ratio.value > chance_limit(keys, self.partitions)
+        hot = self.hot_keys[by]
+        if hot is not None and hot.explains > 1 - CHANCE_IS_ENOUGH and self.is_large(hot.keys[0], by):
+            return True
+        return ratio.value > self.chance_limit(by)
+
+    @property
+    def has_few_keys(self) -> bool:
+        """Return whether keys are too few for the partitions, so that chance alone makes these uneven."""
+        keys = self.result.distinct_keys.value
+        return keys < MANY_KEYS * self.partitions and expected_ratio(keys, self.partitions) > MOST_BY_CHANCE
+
+    def chance_limit(self, by: str) -> float:
+        """Return the ratio that keys but the large ones exceed by chance in one of 100 cases."""
+        return self._chance_limits[by]
+
+    @cached_property
+    def _chance_limits(self) -> dict[str, float]:
+        return {by: self._find_chance_limit(by) for by in MEASURES}
+
+    def is_large(self, key: HotKey, by: str) -> bool:
+        """Return whether a key alone makes its partition uneven."""
+        load, mean = float(self.key_loads(key, by).sum()), float(self.loads(by).mean())
+        return load > (EVEN_RATIO - 1) * mean and bool(key.records.sum() >= FEWEST_OF_KEY)
+
+    def _find_chance_limit(self, by: str) -> float:
+        keyed = float((self.loads(by) - self.nulls(by)).sum())
+        squares = float(self.counts.squares[MEASURES.index(by)])
+        large, whole = [], self.plan.full
+        for key in self.counts.hot:
+            is_large = self.is_large(key, by)
+            # What is known of a key from a few sampled records is in the squares.
+            if not is_large and not whole and key.records.sum() < FEWEST_OF_KEY:
+                continue
+            load = float(self.key_loads(key, by).sum())
+            keyed -= load
+            squares -= float(estimate_squares(getattr(key, by), self.weights).sum())
+            large += [] if is_large else [load]
+        # So many equal keys have the same sum of squares (Kish, *Survey Sampling*, 1965).
+        keyed = max(keyed, 0.0)
+        keys = max(1.0, min(self.result.distinct_keys.value, keyed**2 / max(squares, 1e-12)))
+        return chance_limit(np.array(large), keys, keyed, self.partitions)
+
+    @cached_property
+    def hot_keys(self) -> dict[str, HotKeys | None]:
+        """By `records` and `bytes`, the few keys that explain the skew; None where none do."""
+        return {by: self._find_hot_keys(by) for by in MEASURES}
+
+    def _find_hot_keys(self, by: str) -> HotKeys | None:
+        chosen: list[HotKey] = []
+        shares: list[float] = []
+        part: Floats | None = None
+        best: HotKeys | None = None
+        for key, share in self._find_prominent_keys(by):
+            chosen.append(key)
+            shares.append(share)
+            load = self.key_loads(key, by)
+            part = load if part is None else part + load
+            explains = self.explain_excess(part, by)
+            # A further key on other partitions lowers the mean alone, and explains no more.
+            if best is None or explains > best.explains:
+                best = HotKeys(tuple(chosen), tuple(shares), by, explains)
+            if explains >= MOST_OF_IT:
+                break
+        return best if best is not None and best.explains >= WORTH_NAMING else None
+
+    def _find_prominent_keys(self, by: str) -> list[tuple[HotKey, float]]:
+        """Return the keys that are far larger than most, with their shares, largest first."""
+        total = float(self.loads(by).sum())
+        if total <= 0:
+            return []
+        shares = [(key, float(self.key_loads(key, by).sum()) / total) for key in self.counts.hot]
+        shares.sort(key=lambda entry: (-entry[1], entry[0].digest))
+        remaining = 1 - float(self.nulls(by).sum()) / total
+        # The estimate must not be below the keys that were seen.
+        distinct = max(self.result.distinct_keys.value, len(shares))
+        prominent = []
+        for number, (key, share) in enumerate(shares, start=1):
+            remaining -= share
+            average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
+            if share < STANDS_OUT * average or share * self.partitions < LEAST_LIFT:
+                break
+            if key.records.sum() >= FEWEST_OF_KEY:
+                prominent.append((key, share))
+        return prominent
 
     @cached_property
     def spread(self) -> Spread:

@@ -196,6 +196,8 @@ def _describe_balance(facts: BalancedFacts) -> str:
         text += f"; the most frequent key has {percent(facts.largest_key)} of the records"
     if facts.null_key_share.value:
         text += f"; {percent(facts.null_key_share.value)} have no key"
+    if facts.by_chance is not None:
+        text += f"; keys of these sizes reach {ratio(facts.by_chance)} by chance"
     return f"{text}."
 
 
@@ -209,10 +211,16 @@ def _describe_unexplained(facts: UnexplainedFacts) -> str:
         return f"{text}, and no frequent key causes it."
     if facts.reason == "no_keys":
         return f"{text}, though no record has a key."
+    # What a partition has is its number of keys times their mean size: one of the two is above the others'.
+    larger = facts.ratio.value / max(facts.key_ratio, 1e-12)
+    surplus = (
+        f"it has {ratio(facts.key_ratio)} times as many keys as the mean partition"
+        if facts.key_ratio > larger
+        else f"its keys are {ratio(larger)} times as large as those of the mean partition"
+    )
     return (
-        f"{text}; not a few keys cause it, but many keys of uneven size: the largest has "
-        f"{percent(facts.largest_key)}, the {facts.examined_keys} largest have {percent(facts.largest_keys)} "
-        f"of the {facts.by}."
+        f"{text}; no few keys cause it, but {surplus}: the largest has {percent(facts.largest_key)}, the "
+        f"{facts.examined_keys} largest have {percent(facts.largest_keys)} of the {facts.by}."
     )
 
 
@@ -248,19 +256,21 @@ def _describe_few_keys(facts: FewKeysFacts) -> str:
     return (
         f"{keys} too few for {facts.partition_count} partitions{without}: even equally frequent keys would "
         f"by chance give the fullest partition {times_mean(facts.ratio_by_chance)}; it has "
-        f"{ratio(facts.ratio.value)}."
+        f"{ratio(facts.ratio.value)}{' by bytes' if facts.by == 'bytes' else ''}."
     )
 
 
 def _describe_null_keys(facts: NullKeysFacts) -> str:
-    share, spread = facts.null_key_share.value, facts.spread
-    if spread == "in batches":
+    share, spread = facts.null_key_share.value, f"spread {facts.spread}"
+    if facts.chosen_partitions:
+        spread = f"put on {_name_partitions(facts.chosen_partitions)} by their producers"
+    if facts.spread == "in batches":
         spread += (
             f" (their share varies {ratio(facts.dispersion or 0)} times as much between windows as by chance)"
         )
     subject = "No record has a key" if share == 1 else f"{percent(share)} of the records have no key"
     return (
-        f"{subject}; they are spread {spread}, with {ratio(facts.null_ratio)} times their mean on the "
+        f"{subject}; they are {spread}, with {ratio(facts.null_ratio)} times their mean on the "
         f"fullest partition, and have no order relative to each other."
     )
 
@@ -429,8 +439,14 @@ def advise_finer_key(keys: float, partitions: int, *, target: float, fit: int, n
     )
 
 
-def advise_on_null_keys(share: float) -> str:
-    """Advise to add a key, or to declare that there is none."""
+def advise_on_null_keys(share: float, chosen: Sequence[int]) -> str:
+    """Advise to add a key, or to declare that there is none; or to leave the partition to the partitioner."""
+    if chosen:
+        return (
+            f"Find the producer that sets {_name_partitions(chosen)} itself for records without a key, and "
+            "let it leave the partition to its partitioner, which spreads them; if the order of related "
+            f"records matters, add a key to the {percent(share)} of records that have none."
+        )
     return (
         f"If the order of related records matters, add a key to the {percent(share)} of records that "
         f"have none; if it does not, declare the topic `keyed: false`."
@@ -530,9 +546,26 @@ def count_useful_members(group: str, useful: int, members: int, *, fullest: floa
     )
 
 
-def name_goal(most: float, by: str, key_share: float | None) -> str:
+def name_goal(most: float, measures: Sequence[str], key_share: float | None) -> str:
     """Name the limits that a split of keys is to keep."""
-    return f"a ratio of {most:g} by {by}" + (f" and a key share of {percent(key_share)}" if key_share else "")
+    share = f" and a key share of {percent(key_share)}" if key_share else ""
+    return f"a ratio of {most:g} by {join_items(measures)}{share}"
+
+
+def join_ratios(ratios: Sequence[float], measures: Sequence[str]) -> str:
+    """Join the ratios of one or both measures."""
+    texts = [ratio(value) for value in ratios]
+    if len({*texts}) == 1:
+        return f"{texts[0]} times the mean"
+    return f"{texts[0]} times the mean by {measures[0]} and {texts[1]} by {measures[1]}"
+
+
+def explain_unique_keys(goal: str) -> str:
+    """Explain that keys of hardly more than one record each cannot be split."""
+    return (
+        f"For {goal}, make the largest records smaller, or use fewer partitions: keys have hardly more than "
+        "one record each, and no split divides a record."
+    )
 
 
 def explain_no_split(
@@ -557,14 +590,14 @@ def explain_no_split(
 
 
 def advise_split(
-    splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: float, *, known: bool
+    splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: str, *, known: bool
 ) -> str:
     """Advise to split keys into salts.
 
     Args:
         splits: Each key with the suffixes of its salts.
         goal: The goal (`name_goal`).
-        after: The fullest partition over the mean after the split.
+        after: The ratio after the split.
         known: Whether the partitioner is known, so that the suffixes hold for every producer.
     """
     parts: list[str] = []
@@ -582,8 +615,20 @@ def advise_split(
         if counts:
             how += " (choose those of the other keys likewise, by partitioner(key + suffix))"
     return (
-        f"To stay within {goal}, split {join_items(parts)}{how}: the fullest then has {times_mean(after)}"
+        f"To stay within {goal}, split {join_items(parts)}{how}: the fullest then has {after}"
         ". Order is kept only within a salt."
+    )
+
+
+def advise_spread(splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: str) -> str:
+    """Advise to spread keys that take no suffix; arguments as of `advise_split`, with partitions."""
+    parts = [f"{name_key(key)} over partitions {join_items(partitions)}" for key, partitions in splits]
+    return (
+        f"To stay within {goal}, spread the records of {join_items(parts)}: these keys are binary or JSON, "
+        "and no consumer could decode them with a suffix. Let a partitioner of your own choose these "
+        "partitions in turn and keep the key as it is, or add a field to the key's own schema, with values "
+        f"that its partitioner puts there. The fullest then has {after}. Order is kept only within one of "
+        "them."
     )
 
 
@@ -748,8 +793,9 @@ def explain_unknown_partitioner(share: float) -> str:
 def explain_uneven_nulls(share: float, null_ratio: float) -> str:
     """Explain that records without a key cannot be placed on another partition count."""
     return (
-        f"Records without a key ({percent(share)}) are not spread evenly: a partition has "
-        f"{ratio(null_ratio)} times their mean. How they would spread over another count cannot be predicted."
+        f"How records without a key ({percent(share)}) would spread over another count cannot be predicted: "
+        f"they differ between partitions by more than single records do by chance (the fullest has "
+        f"{ratio(null_ratio)} times their mean), and would by more on twice as many."
     )
 
 

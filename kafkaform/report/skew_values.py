@@ -14,6 +14,7 @@ from kafkaform.core.wording import counted
 from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, MUCH_MORE, Spread
 from spark_validation.figures import NOTHING, format_estimate, percent, ratio
 from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, metric_rows
+from spark_validation.results import UnexplainedFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -165,6 +166,10 @@ def headline(topic: TopicResult) -> str:
         return "How the records of this period are spread over partitions is not known."
     spread = "unevenly" if _is_uneven(topic) else "evenly"
     partitions = counted(len(topic.partitions), "partition")
+    # Up to the ratio that chance makes, an uneven spread is as even as these keys can be.
+    lowest = max(by.max_mean_ratio.low for by in (topic.by_records, topic.by_bytes))
+    if spread == "evenly" and lowest > EVEN_RATIO:
+        spread = "as evenly as chance spreads such keys"
     load = f"Records are spread {spread}: the fullest of {partitions} has {_format_times_mean(topic)}."
     finding = _describe_diagnosis(topic)
     return f"{load} {finding}." if finding else load
@@ -181,6 +186,8 @@ def _describe_diagnosis(topic: TopicResult) -> str:
     match topic.diagnosis:
         case "balanced":
             return ""
+        case "hot_keys" if isinstance(topic.causes[0].facts, UnexplainedFacts):
+            return "No few keys cause it"
         case "hot_keys" | "bursty" if topic.hot_keys:
             return _describe_hottest(topic)
         case "hot_keys":

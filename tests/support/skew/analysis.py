@@ -62,6 +62,8 @@ KEYS = 1_000
 MANY = 80_000
 PART = np.arange(MANY) / MANY
 """The part of the log that was written before each record."""
+IN_TURN = np.arange(MANY) % 2
+"""Records of two partitions in turn."""
 
 
 def _codes(hot: float = 0.0, keys: int = KEYS) -> Int64s:
@@ -203,6 +205,23 @@ def _nulls_on(partition: int | None) -> SimulatedTopic:
     return lying(at, codes, named(KEYS), 12)
 
 
+def _binary_keys() -> SimulatedTopic:
+    return produced(_codes(0.3), tuple(number.to_bytes(8, "big") for number in range(KEYS)), 12)
+
+
+def _hot_by_both() -> SimulatedTopic:
+    """A key with 15 % of the records, and another one with 39 % of the bytes."""
+    codes = np.where(_some(0.015), 7, _codes(0.15))
+    return produced(codes, named(KEYS), 12, sizes=np.where(codes == 7, 8_000, 200))
+
+
+def _unique_keys() -> SimulatedTopic:
+    """Each key has one record, and those on partition 3 are large."""
+    keys = named(MANY)
+    large = hash_keys("murmur2", keys) % 12 == 3
+    return produced(np.arange(MANY), keys, 12, sizes=np.where(large, 600, 200))
+
+
 GROUPS = (ReaderGroup("checkout", "range", 8), ReaderGroup("audit", "roundrobin", 20))
 RECORDED = PartitionChange(6, 12, START_MS + 30_000, START_MS + 30_000, "the audit record")
 BETWEEN = replace(RECORDED, since_ms=START_MS + 20_000, until_ms=START_MS + 40_000)
@@ -212,6 +231,10 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     "hot key": lambda: analysed(hot_key(MANY, KEYS), 6_000, groups=GROUPS),
     "hot keys": lambda: analysed(zipf(MANY, KEYS, s=1.3), limits=SkewLimits(max_key_share=0.005)),
     "hot by bytes": lambda: analysed(_heavy(_codes() == 7, 20_000)),
+    "hot by records and by bytes": lambda: analysed(_hot_by_both()),
+    "a hot binary key": lambda: analysed(_binary_keys()),
+    "unique keys of uneven size": lambda: analysed(_unique_keys()),
+    "few keys by bytes": lambda: analysed(lying(IN_TURN, IN_TURN, named(2), 2, sizes=700 - 400 * IN_TURN)),
     "many keys of uneven size": lambda: analysed(_one_part_fuller()),
     "an empty key": lambda: analysed(_empty_key()),
     "a key above its limit": lambda: analysed(

@@ -25,6 +25,7 @@ from spark_validation.key_counts import (
     HotKey,
     KeyCounts,
     KeyPlacement,
+    takes_suffix,
 )
 
 SCHEMA = pa.schema(
@@ -104,10 +105,13 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         np.zeros_like(counts.records),
         np.zeros_like(counts.records),
         _suffixed(layout, key),
+        takes_suffix(key),
     )
     counts.hot.append(hot)
     for partition in partitions:
         counts.keys[partition] += 1
+        there = [record for record in mine if record.partition == partition]
+        counts.squares += [_square(layout, there, 1), _square(layout, there, 0)]
     for record in mine:
         cell = record.partition, record.replicate
         hot.records[cell] += 1
@@ -119,6 +123,18 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
     found = [*counts.misfits.tolist(), *_misfits(key, partitions, mine, layout)]
     counts.misfits = np.array(sorted(found)[:MISFITS], dtype=np.int64).reshape(-1, len(MISFIT_COLUMNS))
     _place_key(counts, layout, hashed, mine)
+
+
+def _square(layout: CountsLayout, there: list[Record], each: int) -> float:
+    """The square of what a key has on a partition: a pair of windows stands for all such pairs."""
+    weight, windows = layout.weights[there[0].partition], layout.replicates
+    pair = weight * (weight * windows - 1) / max(1, windows - 1)
+    by_window: Counter[int] = Counter()
+    for record in there:
+        by_window[record.replicate] += each or record.size
+    sizes = [*by_window.values()]
+    single, both = sum(size**2 for size in sizes), 2 * sum(a * b for a, b in itertools.combinations(sizes, 2))
+    return weight * single + pair * both
 
 
 def _misfits(
@@ -189,8 +205,8 @@ def assert_same(one: KeyCounts, other: KeyCounts) -> None:
                 name = [*PARTITIONERS][number]
                 assert_placed_alike(one.placed_by(count, name), other.placed_by(count, name))
         elif field.name == "hot":
-            assert [(h.digest, h.length, h.key) for h in mine] == [
-                (h.digest, h.length, h.key) for h in theirs
+            assert [(h.digest, h.length, h.key, h.is_text) for h in mine] == [
+                (h.digest, h.length, h.key, h.is_text) for h in theirs
             ]
             for key, same in zip(mine, theirs, strict=True):
                 np.testing.assert_array_equal(key.records, same.records)
@@ -198,6 +214,8 @@ def assert_same(one: KeyCounts, other: KeyCounts) -> None:
                 assert key.suffixed.keys() == same.suffixed.keys()
                 for number, partitions in key.suffixed.items():
                     np.testing.assert_array_equal(partitions, same.suffixed[number])
+        elif field.name == "squares":
+            np.testing.assert_allclose(mine, theirs)
         else:
             np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
 

@@ -26,6 +26,7 @@ NULL = -1
 """The code of a record without a key."""
 START_MS = 1_700_000_000_000
 TEN_HOURS_MS = 36_000_000
+DAY_MS = 86_400_000
 STICKY_BATCH = 20
 """Records without a key that go to one partition together, as the sticky partitioner sends them."""
 
@@ -434,6 +435,12 @@ def out_of_turn(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0
         for at in topic.times
     )
     return replace(topic, times=times)
+
+
+def over_a_day(topic: SimulatedTopic) -> SimulatedTopic:
+    """The same log of one record a millisecond, written over a day."""
+    pace = DAY_MS // int(topic.records.sum())
+    return replace(topic, times=tuple(START_MS + (at - START_MS) * pace for at in topic.times))
 
 
 def counted_by_offsets(topic: SimulatedTopic) -> CountBetween:

@@ -12,9 +12,11 @@ import pytest
 from spark_validation.analysis import AnalysisContext, LogFacts, analyse
 from spark_validation.arrivals import EVEN_RATIO
 from spark_validation.hashing import Int64s
+from spark_validation.imbalance import chance_limit
 from spark_validation.results import (
     BurstFacts,
     CauseFacts,
+    FewKeysFacts,
     HotKeysFacts,
     MixedFacts,
     NullKeysFacts,
@@ -27,6 +29,7 @@ from spark_validation.results import (
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew.analysis import FULL, analysed
 from tests.support.skew.simulation import (
+    DAY_MS,
     NULL,
     START_MS,
     SimulatedTopic,
@@ -45,6 +48,7 @@ from tests.support.skew.simulation import (
     named,
     null_keys,
     out_of_turn,
+    over_a_day,
     produced,
     repartitioned,
     sampled,
@@ -239,6 +243,204 @@ def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: in
         counts, layout = sampled(topic, plan)
         result = analyse("orders", counts, plan, layout, AnalysisContext(mode="sample", limits=SkewLimits()))
         assert names(result) == ("balanced",)
+
+
+DAY = 48_000
+"""The records of the logs of a day."""
+
+
+def by_chance(kind: str, partitions: int, seed: int) -> SimulatedTopic:
+    """Many keys, alike or of uneven size, none of which is frequent."""
+    random = np.random.default_rng(seed)
+    keys, records = {"repeated": (30 * partitions, 4 * DAY)}.get(kind, (DAY, DAY))
+    codes, sizes = np.arange(records), np.full(records, 200)
+    if kind == "repeated":
+        codes = random.integers(0, keys, records)
+    elif kind == "alike":
+        codes, sizes = codes[: 30 * partitions], random.integers(198, 203, 30 * partitions)
+    else:
+        sizes = random.lognormal(5, float(kind), records).astype(np.int64) + 1
+    return over_a_day(produced(codes, named(keys), partitions, sizes=sizes))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "seeds"),
+    [
+        (12, range(2)),
+        (100, range(2)),
+        (1_000, range(1)),
+        pytest.param(100, range(2, 20), marks=pytest.mark.nightly("more topics")),
+        pytest.param(1_000, range(1, 10), marks=pytest.mark.nightly("more topics")),
+    ],
+)
+@pytest.mark.parametrize("kind", ["1", "1.5", "2", "alike", "repeated"])
+def test_what_chance_makes_of_many_keys_is_even(kind: str, partitions: int, seeds: range) -> None:
+    """Unique keys with log-normal sizes (by sigma), as many with like sizes, and 30 a partition at random."""
+    for seed in seeds:
+        topic = by_chance(kind, partitions, seed)
+        # Of a thousand partitions so many records are all.
+        for records in (FULL, 8_000)[: 2 if partitions < 1_000 else 1]:
+            result = analysed(topic, records, seed)
+            assert (names(result), result.spread) == (("balanced",), "even"), (seed, records, result.causes)
+            assert result.advice == ()
+            by = max(result.by_records.max_mean_ratio.value, result.by_bytes.max_mean_ratio.value)
+            assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
+
+
+def test_the_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
+    """Drawn topics of log-normal loads: the limit knows the loads of the largest, and the squares of all."""
+    random, part_of_limit = np.random.default_rng(0), []
+    for _ in range(200):
+        loads = np.sort(random.lognormal(5, 1.5, 5_000))
+        ratio = np.bincount(random.integers(0, 100, 5_000), loads, 100).max() * 100 / loads.sum()
+        rest, large = loads[:-50], loads[-50:]
+        limit = chance_limit(large, rest.sum() ** 2 / (rest**2).sum(), rest.sum(), 100)
+        part_of_limit.append(ratio / limit)
+    assert 0.9 < np.quantile(part_of_limit, 0.99) < 1.1
+
+
+@pytest.mark.parametrize("share", [0.01, 0.03])
+@pytest.mark.parametrize("records", [FULL, 8_000])
+def test_a_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records: int) -> None:
+    """On 100 partitions it alone has as much as the mean partition, or three times as much."""
+    random = np.random.default_rng(0)
+    codes = np.where(random.random(DAY) < share, 0, np.arange(DAY))
+    topic = over_a_day(produced(codes, named(DAY), 100, sizes=random.lognormal(5, 1, DAY).astype(int) + 1))
+    cause = analysed(topic, records).causes[0]
+    assert [key.share for key in facts_of(cause, HotKeysFacts).keys] == [pytest.approx(share, rel=0.3)]
+
+
+@pytest.mark.parametrize("share", [0.7, 0.72])
+def test_two_keys_of_uneven_bytes_are_few(share: float) -> None:
+    """Neither is large beside the other, and they are no "many keys"."""
+    codes = np.arange(DAY) % 2
+    sizes = np.where(codes, round(1_000 * (1 - share)), round(1_000 * share))
+    (cause,) = analysed(lying(codes, codes, named(2), 2, sizes=sizes)).causes
+    assert facts_of(cause, FewKeysFacts).by == "bytes"
+
+
+def test_larger_keys_on_a_partition_are_told_from_more_keys() -> None:
+    codes = np.random.default_rng(0).integers(0, KEYS, MANY)
+    mine = murmur2_of(codes) % 12 == 3
+    larger = analysed(produced(codes, named(KEYS), 12, sizes=np.where(mine, 600, 200))).causes[0]
+    more = analysed(placed(codes, np.where((codes % 10 < 2) & ~mine, 3, murmur2_of(codes) % 12), 12)).causes[
+        0
+    ]
+    assert facts_of(larger, UnexplainedFacts).key_ratio == pytest.approx(1.0, abs=0.15)
+    assert "times as large" in larger.evidence
+    assert more.name == "mixed_partitioners"
+
+
+def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
+    """A share of the records has no key; where it is 1, all."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, 8_000, DAY)
+    at, null = murmur2_of(codes) % 12, random.random(DAY) < share
+    batch = np.arange(DAY) * 24 // DAY if kind == "a batch an hour" else np.cumsum(null) // 20
+    sticky = random.integers(0, 12, DAY)[batch]
+    where = {
+        "one": np.zeros(DAY, dtype=np.int64),
+        "three in turn": np.arange(DAY) % 3,
+        "half on one": np.where(random.random(DAY) < 0.5, 0, sticky),
+        "since half-way": np.zeros(DAY, dtype=np.int64),
+    }.get(kind, sticky)
+    null &= (kind != "since half-way") | (np.arange(DAY) > DAY / 2)
+    codes[null], at[null] = NULL, where[null]
+    return over_a_day(placed(codes, at, 12))
+
+
+@SEEDS
+@pytest.mark.parametrize("share", [0.03, 0.3, 1.0])
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [
+        ("one", (0,)),
+        ("three in turn", (0, 1, 2)),
+        ("half on one", (0,)),
+        ("since half-way", (0,)),
+        ("batches", ()),
+        ("a batch an hour", ()),
+    ],
+)
+def test_partitions_that_producers_choose_for_null_keys_are_named(
+    kind: str, chosen: tuple[int, ...], share: float, seeds: range
+) -> None:
+    for seed in seeds:
+        topic = nulls_on(kind, share, seed)
+        for records in (FULL, 8_000):
+            result = analysed(topic, records, seed)
+            cause = next(cause for cause in result.causes if cause.name == "null_keys")
+            facts = facts_of(cause, NullKeysFacts)
+            assert facts.chosen_partitions == chosen, (seed, records, facts)
+            assert (facts.spread == "by choice") is bool(chosen)
+            assert ("keyed: false" in " ".join(result.advice)) is not bool(chosen)
+
+
+def test_null_keys_left_to_the_partitioner_as_advised_are_even() -> None:
+    chosen, left = nulls_on("one", 0.3, 0), nulls_on("batches", 0.3, 0)
+    assert (analysed(chosen).spread, analysed(left).spread) == ("uneven", "even")
+
+
+def test_one_ratio_of_null_keys_is_not_called_even_and_uneven() -> None:
+    result = analysed(nulls_on("batches", 1.0, 1))
+    assert facts_of(result.causes[0], NullKeysFacts).spread == "evenly"
+    assert "evenly" not in (result.what_if_withheld or "evenly")
+
+
+def windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedTopic:
+    """Keys of windows as Kafka Streams writes them: a user, and the start of the window in 8 bytes."""
+    random = np.random.default_rng(seed)
+    weights = np.arange(1, users + 1) ** -exponent
+    user = random.choice(users, DAY, p=weights / weights.sum())
+    window = np.arange(DAY) * (DAY_MS // DAY) // (minutes * 60_000)
+    pairs, codes = np.unique(window * users + user, return_inverse=True)
+    keys = [
+        b"user-%d" % (pair % users) + (START_MS + pair // users * minutes * 60_000).to_bytes(8, "big")
+        for pair in pairs.tolist()
+    ]
+    return over_a_day(produced(codes, keys, 12))
+
+
+@SEEDS
+@pytest.mark.parametrize(
+    ("users", "minutes", "exponent"), [(1_000, 60, 1.0), (1_000, 60, 1.2), (300, 30, 1.0), (1_000, 5, 1.0)]
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_keys_of_windows_make_no_burst_in_samples(
+    users: int, minutes: int, exponent: float, known: bool, seeds: range
+) -> None:
+    """Each is hot while its window lasts; so is another one at any other time."""
+    for seed in seeds:
+        topic = windowed(users, minutes, exponent, seed)
+        log = LogFacts(count_between=counted_by_offsets(topic) if known else None)
+        for records, draw in ((FULL, 0), (8_000, 0), (8_000, 1)):
+            assert names(analysed(topic, records, draw, log=log)) == ("balanced",), (seed, records, draw)
+
+
+@SEEDS
+@pytest.mark.parametrize("hours", [-5, 9])
+def test_one_reordered_record_among_many_short_partitions_makes_no_burst(hours: int, seeds: range) -> None:
+    for seed in seeds:
+        random = np.random.default_rng(seed)
+        topic = over_a_day(produced(random.permutation(30_000), named(30_000), 500))
+        at = [times.copy() for times in topic.times]
+        partition = int(random.integers(0, 500))
+        at[partition][int(random.integers(0, len(at[partition])))] += hours * 3_600_000
+        reordered = replace(topic, times=tuple(at))
+        for log in (None, LogFacts(count_between=counted_by_offsets(topic))):
+            assert names(analysed(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
+
+
+def test_a_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
+    """Six of 48,000 records, though they are more than one in a thousand since the change."""
+    random = np.random.default_rng(1)
+    codes = random.integers(0, KEYS, DAY)
+    newer = np.arange(DAY) >= 0.85 * DAY
+    at = np.where(newer, murmur2_of(codes), hash_keys("crc32", named(KEYS))[codes]) % 12
+    strays = random.choice(np.flatnonzero(newer)[2_400:], 6, replace=False)
+    at[strays] = (at[strays] + 1) % 12
+    (cause,) = analysed(over_a_day(placed(codes, at, 12))).causes
+    assert facts_of(cause, MixedFacts).now == "murmur2"
 
 
 def test_as_many_keys_as_partitions_one_on_each_are_balanced() -> None:

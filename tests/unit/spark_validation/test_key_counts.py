@@ -23,9 +23,12 @@ from spark_validation.key_counts import (
     candidate_counts,
     hottest,
     pack,
+    takes_suffix,
     unpack,
 )
 from tests.support.skew.records import Record, assert_same, batches, count, is_empty
+from tests.support.skew.simulation import drawn as drawn_topic
+from tests.support.skew.simulation import named, produced, with_sizes
 from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
 
 
@@ -154,6 +157,50 @@ def test_so_many_keys_are_kept_and_no_more() -> None:
     kept = hottest(keys, np.array([1.0]))
     numbers = [int(key.digest, 16) for key in kept]
     assert numbers == [*range(HOT_KEYS), *range(500 - HOT_BY_BYTES, 500)]
+
+
+@pytest.mark.parametrize(
+    ("key", "takes"),
+    [
+        (b"order-17", True),
+        ("Köln".encode(), True),
+        (b"", True),
+        ((17).to_bytes(8, "big"), False),
+        ((1_700_000_000_017).to_bytes(8, "little"), False),
+        (b"\0\0\0\0\x07\x10order-17", False),
+        (b"\n\x08order-17", False),
+        (b"order-17" + (1_700_000_000_000).to_bytes(8, "big"), False),
+        (bytes(range(240, 256)), False),
+        (b'{"id":17}', False),
+        (b'"order-17"', False),
+    ],
+    ids=[
+        "text",
+        "UTF-8",
+        "empty",
+        "long",
+        "little endian",
+        "Avro",
+        "Protobuf",
+        "windowed",
+        "UUID",
+        "JSON",
+        "JSON text",
+    ],
+)
+def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
+    assert takes_suffix(key) is takes
+
+
+@pytest.mark.parametrize(("together", "near"), [(1, 0.05), (50, 0.2)], ids=["keys all over", "in stretches"])
+def test_the_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
+    """Stretches that go on in the next window are less often in two windows: these are no neighbours."""
+    codes = np.repeat(np.random.default_rng(0).integers(0, 500, 24_000 // together), together)
+    topic = with_sizes(produced(codes, named(500), 4), sigma=1.5)
+    sums = np.bincount(topic.all_codes), np.bincount(topic.all_codes, topic.all_sizes)
+    truth = np.array([float((of.astype(np.float64) ** 2).sum()) for of in sums])
+    found = np.mean([drawn_topic(topic, records=3_000, seed=seed)[0].squares for seed in range(40)], axis=0)
+    np.testing.assert_allclose(found, truth, rtol=near)
 
 
 # --- key counts survive the way from a reducer to the driver ------------------------------------------

@@ -26,6 +26,7 @@ from spark_validation.results import (
     from_document,
     to_json,
 )
+from tests.support.skew.analysis import scene
 from tests.support.skew.scenes import empty, hot, measured, report, what_if
 
 SCHEMA = load_schema("skew")
@@ -144,6 +145,18 @@ def test_a_report_from_before_predictions_were_withheld_is_read() -> None:
     VALIDATOR.validate(document)
     assert document["topics"][0]["what_if_withheld"] == "No known partitioner."
     assert from_document(document).topics == (topic,)
+
+
+@pytest.mark.parametrize("scene_name", ["balanced", "few keys", "null keys", "many keys of uneven size"])
+def test_a_report_from_before_a_fact_existed_is_read(scene_name: str) -> None:
+    made = report(scene(scene_name))
+    document = plain(made)
+    facts = document["topics"][0]["causes"][0]["facts"]
+    for name in ("by_chance", "chosen_partitions", "key_ratio", *["by"] * (scene_name == "few keys")):
+        facts.pop(name, None)
+    VALIDATOR.validate(document)
+    read = from_document(document).topics[0].causes[0].facts
+    assert type(read) is type(made.topics[0].causes[0].facts)
 
 
 def test_every_field_is_described() -> None:

@@ -285,7 +285,7 @@ def hot_over_time(
     return spread_over(produced(codes, named(5_000), 12, seed=seed), hours)
 
 
-def spread_over(topic: SimulatedTopic, hours: float) -> SimulatedTopic:
+def spread_over(topic: SimulatedTopic, hours: float = 24) -> SimulatedTopic:
     """The same log, of one record a millisecond, over some hours."""
     pace = hours * 3_600_000 / int(topic.records.sum())
     return replace(
@@ -428,19 +428,11 @@ def out_of_turn(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0
         seed: Of which records.
     """
     random = np.random.default_rng(seed)
-    pace = TEN_HOURS_MS / int(topic.records.sum())
     times = tuple(
-        START_MS
-        + ((at - START_MS) * pace + (random.random(len(at)) < share) * by * TEN_HOURS_MS).astype(np.int64)
-        for at in topic.times
+        at + ((random.random(len(at)) < share) * by * TEN_HOURS_MS).astype(np.int64)
+        for at in spread_over(topic, 10).times
     )
     return replace(topic, times=times)
-
-
-def over_a_day(topic: SimulatedTopic) -> SimulatedTopic:
-    """The same log of one record a millisecond, written over a day."""
-    pace = DAY_MS // int(topic.records.sum())
-    return replace(topic, times=tuple(START_MS + (at - START_MS) * pace for at in topic.times))
 
 
 def counted_by_offsets(topic: SimulatedTopic) -> CountBetween:

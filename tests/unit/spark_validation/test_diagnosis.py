@@ -48,10 +48,10 @@ from tests.support.skew.simulation import (
     named,
     null_keys,
     out_of_turn,
-    over_a_day,
     produced,
     repartitioned,
     sampled,
+    spread_over,
     uniform,
     with_sizes,
     zipf,
@@ -260,7 +260,7 @@ def by_chance(kind: str, partitions: int, seed: int) -> SimulatedTopic:
         codes, sizes = codes[: 30 * partitions], random.integers(198, 203, 30 * partitions)
     else:
         sizes = random.lognormal(5, float(kind), records).astype(np.int64) + 1
-    return over_a_day(produced(codes, named(keys), partitions, sizes=sizes))
+    return spread_over(produced(codes, named(keys), partitions, sizes=sizes))
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, recor
     """On 100 partitions it alone has as much as the mean partition, or three times as much."""
     random = np.random.default_rng(0)
     codes = np.where(random.random(DAY) < share, 0, np.arange(DAY))
-    topic = over_a_day(produced(codes, named(DAY), 100, sizes=random.lognormal(5, 1, DAY).astype(int) + 1))
+    topic = spread_over(produced(codes, named(DAY), 100, sizes=random.lognormal(5, 1, DAY).astype(int) + 1))
     cause = analysed(topic, records).causes[0]
     assert [key.share for key in facts_of(cause, HotKeysFacts).keys] == [pytest.approx(share, rel=0.3)]
 
@@ -346,7 +346,7 @@ def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
     }.get(kind, sticky)
     null &= (kind != "since half-way") | (np.arange(DAY) > DAY / 2)
     codes[null], at[null] = NULL, where[null]
-    return over_a_day(placed(codes, at, 12))
+    return spread_over(placed(codes, at, 12))
 
 
 @SEEDS
@@ -398,7 +398,7 @@ def windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedT
         b"user-%d" % (pair % users) + (START_MS + pair // users * minutes * 60_000).to_bytes(8, "big")
         for pair in pairs.tolist()
     ]
-    return over_a_day(produced(codes, keys, 12))
+    return spread_over(produced(codes, keys, 12))
 
 
 @SEEDS
@@ -422,7 +422,7 @@ def test_keys_of_windows_make_no_burst_in_samples(
 def test_one_reordered_record_among_many_short_partitions_makes_no_burst(hours: int, seeds: range) -> None:
     for seed in seeds:
         random = np.random.default_rng(seed)
-        topic = over_a_day(produced(random.permutation(30_000), named(30_000), 500))
+        topic = spread_over(produced(random.permutation(30_000), named(30_000), 500))
         at = [times.copy() for times in topic.times]
         partition = int(random.integers(0, 500))
         at[partition][int(random.integers(0, len(at[partition])))] += hours * 3_600_000
@@ -439,7 +439,7 @@ def test_a_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
     at = np.where(newer, murmur2_of(codes), hash_keys("crc32", named(KEYS))[codes]) % 12
     strays = random.choice(np.flatnonzero(newer)[2_400:], 6, replace=False)
     at[strays] = (at[strays] + 1) % 12
-    (cause,) = analysed(over_a_day(placed(codes, at, 12))).causes
+    (cause,) = analysed(spread_over(placed(codes, at, 12))).causes
     assert facts_of(cause, MixedFacts).now == "murmur2"
 
 

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 # More workers than the two cores that this is measured on: two of three seconds of a test on Kafka are spent waiting
 # for brokers and clocks. Nightly tests load their brokers themselves, and unit tests wait for nobody.
-test: PYTEST_ARGS ?= -n 3
+test: PYTEST_ARGS ?= -n 4
 test-unit test-spark test-nightly: PYTEST_ARGS ?= -n 2
 
 # Of Apache Kafka; TABLE=docs/brokers.json keeps the results, for the table of docs/brokers.md.

@@ -185,7 +185,8 @@ PACKAGE = "spark_validation"
 
 def zip_package(folder: Path) -> Path:
     """Write the package's modules into a zip in a folder."""
-    target = folder / f"{PACKAGE}.zip"
+    # Spark refuses a second file of one name, and `--py-files spark_validation.zip` may have brought one.
+    target = folder / f"{PACKAGE}-of-driver.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, resources.files(PACKAGE), PACKAGE)
     return target

@@ -450,6 +450,8 @@ class OffsetReader:
         # The end of a log is then its last stable offset: records of open transactions come after it.
         own = {
             "group.id": GROUP_ID,
+            # Or it commits offsets, and reads nothing more while it waits for the right to do so.
+            "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "allow.auto.create.topics": False,
             # A few records are read of many partitions.

@@ -78,7 +78,7 @@ class ThrottleConfigs:
 
     Attributes:
         entity_type: `topics` or `brokers`.
-        name: The name of the topic, or the id of the broker.
+        name: The name of the topic, or the id of the broker; empty for the default of all brokers.
         values: The value by config: a list of replicas, which may be empty, or a rate.
     """
 

@@ -421,11 +421,11 @@ def throttles_left(context: RuleContext) -> Iterator[Finding]:
     # While replicas move, throttles belong there; an account that cannot see that gets no finding.
     if health is None or health.reassigning != {}:
         return
-    groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = defaultdict(list)
+    groups: dict[tuple[str, bool, bool, tuple[str, ...]], list[str]] = defaultdict(list)
     for entity in health.throttles:
         throttled = entity.entity_type == "topics" and any(entity.values.values())
-        groups[entity.entity_type, throttled, tuple(entity.values)].append(entity.name)
-    for (entity_type, throttled, configs), names in groups.items():
+        groups[entity.entity_type, throttled, not entity.name, tuple(entity.values)].append(entity.name)
+    for (entity_type, throttled, is_default, configs), names in groups.items():
         held = f"{counted(len(names), entity_type.removesuffix('s'))} ({listed(names)})"
         verb = "has" if len(names) == 1 else "have"
         if throttled:
@@ -433,26 +433,33 @@ def throttles_left(context: RuleContext) -> Iterator[Finding]:
         elif entity_type == "topics":
             text = f"{held} {verb} empty lists of throttled replicas, which throttle nothing"
         else:
+            held = "the default of all brokers" if is_default else held
             text = f"{held} {verb} replication rates, which the next move of replicas takes over"
         yield Finding(
             None,
             f"{text}; no reassignment is running",
-            f"if it is no longer needed, remove it: {_build_removal(entity_type, names, configs)}",
+            _suggest_removal(entity_type, names, configs),
             Severity.WARNING if throttled else None,
         )
 
 
-def _build_removal(entity_type: str, names: Sequence[str], configs: Sequence[str]) -> str:
-    """Return the command of Kafka's own tool that removes configs; of many names, the first ones."""
-    name = names[0] if len(names) == 1 else '"$name"'
-    remove = (
+def _suggest_removal(entity_type: str, names: Sequence[str], configs: Sequence[str]) -> str:
+    """Suggest the command of Kafka's own tool that removes configs; of many names, the first ones.
+
+    Args:
+        entity_type: `topics` or `brokers`.
+        names: The entities that have the configs; an empty name is the default of all brokers.
+        configs: The names of the configs.
+    """
+    name = f"--entity-name {names[0]}" if len(names) == 1 else '--entity-name "$name"'
+    command = (
         f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type {entity_type} "
-        f"--entity-name {name} --delete-config {','.join(configs)}"
+        f"{name if names[0] else '--entity-default'} --delete-config {','.join(configs)}"
     )
-    if len(names) == 1:
-        return remove
-    remainder = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
-    return f"for name in {' '.join(names[:_MAX_NAMES])}; do {remove}; done{remainder}"
+    if len(names) > 1:
+        remainder = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
+        command = f"for name in {' '.join(names[:_MAX_NAMES])}; do {command}; done{remainder}"
+    return f"if it is no longer needed, remove it: {command}"
 
 
 def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:

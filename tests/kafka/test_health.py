@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from kafkaform.core.health import Health, Part
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
+from kafkaform.core.health import Health, Part, ThrottleConfigs
 from kafkaform.core.partitions import PartitionState
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.clusters.fixtures import Account, connect, eventually
@@ -53,6 +55,28 @@ def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
             assert state.leader == state.replicas[0]
             assert sorted(state.isr) == sorted(state.replicas)
         assert {len(state.replicas) for state in states} == {2, 3}
+
+
+def alter_all_brokers(cluster: KafkaCluster, config: str, value: str | None) -> None:
+    """Set a config of all brokers, for which librdkafka has no name; None removes it."""
+    operation = AlterConfigOperation.DELETE if value is None else AlterConfigOperation.SET
+    change = {"name": config, "operation": operation, "value": value}
+    resource = {"type": 4, "name": "", "configs": [change]}
+    (answer,) = cluster._connection.ask(ALTER_CONFIGS, [{"resources": [resource], "validate_only": False}])
+    assert answer["resources"][0]["error_code"] == 0
+
+
+def test_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
+    rate = "leader.replication.throttled.rate"
+    with connect(kafka.bootstrap_servers) as cluster:
+        assert cluster.throttle_configs([]) == ()
+        alter_all_brokers(cluster, rate, "1000000")
+        try:
+            found = eventually(lambda: cluster.throttle_configs([]), bool)
+        finally:
+            alter_all_brokers(cluster, rate, None)
+        assert found == (ThrottleConfigs("brokers", "", {rate: "1000000"}),)
+        eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
 
 
 def test_an_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:

@@ -103,8 +103,14 @@ def test_reading_takes_no_right_on_a_group(
     filled(kafka_acl.bootstrap_servers, topic)
     reader = account(f"TOPIC:{topic}:READ").properties
     kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
-    spans, failed = OffsetReader(kafka).spans([topic])
+    admin = OffsetReader(kafka)
+    spans, failed = admin.spans([topic])
     assert (sum(span.records for span in spans[topic]), failed) == (RECORDS, {})
+    # Where it commits offsets, it reads once, and then no more.
+    for offset in range(5):
+        places = {(topic, number): offset for number in range(PARTITIONS)}
+        assert admin.read_records(places, 1).keys() == places.keys()
+        time.sleep(0.2)
     assert read(kafka, topic, RECORDS) == RECORDS
     assert read(kafka, topic, RECORDS + 1, 3.0) == RECORDS, (
         "nor is there an error when nothing is left to read"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -60,7 +62,7 @@ print(to_json(SkewReport("", None, None, "", (result,))))
 def test_a_standalone_cluster_counts_the_same(
     spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, tmp_path: Path
 ) -> None:
-    """Through --master and by spark-submit; the account's password is in nothing that the cluster keeps."""
+    """Through --master and by the documented spark-submit; the cluster keeps the password nowhere."""
     topic = f"{prefix}a"
     filled(kafka_acl.bootstrap_servers, topic)
     reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
@@ -76,7 +78,8 @@ def test_a_standalone_cluster_counts_the_same(
     entries = {**kafka, "group.id": "mine", "auto.offset.reset": "earliest"}
     config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
     cluster_folder = tmp_path / "cluster"
-    with standalone(cluster_folder) as cluster:
+    (tmp_path / "policies.json").write_text(json.dumps({topic: {"maxPartitionRatio": 9}}))
+    with standalone(cluster_folder, workers=2) as cluster:
         rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
         through_master = subprocess.run(
             [sys.executable, "-c", THROUGH_MASTER],
@@ -88,17 +91,16 @@ def test_a_standalone_cluster_counts_the_same(
             check=False,
         )
         assert through_master.returncode == 0, through_master.stderr[-3000:]
-        submitted = _submit(
-            cluster.url, tmp_path, "--command-config", str(config), "--topic", topic, "--records", "1200",
-            "--seed", "7", "--what-if", "24", "--output", (tmp_path / "report.json").as_uri(),
-        )  # fmt: skip
-        assert submitted.returncode == 0, submitted.stderr[-3000:]
+        submitted = _submit_as_documented(
+            cluster.url, tmp_path, "--topic", topic, "--records", "1200", "--seed", "7", "--what-if", "24"
+        )
+        assert submitted.returncode == 0, submitted.stdout[-3000:] + submitted.stderr[-3000:]
         logs = {path: path.read_text(errors="replace") for path in cluster_folder.rglob("std*")}
         logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
     assert not cluster_folder.exists()
 
     assert rounded(from_document(json.loads(through_master.stdout)).topics[0]) == rounded(local)
-    report = from_document(json.loads((tmp_path / "report.json").read_text()))
+    report = from_document(json.loads((tmp_path / "skew" / "report.json").read_text()))
     (submitted_result,) = report.topics
     assert submitted_result.arrivals is not None
     assert sum(submitted_result.arrivals[0].counts) == RECORDS
@@ -107,7 +109,12 @@ def test_a_standalone_cluster_counts_the_same(
     (note,) = submitted_result.sample.notes
     assert "(DescribeConfigs)" in note
     sample = replace(submitted_result.sample, notes=())
-    without_offsets = replace(submitted_result, arrivals=None, partitions=tuple(partitions), sample=sample)
+    assert submitted_result.policy is not None
+    assert submitted_result.policy.status == "pass"
+    assert list((tmp_path / "skew" / "metrics").rglob("*.parquet"))
+    without_offsets = replace(
+        submitted_result, arrivals=None, policy=None, partitions=tuple(partitions), sample=sample
+    )
     assert rounded(without_offsets) == rounded(local)
     assert report.cluster_id == cluster_id
     # spark-submit passes its script's stderr on as stdout.
@@ -128,12 +135,24 @@ def rounded(found: Any) -> Any:
     return rounded(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
 
 
-def _submit(master: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run the spark-submit of docs/skew-platforms.md in a folder, on this master and with paths there."""
+    page = (ROOT / "docs" / "skew-platforms.md").read_text("utf-8")
+    [command] = re.findall(r"^spark-submit .*?[^\\]$", page, re.MULTILINE | re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " "))[1:]
+    # YARN brings an archive of Python's packages, which this machine has, and runs the driver.
+    for option in ("--master", "--deploy-mode", "--archives", "--conf", "--conf"):
+        at = words.index(option)
+        del words[at : at + 2]
+    script = words.index("spark_validation/submit.py")
+    assert words[script - 2 : script] == ["--py-files", "spark_validation.zip"]
+    shutil.make_archive(str(folder / "spark_validation"), "zip", ROOT, "spark_validation")
+    words[script] = str(ROOT / words[script])
+    words = [re.sub("^s3://bucket", folder.as_uri(), word) for word in words]
     conf = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
-    script = ROOT / "spark_validation" / "submit.py"
     return subprocess.run(
         [spark_home() / "bin" / "spark-submit", "--master", master, "--driver-memory", "512m",
-         *conf, script, *arguments],
+         *conf, *words, *more],
         cwd=folder,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())},
         capture_output=True,

@@ -16,6 +16,7 @@ from kafkaform.cluster.protocol import make_broker_down_error
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import one_line, translate_answer, translate_code
+from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
@@ -65,6 +66,15 @@ def read_throttle_configs(connection: Connection, topics: Collection[str]) -> tu
             raise rate
         if own := {config: str(value) for config, value in rate.to_configs().items()}:
             rates.append(ThrottleConfigs("brokers", str(broker), own))
+    # KIP-226: the broker without a name has what is set for all of them. Services have none.
+    ((default,),) = connection.ask(BROKER_CONFIGS, [{"": [LEADER_RATE, FOLLOWER_RATE]}])
+    if default.error_code == ErrorCode.INVALID_REQUEST:
+        return (*lists, *rates)
+    if default.error_code:
+        raise name_right(translate_code(default.error_code, default.message), BROKER_CONFIGS.name)
+    if default.configs.effective:
+        values = {config: value or "" for config, value in default.configs.effective.items()}
+        rates.append(ThrottleConfigs("brokers", "", values))
     return (*lists, *rates)
 
 

@@ -302,12 +302,14 @@ def test_throttles_without_a_reassignment_are_told_with_what_removes_them() -> N
         ThrottleConfigs("topics", "b", {LISTS[0]: "", LISTS[1]: ""}),
         *[ThrottleConfigs("topics", f"c-{number:02}", {LISTS[1]: ""}) for number in range(51)],
         *rates,
+        ThrottleConfigs("brokers", "", rates[0].values),
     )
     scene = RuleContext((), health=replace(SOUND, throttles=throttles))
     assert [(one.severity, one.code) for one in found(scene)] == [
         (Severity.WARNING, "KF313"),
-        *[(Severity.INFO, "KF313")] * 3,
+        *[(Severity.INFO, "KF313")] * 4,
     ]
+    assert "--entity-default --delete-config leader" in str([one.suggestion for one in found(scene)])
     assert [f"{one.message}\n{one.suggestion}" for one in found(scene)] == wording
     for running in ({("b", 0): (4,)}, None):
         assert messages(replace(SOUND, throttles=throttles, reassigning=running), "KF313") == []

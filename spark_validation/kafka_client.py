@@ -300,6 +300,7 @@ _CREDENTIALS = frozenset(
 _TLS = KafkaError._SSL
 _FINAL = _CREDENTIALS | {_TLS, KafkaError._FATAL}
 _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN})
+_MOVED = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _LATE = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
 _ADDRESSES = (
     "check that this account's network reaches the brokers' advertised addresses, and security.protocol"
@@ -643,7 +644,10 @@ class OffsetReader:
             except KafkaException as error:
                 self._client.poll(0)  # has the client report its problems
                 self._problems.check(topic)
-                if _code(error) not in _LATE | _UNREACHABLE:
+                if _code(error) in _MOVED and time.monotonic() - began < ANSWER_S:
+                    # The answer comes at once; the client then asks for the new leader.
+                    time.sleep(turn_s)
+                elif _code(error) not in _LATE | _UNREACHABLE:
                     raise make_reading_error(error, topic) from None
             waited_s = time.monotonic() - began
             if waited_s >= ANSWER_S:

@@ -119,13 +119,13 @@ def partition_loads(topic: SampledTopic, partitioner: str | None, histories: His
         row = MEASURES.index(by)
         total = float(loads[row].sum())
         now = {name: history.now for name, history in traced.items() if name in keys}
-        rest = np.maximum(loads[row] - sum(keys[name].loads[row] for name in now), 0.0)
-        rest *= max(0.0, 1 - sum(now.values())) * total / max(float(rest.sum()), 1e-12)
+        unchanged = np.maximum(loads[row] - sum(keys[name].loads[row] for name in now), 0.0)
+        unchanged *= max(0.0, 1 - sum(now.values())) * total / max(float(unchanged.sum()), 1e-12)
         for name, share in now.items():
             own = keys[name].loads[row]
             own *= share * total / max(float(own.sum()), 1e-12)
-            rest += own
-        loads[row] = rest
+            unchanged += own
+        loads[row] = unchanged
     return TopicLoads(loads, keys, histories)
 
 

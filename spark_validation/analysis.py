@@ -7,6 +7,7 @@ With more topics, or after members came and went, an assignor may give other par
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_validation import causes_burst, estimates, wording
@@ -169,7 +170,9 @@ def analyse(
     read_changes = context.partition_changes
     # Recorded changes take a while to read: only where one may explain misfits.
     changes = read_changes() if read_changes is not None and len(counts.misfits) else ()
-    topic = SampledTopic(result, counts, plan, layout, tuple(changes), log.count_between, log.offsets_at)
+    # Each frequent key asks for the same times.
+    count_between = None if log.count_between is None else cache(log.count_between)
+    topic = SampledTopic(result, counts, plan, layout, tuple(changes), count_between, log.offsets_at)
     result = replace(result, spread=str(topic.spread))
     topic = replace(topic, result=result)
     placed = find_placement(topic)
